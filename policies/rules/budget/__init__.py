@@ -1,1 +1,1 @@
-"""What a month, a change or a payment may cost."""
+"""Limits on monthly cost, on one change, and on upfront payments."""

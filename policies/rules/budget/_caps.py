@@ -1,4 +1,4 @@
-"""What the budget rules share: amounts in words, whose cost a line is, and the fleet file that they need."""
+"""Helpers of the budget rules: amounts as text, the owner of a cost line, and the fleet file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.spec.paths import field_path
 from gpufleet.spec.quantity import Money
 
 TYPES = frozenset(PRICED)
-"""What the budget rules look at: all that has a price."""
+"""Resource types that have a price."""
 
 BUDGETING = Framework(
     "FinOps Framework", "Budgeting", "https://www.finops.org/framework/capabilities/budgeting/"
@@ -30,14 +30,14 @@ FORECASTING = Framework(
     "FinOps Framework", "Forecasting", "https://www.finops.org/framework/capabilities/forecasting/"
 )
 
-_DEAREST = 3
+_TOP = 3
 
 NODE = "aws:ec2/instance:Instance"
-"""What the examples of these rules are made of."""
+"""Resource types that the examples of these rules use."""
 
 
 class SizeSettings(Settings):
-    """Which size of what scales is compared with the caps."""
+    """The size at which costs are compared with the caps."""
 
     size: Literal["expected", "maximum"] = Field(
         "expected", description="Compare the cost at the `expected` or at the `maximum` size"
@@ -45,25 +45,25 @@ class SizeSettings(Settings):
 
 
 def usd(amount: Decimal) -> str:
-    """An amount for people: whole dollars, and cents where it is small."""
+    """Format an amount: whole dollars from 100 USD, cents below."""
     return f"{amount:,.0f} USD" if abs(amount) >= 100 else f"{amount:,.2f} USD"
 
 
-def about(amount: Amount, size: str) -> tuple[Decimal, str]:
-    """A sum at a size, and how it is said: "at least" where something unknown belongs to it."""
+def sum_text(amount: Amount, size: str) -> tuple[Decimal, str]:
+    """Return a sum at a size, and its text: "at least" if part of it is unknown."""
     value = amount.maximum if size == "maximum" else amount.expected
     return value, usd(value) if amount.complete else f"at least {usd(value)}"
 
 
 def fleet_of(context: RuleContext[Any]) -> FleetSpec | None:
-    """The fleet file. Rules without one yield `no_fleet`."""
+    """Return the fleet file, if the stack has one. Rules report `no_fleet` otherwise."""
     return context.shared.spec
 
 
 def no_fleet(context: RuleContext[Any]) -> Violation:
-    """The one violation of a stack without a fleet file: nothing says what it may cost."""
+    """Return the violation of a stack without a fleet file."""
     return Violation(
-        f"the stack {context.shared.stack} has no fleet file, so nothing says what it may cost",
+        f"the stack {context.shared.stack} has no fleet file, so it has no budget",
         f"write stacks/{context.shared.stack}/fleet.yaml with a `budget`, or name the file in the stack's"
         " configuration (gpufleet:fleetFile)",
         unknown=True,
@@ -71,17 +71,17 @@ def no_fleet(context: RuleContext[Any]) -> Violation:
 
 
 def most_expensive(lines: tuple[CostLine, ...], size: str = "expected") -> str:
-    """The most expensive lines, as text."""
+    """List the most expensive lines."""
 
     def amount(line: CostLine) -> Decimal:
         value = line.maximum if size == "maximum" else line.expected
         return value if value is not None else Decimal(0)
 
-    most = sorted((line for line in lines if amount(line)), key=amount, reverse=True)[:_DEAREST]
+    most = sorted((line for line in lines if amount(line)), key=amount, reverse=True)[:_TOP]
     return ", ".join(f"{line.name} ({line.what}: {usd(amount(line))})" for line in most) or "nothing"
 
 
-def over_caps(
+def exceeded_caps(
     caps: Mapping[str, Money],
     sums: Mapping[str, Amount],
     lines: Mapping[str, tuple[CostLine, ...]],
@@ -90,32 +90,34 @@ def over_caps(
     kind: str,
     field: str,
 ) -> Iterator[Violation]:
-    """A violation for each name whose cost exceeds its cap."""
+    """Yield a violation for each name whose cost exceeds its cap."""
     for name, cap in caps.items():
-        value, said = about(sums.get(name, Amount()), size)
+        value, said = sum_text(sums.get(name, Amount()), size)
         if value > cap.amount:
             at = " at its maximum size" if size == "maximum" else ""
             yield Violation(
                 f"{kind} {name} costs {said} a month{at}, and {field}.{name} is {cap}",
-                f"raise {field}.{name}, or ask for less; the most expensive part:"
+                f"raise {field}.{name}, or request less; the most expensive part:"
                 f" {most_expensive(lines[name], size)}",
                 fleet_field=field_path((*field.split("."), name)),
             )
 
 
-def no_such(caps: Mapping[str, Any], known: set[str], *, kind: str, field: str) -> Iterator[Violation]:
-    """A violation for each cap of something that the fleet file does not have: it caps nothing."""
+def caps_without_target(
+    caps: Mapping[str, Any], known: set[str], *, kind: str, field: str
+) -> Iterator[Violation]:
+    """Yield a violation for each cap whose target the fleet file does not declare."""
     for name in caps:
         if name not in known:
             yield Violation(
                 f"{field}.{name} is a cap of a {kind} that does not exist",
-                f"name one of {', '.join(sorted(known))}" if known else "remove it",
+                f"use one of {', '.join(sorted(known))}" if known else "remove it",
                 fleet_field=field_path((*field.split("."), name)),
             )
 
 
-def strays(cost: FleetCost, context: RuleContext[Any]) -> list[CostLine]:
-    """Nodes that belong to no node group of the fleet file: their cost is in nobody's cap."""
+def ungrouped_lines(cost: FleetCost, context: RuleContext[Any]) -> list[CostLine]:
+    """Return the cost lines of nodes that belong to no node group of the fleet file: no cap includes them."""
     plan = context.shared.plan
     known = {(group.site, group.name) for group in plan.node_groups} if plan is not None else set()
     known |= {(site.site, SYSTEM) for site in plan.cloud} if plan is not None else set()
@@ -126,11 +128,11 @@ def strays(cost: FleetCost, context: RuleContext[Any]) -> list[CostLine]:
     ]
 
 
-def stray(line: CostLine, whose: str) -> Violation:
-    """The violation of a cost that is in no cap."""
+def ungrouped_violation(line: CostLine, whose: str) -> Violation:
+    """Return the violation of a cost that no cap includes."""
     amount = usd(line.maximum) if line.maximum is not None else "an unknown amount"
     return Violation(
-        f"{line.name} costs up to {amount} a month and belongs to no {whose}, so that no cap counts it",
+        f"{line.name} costs up to {amount} a month and belongs to no {whose}, so no cap includes it",
         "declare it as a node group of the fleet file, and tag it gpufleet:site and gpufleet:node-group",
         urn=line.urn,
         prop="tags",
@@ -138,7 +140,7 @@ def stray(line: CostLine, whose: str) -> Violation:
 
 
 def grouped(cost: FleetCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[CostLine, ...]]:
-    """The lines behind `FleetCost.by(key)`."""
+    """Group the lines behind `FleetCost.by(key)`."""
     found: dict[str, list[CostLine]] = {}
     for line in cost.lines:
         name = {
@@ -151,7 +153,7 @@ def grouped(cost: FleetCost, key: Literal["site", "owner", "team"]) -> dict[str,
 
 
 def example_fleet(**budget: Any) -> dict[str, Any]:
-    """A fleet file for examples: one site with one node group of a team, and a budget."""
+    """Return a fleet file for examples: one site, one node group of a team, and a budget."""
     return {
         "apiVersion": "gpufleet/v1",
         "fleet": "atlas",
@@ -182,7 +184,7 @@ def example_fleet(**budget: Any) -> dict[str, Any]:
 
 
 def example_nodes(count: int, name: str = "node", **tags: str) -> tuple[dict[str, Any], ...]:
-    """So many g6.xlarge instances (587.50 USD a month each, and 16 for the volume) for examples."""
+    """Return `count` g6.xlarge instances (587.50 USD a month each, and 16 for the volume) for examples."""
     given = {"gpufleet:site": "use1", "gpufleet:node-group": "serve", **tags}
     return tuple(
         {

@@ -1,4 +1,4 @@
-"""What is assumed for a resource is said anew when the resource becomes another one."""
+"""An assumed cost is stated again when its resource changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FREE = frozenset(
         *("weeklyMaintenanceStartTime", "dailyAutomaticBackupStartTime", "finalBackupTags", "releaseVersion"),
     }
 )
-"""Properties that cost nothing, whatever they become."""
+"""Properties that never affect the cost."""
 
 _LAUNCHED = frozenset({"blockDeviceMappings", "instanceType", "instanceRequirements"})
-"""Of a launch template, those that its group's cost comes from."""
+"""Properties of a launch template that affect the cost of its group."""
 
 _ASSUMED = {"atlas-prod-usw2-scratch": "300 USD"}
 
@@ -47,9 +47,9 @@ _RENEWED = {
     "budget-assumption-renewed",
     group="budget",
     title="An assumed cost is stated again when its resource changes",
-    why="An amount that somebody assumed for a file system of 1 TiB stands for one of 100 TiB, too, and for "
-    "whatever else gets a name that the same pattern covers: no cap would notice.",
-    fix="Look the cost up for the new size and write it into the fleet file, or read real prices with "
+    why="An amount assumed for a file system of 1 TiB would also apply to one of 100 TiB, and to every "
+    "resource whose name matches the same pattern. No cap would detect the difference.",
+    fix="Write the cost of the new size into the fleet file, or read real prices with "
     "`gpufleet catalog refresh`.",
     severity="high",
     framework=FORECASTING,
@@ -58,9 +58,9 @@ _RENEWED = {
     fails=Example(_scratch(120_000), before=_scratch(1200), fleet=_FLEET, fleet_before=_FLEET),
 )
 def budget_assumption_renewed(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Resources that change under an equal amount, and new ones of another type under an old pattern.
+    """Report resources that change while their assumed amount stays, and new types under an old pattern.
 
-    In a run that has no fleet file of before (`up`), nobody can tell what was assumed then.
+    A run that has no earlier fleet file (`up`) has no earlier assumptions to compare with.
     """
     spec, spec_before = fleet_of(context), change.spec_before
     if spec is None:
@@ -81,12 +81,12 @@ def budget_assumption_renewed(change: StackChange, context: RuleContext[Settings
 
 def _changed(change: StackChange, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
     for step in change.steps:
-        for urn, prop in _dearer(change, step):
+        for urn, prop in _more_expensive(change, step):
             key = covered.get(urn)
             if key is not None:
                 yield Violation(
                     f"{prop} of {step.resource.name} changes, and {stale[key]} USD stay assumed for {key}",
-                    f"say what it costs now in {FIELD}",
+                    f"write what it costs now into {FIELD}",
                     urn=step.urn,
                     prop=prop,
                     fleet_field=FIELD,
@@ -94,7 +94,7 @@ def _changed(change: StackChange, covered: Mapping[str, str], stale: Assumptions
 
 
 def _new(change: StackChange, covered: Mapping[str, str], stale: Assumptions) -> Iterator[Violation]:
-    """New resources of a type that the pattern did not cover before."""
+    """Report new resources of a type that the pattern did not cover before."""
     types: dict[str, set[str]] = {}
     for line in change.cost_before.lines:
         found = assumed_for(line, stale) if line.assumed else None
@@ -106,14 +106,14 @@ def _new(change: StackChange, covered: Mapping[str, str], stale: Assumptions) ->
             yield Violation(
                 f"{step.resource.name} is a {step.resource.type}, and {key} was assumed for "
                 f"{', '.join(sorted(types[key]))}",
-                f"say what it costs in {FIELD}, under its own name",
+                f"write what it costs into {FIELD}, under its own name",
                 urn=step.urn,
                 fleet_field=FIELD,
             )
 
 
-def _dearer(change: StackChange, step: ChangeStep) -> Iterator[tuple[str, str]]:
-    """(URN, property) of what a step may make dearer: the resource, and what launches by a template."""
+def _more_expensive(change: StackChange, step: ChangeStep) -> Iterator[tuple[str, str]]:
+    """Yield (URN, property) of what may become more expensive: a resource, or launches from a template."""
     if step.operation not in ("update", "replace") or step.after is None:
         return
     props = [each for each in (*step.diff, *step.replace_keys) if each not in _FREE]

@@ -1,4 +1,4 @@
-"""No node group costs more than the fleet file allows it."""
+"""The cost of each node group is within its cap."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
+    caps_without_target,
     example_fleet,
     example_nodes,
+    exceeded_caps,
     fleet_of,
     grouped,
     no_fleet,
-    no_such,
-    over_caps,
-    stray,
-    strays,
+    ungrouped_lines,
+    ungrouped_violation,
 )
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
@@ -29,9 +29,9 @@ FIELD = "budget.node_groups"
     "budget-by-node-group",
     group="budget",
     title="Each node group is within its own budget",
-    why="A node group is what a project is given. Its instances, volumes and reservations count, and "
-    "nodes that belong to no group would be in no budget.",
-    fix="Raise the group's cap in `budget.node_groups` (by `site/name`), or ask for fewer nodes.",
+    why="A cap per node group limits what one project spends. Instances, volumes and reservations count. "
+    "Nodes that belong to no group would be in no budget.",
+    fix="Raise the group's cap in `budget.node_groups` (by `site/name`), or request fewer nodes.",
     severity="medium",
     framework=ALLOCATION,
     types=TYPES,
@@ -41,7 +41,7 @@ FIELD = "budget.node_groups"
     fails=Example(example_nodes(2), fleet=example_fleet(node_groups={"use1/serve": "1000 USD"})),
 )
 def budget_by_node_group(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
-    """Node groups by what their resources cost; where there are caps, all nodes have to be in a group."""
+    """Check the cost of each node group. If there are caps, all nodes must belong to a group."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -51,9 +51,9 @@ def budget_by_node_group(stack: Stack, context: RuleContext[SizeSettings]) -> It
         return
     cost = context.shared.cost_of(stack)
     known = {f"{site.site}/{group.name}" for site in spec.cloud for group in site.node_groups}
-    yield from no_such(caps, known, kind="node group", field=FIELD)
-    yield from over_caps(
+    yield from caps_without_target(caps, known, kind="node group", field=FIELD)
+    yield from exceeded_caps(
         caps, cost.by("owner"), grouped(cost, "owner"), context.settings.size, kind="node group", field=FIELD
     )
-    for line in strays(cost, context):
-        yield stray(line, "node group")
+    for line in ungrouped_lines(cost, context):
+        yield ungrouped_violation(line, "node group")

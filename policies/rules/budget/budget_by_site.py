@@ -1,4 +1,4 @@
-"""No site costs more than the fleet file allows it."""
+"""The cost of each site is within its cap."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
+    caps_without_target,
     example_fleet,
     example_nodes,
+    exceeded_caps,
     fleet_of,
     grouped,
     no_fleet,
-    no_such,
-    over_caps,
-    stray,
+    ungrouped_violation,
 )
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
@@ -28,9 +28,9 @@ FIELD = "budget.sites"
     "budget-by-site",
     group="budget",
     title="Each site is within its own budget",
-    why="One site may grow at the expense of another within the same total, which nobody decided. Racks "
-    "are sites as well.",
-    fix="Raise the site's cap in `budget.sites`, or ask for less there.",
+    why="Within one total, a site can grow at the expense of another. A cap per site prevents that. Racks "
+    "are sites too.",
+    fix="Raise the site's cap in `budget.sites`, or request less there.",
     severity="medium",
     framework=ALLOCATION,
     types=TYPES,
@@ -40,7 +40,7 @@ FIELD = "budget.sites"
     fails=Example(example_nodes(2), fleet=example_fleet(sites={"use1": "1000 USD"})),
 )
 def budget_by_site(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
-    """Sites by what their resources cost; where there are caps, everything but keys has to be in one."""
+    """Check the cost of each site. If there are caps, everything except keys must belong to a site."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -50,10 +50,10 @@ def budget_by_site(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator
         return
     cost = context.shared.cost_of(stack)
     known = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
-    yield from no_such(caps, known, kind="site", field=FIELD)
-    yield from over_caps(
+    yield from caps_without_target(caps, known, kind="site", field=FIELD)
+    yield from exceeded_caps(
         caps, cost.by("site"), grouped(cost, "site"), context.settings.size, kind="site", field=FIELD
     )
     for line in cost.lines:
         if line.site not in known and line.kind != "service" and (not line.known or line.maximum):
-            yield stray(line, "site")
+            yield ungrouped_violation(line, "site")

@@ -1,4 +1,4 @@
-"""No team costs more than the fleet file allows it."""
+"""The cost of each team is within its cap."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
+    caps_without_target,
     example_fleet,
     example_nodes,
+    exceeded_caps,
     fleet_of,
     grouped,
     no_fleet,
-    no_such,
-    over_caps,
-    stray,
-    strays,
+    ungrouped_lines,
+    ungrouped_violation,
 )
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
@@ -30,9 +30,9 @@ FIELD = "budget.teams"
     "budget-by-team",
     group="budget",
     title="Each team is within its own budget",
-    why="Teams share a fleet, and one must not spend another's money. Whose nodes are whose follows from "
-    "the fleet file, so dropping or changing a tag moves nothing. Racks are shared, and in no team's cost.",
-    fix="Raise the team's cap in `budget.teams`, or ask for fewer nodes for it.",
+    why="Teams share a fleet, and one team must not spend another's budget. The fleet file assigns nodes to "
+    "teams, so changing a tag changes nothing. Racks are shared and count for no team.",
+    fix="Raise the team's cap in `budget.teams`, or request fewer nodes for it.",
     severity="medium",
     framework=ALLOCATION,
     types=TYPES,
@@ -42,7 +42,7 @@ FIELD = "budget.teams"
     fails=Example(example_nodes(2), fleet=example_fleet(teams={"serving": "1000 USD"})),
 )
 def budget_by_team(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
-    """Teams by what their node groups cost; where there are caps, all nodes have to be in a group."""
+    """Check the cost of each team's node groups. If there are caps, all nodes must belong to a group."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -51,14 +51,14 @@ def budget_by_team(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator
     if not caps:
         return
     cost = context.shared.cost_of(stack)
-    yield from no_such(caps, teams_of(spec), kind="team", field=FIELD)
-    yield from over_caps(
+    yield from caps_without_target(caps, teams_of(spec), kind="team", field=FIELD)
+    yield from exceeded_caps(
         caps, cost.by("team"), grouped(cost, "team"), context.settings.size, kind="team", field=FIELD
     )
-    for line in strays(cost, context):
-        yield stray(line, "team's node group")
+    for line in ungrouped_lines(cost, context):
+        yield ungrouped_violation(line, "team's node group")
 
 
 def teams_of(spec: FleetSpec) -> set[str]:
-    """The teams that a node group of the fleet file belongs to: those that can have a cost."""
+    """Return the teams that own a node group of the fleet file."""
     return {group.team for site in spec.cloud for group in site.node_groups if group.team}

@@ -1,4 +1,4 @@
-"""Nothing is committed beyond the budget's last day."""
+"""No reservation ends after the budget does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpufleet.spec.quantity import Moment, QuantityError
 FIELD = "budget.ends"
 
 START_WITHIN = dt.timedelta(hours=36)
-"""How much later than asked a block may start: the look-up of offerings takes the next one that fits."""
+"""How long after the requested time a block may start: the search takes the next offering that fits."""
 
 
 class BudgetCommitmentEndSettings(Settings):
@@ -45,8 +45,8 @@ def _block(end: str) -> tuple[dict[str, Any], ...]:
 @stack_rule(
     "budget-commitment-end",
     group="budget",
-    title="No commitment outlives the budget",
-    why="What is reserved is paid for to its end, and money that nobody has approved cannot be promised.",
+    title="No commitment ends after the budget",
+    why="A reservation is paid for until it ends, so it must end within the approved budget.",
     fix="Reserve for a shorter time or earlier, or extend `budget.ends`.",
     severity="medium",
     framework=Framework(
@@ -63,7 +63,7 @@ def _block(end: str) -> tuple[dict[str, Any], ...]:
 def budget_commitment_end(
     stack: Stack, context: RuleContext[BudgetCommitmentEndSettings]
 ) -> Iterator[Violation]:
-    """The latest end of blocks and reservations; blocks from outside of the stack have none that is known."""
+    """Check the latest end of blocks and reservations. The end of a block outside the stack is unknown."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -72,36 +72,36 @@ def budget_commitment_end(
     if last is None:
         return
     for resource in stack.of_type(CAPACITY_BLOCK):
-        yield from _judge(resource, _end_of_block(stack, resource, context.shared.now), last)
+        yield from _check(resource, _end_of_block(stack, resource, context.shared.now), last)
     for resource in stack.of_type(CAPACITY_RESERVATION):
         kind = declared(resource, "endDateType")
         if kind in (None, "unlimited") and declared(resource, "endDate") is None:
             if not context.settings.open_ended:
                 yield Violation(
-                    f"{resource.name} is reserved without an end, and {FIELD} is {last}",
-                    "set endDateType to limited and an endDate",
+                    f"{resource.name} is reserved without an end date, and {FIELD} is {last}",
+                    "set endDateType to limited, and endDate",
                     urn=resource.urn,
                     prop="endDateType",
                 )
             continue
-        yield from _judge(resource, _moment(declared(resource, "endDate")), last)
+        yield from _check(resource, _moment(declared(resource, "endDate")), last)
     for group in context.shared.plan.node_groups if context.shared.plan is not None else ():
         if isinstance(group.capacity, ExistingBlockPlan):
             name = group_resource_name(spec.fleet, spec.environment, group.site, group.name)
             yield Violation(
                 f"when the Capacity Block {group.capacity.reservation_id} of {name} ends is not known, and"
                 f" {FIELD} is {last}",
-                "look its end up, and exempt the stack from this rule until then",
+                "look up when it ends, and exempt the stack from this rule until then",
                 fleet_field=FIELD,
                 unknown=True,
             )
 
 
-def _judge(resource: Resource, end: dt.datetime | None, last: dt.date) -> Iterator[Violation]:
+def _check(resource: Resource, end: dt.datetime | None, last: dt.date) -> Iterator[Violation]:
     if end is None:
         yield Violation(
             f"when {resource.name} ends is not known, and {FIELD} is {last}",
-            "give its end as a date, or its start and length in the fleet file",
+            "write its end as a date, or its start and length in the fleet file",
             urn=resource.urn,
             prop="endDate",
             unknown=True,
@@ -116,7 +116,7 @@ def _judge(resource: Resource, end: dt.datetime | None, last: dt.date) -> Iterat
 
 
 def _end_of_block(stack: Stack, block: Resource, now: dt.datetime) -> dt.datetime | None:
-    """When a block ends: as AWS says, else the latest that its offering was asked for."""
+    """Return when a block ends: as AWS reports it, else the latest end that was requested."""
     known = declared(block, "endDate")
     if known is not None:
         return _moment(known)

@@ -1,4 +1,4 @@
-"""One change adds no more to a month than the fleet file allows."""
+"""One change adds no more to the monthly cost than the fleet file allows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from gpufleet.policies.rules.budget._caps import (
     FORECASTING,
     SizeSettings,
-    about,
     example_fleet,
     example_nodes,
     fleet_of,
     no_fleet,
+    sum_text,
     usd,
 )
 from gpufleet.policy.change import StackChange
@@ -25,8 +25,8 @@ FIELD = "budget.max_increase"
     "budget-increase",
     group="budget",
     title="One change adds no more than allowed",
-    why="A large step deserves a decision of its own, even where the budget has room for it.",
-    fix="Split the change, ask for less, or raise `budget.max_increase`.",
+    why="A large increase needs its own approval, even if the budget has room for it.",
+    fix="Split the change, request less, or raise `budget.max_increase`.",
     severity="medium",
     framework=FORECASTING,
     fleet_field=FIELD,
@@ -35,25 +35,24 @@ FIELD = "budget.max_increase"
     fails=Example(example_nodes(4), before=example_nodes(1), fleet=example_fleet(max_increase="1000 USD")),
 )
 def budget_increase(change: StackChange, context: RuleContext[SizeSettings]) -> Iterator[Violation]:
-    """The cost after less the cost before; what has no price on one side fails closed."""
+    """Compare the costs before and after. A line without a price on one side fails."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
         return
     cap = spec.budget.max_increase
-    # An environment that is new, or whose first creation was interrupted, has nothing to add to: its whole
-    # budget was decided with it.
+    # A new environment, or one whose first creation was interrupted, has no cost to add to.
     if cap is None or change.unfinished or not len(change.before):
         return
     size = context.settings.size
-    before, _ = about(change.cost_before.total, size)
-    after, said = about(change.cost_after.total, size)
+    before, _ = sum_text(change.cost_before.total, size)
+    after, amount = sum_text(change.cost_after.total, size)
     at = " at maximum size" if size == "maximum" else ""
     if after - before > cap.amount:
         yield Violation(
-            f"the change adds {usd(after - before)} a month{at} ({usd(before)} before, {said} after), and"
+            f"the change adds {usd(after - before)} a month{at} ({usd(before)} before, {amount} after), and"
             f" {FIELD} is {cap}",
-            f"split the change, ask for less, or raise {FIELD}",
+            f"split the change, request less, or raise {FIELD}",
             fleet_field=FIELD,
         )
     had = {(line.urn, line.what) for line in change.cost_before.unknown}
@@ -62,7 +61,7 @@ def budget_increase(change: StackChange, context: RuleContext[SizeSettings]) -> 
             yield Violation(
                 f"what {line.name} ({line.what}) adds to a month is not known ({line.reason}), and {FIELD}"
                 f" is {cap}",
-                "say what to assume for it in policies.budget-unknown-cost.settings.assume",
+                "write an amount for it into policies.budget-unknown-cost.settings.assume",
                 urn=line.urn,
                 fleet_field=FIELD,
                 unknown=True,

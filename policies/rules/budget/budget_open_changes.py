@@ -1,4 +1,4 @@
-"""Several changes that wait to be merged do not break the budget together."""
+"""Open changes together stay within the budget."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gpufleet.policy.rule import Example, Settings, Violation, change_rule
     "budget-open-changes",
     group="budget",
     title="Open changes do not break the budget together",
-    why="Each of two changes may fit into what is left of the budget, and both together not: whoever "
-    "merges second breaks it. This adds up what waits to be merged.",
-    fix="Merge or close other changes first, agree on which of them is wanted, or raise `budget.monthly`.",
+    why="Two open changes can each fit into the budget and together exceed it. This rule adds up the "
+    "changes that wait to be merged.",
+    fix="Merge or close other changes first, or raise `budget.monthly`.",
     severity="medium",
     framework=FORECASTING,
     fleet_field="budget.monthly",
@@ -34,8 +34,10 @@ from gpufleet.policy.rule import Example, Settings, Violation, change_rule
     ),
 )
 def budget_open_changes(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """The cost after this change, and what others add. One that saves money is not counted on: it may
-    never be merged."""
+    """Add the increases of other open changes to the cost after this one.
+
+    A change that saves money does not count: it may never be merged.
+    """
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -44,13 +46,13 @@ def budget_open_changes(change: StackChange, context: RuleContext[Settings]) -> 
     cap = spec.budget.monthly
     others = {each.name: each.increase for each in change.open_changes if each.increase > 0}
     together = after + sum(others.values(), Decimal(0))
-    # A change that adds nothing breaks nothing, and one that is too dear by itself breaks budget-monthly.
+    # A change that adds nothing breaks nothing. budget-monthly reports one that exceeds the budget by itself.
     if after <= change.cost_before.total.expected or not after <= cap.amount < together:
         return
     waiting = ", ".join(f"{name} (+{usd(increase)})" for name, increase in others.items())
     yield Violation(
-        f"with what waits to be merged the stack is expected to cost {usd(together)} a month ({usd(after)}"
+        f"with all open changes the stack is expected to cost {usd(together)} a month ({usd(after)}"
         f" with this change; {waiting}), and budget.monthly is {cap}",
-        "merge or close the others first, or raise budget.monthly",
+        "merge or close the other changes first, or raise budget.monthly",
         fleet_field="budget.monthly",
     )

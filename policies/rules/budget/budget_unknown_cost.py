@@ -1,4 +1,4 @@
-"""Nothing has an unknown cost, or the fleet file says what to assume for it."""
+"""Every resource has a known cost, or an assumed one in the fleet file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ASSUMED = {"atlas-prod-use1-nat-*": "40 USD"}
 
 
 class BudgetUnknownCostSettings(Settings):
-    """What to assume for resources that have no price."""
+    """Assumed costs of resources that have no price."""
 
     assume: dict[str, str] = Field(
         default_factory=dict,
-        description="What a resource costs a month besides its nodes, by its name (`*` stands for any"
-        " text), and its nodes by `name/compute`; counts in every budget rule, from the fleet file alone",
+        description="Monthly cost of a resource without its nodes, by its name (`*` matches any"
+        " text), and of its nodes by `name/compute`; only the fleet file counts, in every budget rule",
     )
 
     @field_validator("assume")
@@ -50,10 +50,10 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     "budget-unknown-cost",
     group="budget",
     title="Every resource has a known cost",
-    why="An unknown price is not 0: a resource type without a known price, a region of which no price "
-    "was read or a size that is only known afterwards would pass any budget. Such a resource is named, and "
-    "somebody says what to assume for it where everybody can see it.",
-    fix="Use what has a price (`gpufleet catalog prices`), read prices with `gpufleet catalog refresh`, or "
+    why="An unknown price is not 0. A resource type without a price, a region whose prices were never "
+    "read, or a size that is only known later would pass any budget. The rule lists such resources, so "
+    "that the fleet file states an assumed amount for each.",
+    fix="Use resources with a price (`gpufleet catalog prices`), run `gpufleet catalog refresh`, or "
     "write an amount into `policies.budget-unknown-cost.settings.assume`.",
     severity="high",
     framework=BUDGETING,
@@ -63,7 +63,7 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     fails=Example(_GATEWAY, fleet=example_fleet()),
 )
 def budget_unknown_cost(stack: Stack, context: RuleContext[BudgetUnknownCostSettings]) -> Iterator[Violation]:
-    """Each resource and site without a price that the fleet file assumes nothing for."""
+    """Report each resource and site without a price and without an assumed amount."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -72,15 +72,15 @@ def budget_unknown_cost(stack: Stack, context: RuleContext[BudgetUnknownCostSett
     for pattern, text in context.settings.assume.items():
         if written.get(pattern) != amount_of(pattern, text):
             yield Violation(
-                f"'{text}' is assumed for {pattern} in the configuration of this run alone, where no budget"
+                f"'{text}' is assumed for {pattern} only in the configuration of this run, where no budget"
                 " rule counts it",
                 f"write it into the fleet file: {FIELD}",
             )
     for line in context.shared.cost_of(stack).unknown:
         whose = f"{line.name} ({line.type or 'on-premises'})"
         yield Violation(
-            f"what {whose} costs a month is not known: {line.what}: {line.reason}",
-            f"use what has a price, or write into {FIELD}: {{{key_for(line)}: '<amount> USD'}}",
+            f"the monthly cost of {whose} is not known: {line.what}: {line.reason}",
+            f"use a resource with a known price, or write into {FIELD}: {{{key_for(line)}: '<amount> USD'}}",
             urn=line.urn,
             fleet_field="" if line.urn else "onprem",
             unknown=True,

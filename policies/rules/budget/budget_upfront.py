@@ -1,4 +1,4 @@
-"""What is paid at once has a cap of its own, and stays within it."""
+"""Upfront payments are within their own cap."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _block(days: int) -> tuple[dict[str, Any], ...]:
     "budget-upfront",
     group="budget",
     title="Upfront payments are within their own cap",
-    why="A Capacity Block is paid at once and cannot be cancelled: a monthly budget says too late, and "
-    "too little, about it.",
+    why="A Capacity Block is paid upfront and cannot be cancelled, so a monthly budget reports it too late "
+    "and shows only part of it.",
     fix="Set or raise `budget.upfront`, or reserve fewer nodes or days.",
     severity="high",
     framework=Framework(
@@ -48,7 +48,7 @@ def _block(days: int) -> tuple[dict[str, Any], ...]:
     fails=Example(_block(14), fleet=example_fleet(upfront="5000 USD")),
 )
 def budget_upfront(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """The sum of upfront payments. A payment of unknown size fails closed, an assumed monthly cost or not."""
+    """Check the sum of upfront payments. An unknown amount fails, even if a monthly cost is assumed."""
     spec = fleet_of(context)
     if spec is None:
         yield no_fleet(context)
@@ -58,21 +58,21 @@ def budget_upfront(stack: Stack, context: RuleContext[Settings]) -> Iterator[Vio
     paid = cost.upfront
     if cap is None and paid:
         yield Violation(
-            f"{usd(paid)} are paid at once, and the fleet file has no {FIELD}",
-            f"set {FIELD} to what may be paid at once, or buy capacity otherwise",
+            f"{usd(paid)} are paid upfront, and the fleet file has no {FIELD}",
+            f"set {FIELD} to the allowed upfront amount, or buy capacity otherwise",
             fleet_field="budget",
         )
     elif cap is not None and paid > cap.amount:
         yield Violation(
-            f"{usd(paid)} are paid at once, and {FIELD} is {cap}",
+            f"{usd(paid)} are paid upfront, and {FIELD} is {cap}",
             f"raise {FIELD}, or reserve fewer nodes or days",
             fleet_field=FIELD,
         )
     for line in cost.lines:
         if line.type == CAPACITY_BLOCK and not line.upfront:
             yield Violation(
-                f"what {line.name} costs at once is not known: {line.reason or line.basis}",
-                "name an instance type, a number of nodes and a length that the catalog has a price for",
+                f"the upfront cost of {line.name} is not known: {line.reason or line.basis}",
+                "use an instance type, a number of nodes and a duration that the catalog has a price for",
                 urn=line.urn,
                 prop="capacityBlockOfferingId",
                 unknown=True,

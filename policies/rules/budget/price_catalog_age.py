@@ -1,4 +1,4 @@
-"""The prices that the budget rules compute with are not older than allowed."""
+"""The prices that the budget rules use are not older than allowed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpufleet.resources.stack import Stack
 
 
 class PriceCatalogAgeSettings(Settings):
-    """How old prices may be."""
+    """The maximum age of prices."""
 
-    days: int = Field(STALE_AFTER_DAYS, ge=1, description="Days after which a price is old")
+    days: int = Field(STALE_AFTER_DAYS, ge=1, description="Days after which a price is too old")
 
 
 @stack_rule(
     "price-catalog-age",
     group="budget",
     title="Prices are recent",
-    why="A budget check is as good as its prices. This is advice unless the environment says otherwise: "
-    "nothing that was right yesterday should be refused because of the calendar alone.",
+    why="A budget check is as good as its prices. The rule is advisory by default, because a change that "
+    "passed yesterday should not fail only because a day has passed.",
     fix="Run `gpufleet catalog refresh` with AWS credentials.",
     severity="low",
     enforcement="advisory",
@@ -36,7 +36,7 @@ class PriceCatalogAgeSettings(Settings):
     fails=Example(example_nodes(1), settings={"days": 30}, fleet=example_fleet()),
 )
 def price_catalog_age(stack: Stack, context: RuleContext[PriceCatalogAgeSettings]) -> Iterator[Violation]:
-    """The oldest dated price that some line was computed with. Undated prices have no age."""
+    """Report the oldest dated price that a line uses. Undated prices have no age."""
     today = context.shared.now.date()
     limit = context.settings.days
     dated = [
@@ -47,10 +47,10 @@ def price_catalog_age(stack: Stack, context: RuleContext[PriceCatalogAgeSettings
     old = [(date, line) for date, line in dated if (today - date).days > limit]
     if not old:
         return
-    # By name too: engines hand the resources over in no fixed order.
+    # Sort by name too: engines report resources in no fixed order.
     date, line = min(old, key=lambda item: (item[0], item[1].name))
     yield Violation(
-        f"{len(old)} of {len(dated)} dated costs are computed with prices older than {limit} days; the"
+        f"{len(old)} of {len(dated)} dated costs use prices older than {limit} days; the"
         f" oldest, of {line.name} ({line.what}), is from {date} ({(today - date).days} days ago)",
         "run `gpufleet catalog refresh` with AWS credentials",
         fleet_field="budget.monthly",

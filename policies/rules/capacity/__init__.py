@@ -1,1 +1,1 @@
-"""Which machines may be asked for, where, and how they are bought."""
+"""Which instances may be used, in which places, and how they are bought."""

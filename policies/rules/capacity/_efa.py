@@ -18,7 +18,7 @@ EFA_TYPES = frozenset({"efa", "efa-only"})
 
 
 def has_efa(template: Resource) -> bool:
-    """Whether any interface of a launch template has EFA; an unknown one may have."""
+    """Return whether a launch template has or may have an EFA interface."""
     interfaces = template.get("networkInterfaces")
     if not isinstance(interfaces, (list, tuple)):
         return interfaces is UNKNOWN
@@ -31,12 +31,15 @@ def has_efa(template: Resource) -> bool:
 
 
 def self_referring(stack: Stack) -> frozenset[str]:
-    """URNs of the security groups whose members reach each other over any protocol, both ways.
+    """Return the URNs of the security groups that allow all traffic between their members, both ways.
 
     EFA traffic is neither TCP nor UDP: it needs a rule for all protocols from and to the group itself
     (EC2 User Guide, "Get started with EFA", an EFA-enabled security group).
     """
-    inward, outward = set(_alone(stack, SECURITY_GROUP_INGRESS)), set(_alone(stack, SECURITY_GROUP_EGRESS))
+    inward, outward = (
+        set(_separate_rules(stack, SECURITY_GROUP_INGRESS)),
+        set(_separate_rules(stack, SECURITY_GROUP_EGRESS)),
+    )
     for rule in stack.of_type(SECURITY_GROUP_RULE):
         own = declared(rule)
         if _all_protocols(own.get("protocol")):
@@ -57,7 +60,7 @@ def self_referring(stack: Stack) -> frozenset[str]:
     return frozenset(inward & outward)
 
 
-def _alone(stack: Stack, kind: str) -> Iterator[str]:
+def _separate_rules(stack: Stack, kind: str) -> Iterator[str]:
     for rule in stack.of_type(kind):
         own = declared(rule)
         if not _all_protocols(own.get("ipProtocol")):

@@ -1,4 +1,4 @@
-"""Placement groups that launches are put into."""
+"""Placement groups of launches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class PlacementUse:
-    """A placement group that a resource names at `prop`; `group` where it is of this stack."""
+    """A placement group that a resource refers to at `prop`; `group` is set if it is in this stack."""
 
     resource: Resource
     prop: str
@@ -30,13 +30,13 @@ class PlacementUse:
 
 
 def placements(stack: Stack, launch: Launch) -> Iterator[PlacementUse]:
-    """The placement groups that the launch or its templates name."""
+    """Yield the placement groups that the launch or its templates refer to."""
     for source in (launch.resource, *launch.templates):
         yield from placements_of(stack, source)
 
 
 def placements_of(stack: Stack, source: Resource) -> Iterator[PlacementUse]:
-    """The placement groups that one resource names."""
+    """Yield the placement groups that one resource refers to."""
     for path in _PLACES:
         value = source.get(path)
         if value is None or value == "":
@@ -54,5 +54,5 @@ def _names(group: Resource) -> list[str]:
 
 
 def strategy(group: Resource) -> object:
-    """The strategy of a placement group of this stack."""
+    """Return the strategy of a placement group of this stack."""
     return declared(group).get("strategy")

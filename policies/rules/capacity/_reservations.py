@@ -1,4 +1,4 @@
-"""Reservations of a stack: what each holds, and which launches go into it."""
+"""Reservations of a stack: what each holds, and which launches use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUBNETS = ("subnetIds", "vpcZoneIdentifiers", "subnetId", "launchTemplateConfig
 
 @dataclass(frozen=True, slots=True)
 class HeldReservation:
-    """A Capacity Block or On-Demand Capacity Reservation of the stack and what it holds."""
+    """A Capacity Block or On-Demand Capacity Reservation of the stack, and what it holds."""
 
     resource: Resource
     type: str | Unknown
@@ -29,15 +29,15 @@ class HeldReservation:
 
     @property
     def block(self) -> bool:
-        """Whether it is a Capacity Block."""
+        """Return whether it is a Capacity Block."""
         return self.resource.type == CAPACITY_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ReservationUse:
     """How one launch uses reservations: those of the stack, and others by id (or UNKNOWN).
 
-    `preference` is what it says of open ones (`open`, `none`, ...), empty where it says nothing.
+    `preference` is its setting for open reservations (`open`, `none`, ...), empty if not set.
     """
 
     held: tuple[HeldReservation, ...] = ()
@@ -46,7 +46,7 @@ class Use:
 
     @property
     def targeted(self) -> bool:
-        """Whether it names any reservation."""
+        """Return whether it refers to a reservation."""
         return bool(self.held or self.foreign)
 
 
@@ -69,16 +69,16 @@ class Reservations:
             for each in self.use(launch).held:
                 self._into.setdefault(each.resource.urn, []).append(launch)
 
-    def use(self, launch: Launch) -> Use:
-        """How the launch uses reservations."""
+    def use(self, launch: Launch) -> ReservationUse:
+        """Return how the launch uses reservations."""
         return self.uses[launch.resource.urn]
 
     def into(self, held: HeldReservation) -> list[Launch]:
-        """The launches that name the reservation."""
+        """Return the launches that refer to the reservation."""
         return self._into.get(held.resource.urn, [])
 
     def falls_into(self, launch: Launch, held: HeldReservation) -> bool:
-        """Whether every instance of the launch matches a reservation that is open to all."""
+        """Return whether every instance of the launch matches an open reservation."""
         return (
             held.open
             and not self.use(launch).targeted
@@ -114,7 +114,7 @@ class Reservations:
                 zones = frozenset(wanted)
         return HeldReservation(original, kind, count, zones, open=False)
 
-    def _use(self, launch: Launch) -> Use:
+    def _use(self, launch: Launch) -> ReservationUse:
         held: dict[str, HeldReservation] = {}
         foreign: list[str | Unknown] = []
         preference: str | Unknown = ""
@@ -130,7 +130,7 @@ class Reservations:
                     held[known.resource.urn] = known
                 elif not (value is UNKNOWN and named):
                     foreign.append(value)
-        return Use(tuple(held.values()), tuple(foreign), preference)
+        return ReservationUse(tuple(held.values()), tuple(foreign), preference)
 
     def _zones(self, launch: Launch) -> frozenset[str] | Unknown:
         props = [prop for prop in _SUBNETS if launch.resource.get(prop) is not None]
@@ -149,7 +149,7 @@ _known: WeakKeyDictionary[Stack, Reservations] = WeakKeyDictionary()
 
 
 def reservations(stack: Stack) -> Reservations:
-    """The reservations of a stack; found once a stack."""
+    """Return the reservations of a stack, computed once per stack."""
     found = _known.get(stack)
     if found is None:
         found = _known[stack] = Reservations(stack)
@@ -170,6 +170,6 @@ def _targets(source: Resource) -> Iterator[str | Unknown]:
             yield UNKNOWN if value is UNKNOWN else str(value)
 
 
-def uses_block(launch: Launch, use: Use) -> bool:
-    """Whether the launch goes into a Capacity Block."""
+def uses_block(launch: Launch, use: ReservationUse) -> bool:
+    """Return whether the launch uses a Capacity Block."""
     return "capacity-block" in launch.markets or any(each.block for each in use.held)

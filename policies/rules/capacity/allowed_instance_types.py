@@ -1,4 +1,4 @@
-"""Instances are of types that the environment allows, and that the catalog knows."""
+"""Instances have types that the environment allows and the catalog lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import translate
 
 from pydantic import Field
 
-from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, types_written
+from gpufleet.policies.rules.capacity._other_launchers import OTHER_LAUNCHERS, types_written
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared, launches
@@ -35,7 +35,7 @@ WRITTEN = {
     CAPACITY_RESERVATION: "instanceType",
     BLOCK_OFFERING: "instance_type",
 }
-"""Where types are written that a resource does not launch by itself."""
+"""Properties that hold instance types without launching instances."""
 
 
 class AllowedInstanceTypesSettings(Settings):
@@ -43,20 +43,20 @@ class AllowedInstanceTypesSettings(Settings):
 
     allowed: tuple[str, ...] = Field(
         (),
-        description="Patterns of instance types that are allowed, such as `p5.*`; every type that the "
-        "catalog knows if it is left out",
+        description="Patterns of allowed instance types, such as `p5.*`; every type of the "
+        "catalog if not set",
     )
     also: tuple[str, ...] = Field(
-        (), description="Types that are allowed though the catalog does not know them: they have no price"
+        (), description="Allowed types that the catalog does not list: they have no price"
     )
 
 
 @stack_rule(
     "allowed-instance-types",
     group="capacity",
-    title="Instance types are those that the environment allows",
-    why="A type outside of the catalog has no price, no count of GPUs and no EFA layout, so that every "
-    "other rule passes it by; and a wrong letter in a type can cost a hundred times as much.",
+    title="The environment allows the instance types",
+    why="A type outside the catalog has no price, no GPU count and no EFA layout, so every other rule skips "
+    "it. A typing error in a type can cost a hundred times as much.",
     fix="Use a type that `gpufleet catalog` lists and that the rule's `allowed` covers.",
     severity="high",
     types=(
@@ -69,7 +69,7 @@ class AllowedInstanceTypesSettings(Settings):
         SPOT_INSTANCE_REQUEST,
         CAPACITY_BLOCK,
         *WRITTEN,
-        *TYPES_ELSEWHERE,
+        *OTHER_LAUNCHERS,
     ),
     settings=AllowedInstanceTypesSettings,
     fleet_field="cloud",
@@ -95,19 +95,19 @@ class AllowedInstanceTypesSettings(Settings):
 def allowed_instance_types(
     stack: Stack, context: RuleContext[AllowedInstanceTypesSettings]
 ) -> Iterator[Violation]:
-    """Everything that launches, and every type that is written anywhere else."""
+    """Check everything that launches instances, and every property with an instance type."""
     settings = context.settings
     pattern = re.compile("|".join(map(translate, settings.allowed))) if settings.allowed else None
     known = context.shared.catalog.instances
 
-    def judge(resource: Resource, name: str, prop: str) -> Iterator[Violation]:
+    def check(resource: Resource, name: str, prop: str) -> Iterator[Violation]:
         plain = name.removeprefix("ml.")
         if plain in settings.also or name in settings.also:
             return
         if plain not in known:
             near = context.shared.catalog.suggest_instance(plain)
             yield Violation(
-                f"{prop} is {name!r}, which is not in the catalog: no price and no GPUs are known of it",
+                f"{prop} is {name!r}, which is not in the catalog: its price and GPUs are unknown",
                 (f"did you mean {near!r}? If not, use" if near else "use")
                 + " a type that `gpufleet catalog` lists",
                 urn=resource.urn,
@@ -124,7 +124,7 @@ def allowed_instance_types(
     for launch in launches(stack):
         prop = _prop(launch.resource)
         for name in launch.types.names:
-            yield from judge(launch.resource, name, prop)
+            yield from check(launch.resource, name, prop)
         if launch.types.unclear:
             yield _unclear(launch.resource, launch.types.unclear, prop)
     templates = {template.urn for launch in launches(stack) for template in launch.templates}
@@ -134,21 +134,21 @@ def allowed_instance_types(
         if value is None or original.urn in templates:
             continue
         if isinstance(value, str):
-            yield from judge(original, value, prop)
+            yield from check(original, value, prop)
         else:
             yield _unclear(original, "the type is not known yet", prop)
-    for resource in stack.of_type(*TYPES_ELSEWHERE):
+    for resource in stack.of_type(*OTHER_LAUNCHERS):
         for prop, value in types_written(resource):
             if isinstance(value, str):
-                yield from judge(resource, value, prop)
+                yield from check(resource, value, prop)
             else:
                 yield _unclear(resource, "the type is not known yet", prop)
     for block in stack.of_type(CAPACITY_BLOCK):
         value = block.get("instanceType")
         if isinstance(value, str):
-            yield from judge(block, value, "instanceType")
+            yield from check(block, value, "instanceType")
         elif not stack.references(block, "capacityBlockOfferingId", types=(BLOCK_OFFERING,)):
-            yield _unclear(block, "what the offering holds is not known", "capacityBlockOfferingId")
+            yield _unclear(block, "what the offering contains is not known", "capacityBlockOfferingId")
 
 
 def _prop(resource: Resource) -> str:
@@ -163,8 +163,8 @@ def _prop(resource: Resource) -> str:
 
 def _unclear(resource: Resource, why: str, prop: str) -> Violation:
     return Violation(
-        f"which instance types it launches is not known: {why}",
-        "name the types themselves, in this stack",
+        f"the instance types that it launches are not known: {why}",
+        "write the types in this stack",
         urn=resource.urn,
         prop=prop,
         unknown=True,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.capacity._places import region_of, site_regions
+from gpufleet.policies.rules.capacity._regions import region_of, site_regions
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
@@ -14,21 +14,21 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_OFFERING, INSTANCE
 
 WITHOUT_REGION = frozenset({"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations"})
-"""Modules of pulumi_aws whose services have no region: where their provider points says nothing."""
+"""Modules of pulumi_aws for global services: the region of their provider has no effect."""
 
 ACCOUNT_SERVICES = frozenset({"kms", "sns"})
-"""What stands beside AWS Budgets, which lives in one region, and tells people of them."""
+"""Types that AWS Budgets uses for alerts. AWS Budgets exists in one region only."""
 
 
 class AllowedRegionsSettings(Settings):
     """Which regions may be used."""
 
     regions: tuple[str, ...] = Field(
-        (), description="Regions that are allowed; those of the fleet's cloud sites if it is left out"
+        (), description="Allowed regions; those of the fleet's cloud sites if not set"
     )
     account_regions: tuple[str, ...] = Field(
         ("us-east-1",),
-        description="Regions in which topics and keys of the account's budget may be as well",
+        description="Additional regions for topics and keys of the account's budget",
     )
 
 
@@ -36,8 +36,8 @@ class AllowedRegionsSettings(Settings):
     "allowed-regions",
     group="capacity",
     title="Everything is in a region that the environment allows",
-    why="Data must not leave the regions that it was promised to stay in, quotas and reservations are a "
-    "region's own, and what runs in a region that nobody looks at is found on the bill.",
+    why="Data must stay in the regions that were agreed on, quotas and reservations are regional, and "
+    "resources in an unwatched region are first noticed on the bill.",
     fix="Use the provider of one of the fleet's sites and no `region` property, or add the region as a site.",
     severity="high",
     framework=Framework(
@@ -58,14 +58,14 @@ class AllowedRegionsSettings(Settings):
     ),
 )
 def allowed_regions(stack: Stack, context: RuleContext[AllowedRegionsSettings]) -> Iterator[Violation]:
-    """Each resource's own region; resources that follow one provider are told of once, at the provider."""
+    """Check each resource's own region, and each provider once for all resources that use it."""
     shared, settings = context.shared, context.settings
     allowed = frozenset(settings.regions or site_regions(shared))
     beside = allowed | frozenset(settings.account_regions)
     if not allowed and shared.spec is None:
         yield Violation(
-            "no region is allowed: the stack has no fleet file, and the rule no `regions`",
-            "give the rule `regions`, or the stack a fleet file",
+            "no region is allowed: the stack has no fleet file, and the rule has no `regions`",
+            "set the rule's `regions`, or add a fleet file to the stack",
             unknown=True,
         )
         return
@@ -96,10 +96,10 @@ def _violation(urn: str, region: str | Unknown, prop: str, allowed: frozenset[st
     places = ", ".join(sorted(allowed))
     limit = f"only {places} may be used" if places else "no region is allowed: the fleet has no cloud site"
     if region is UNKNOWN or not region:
-        why = "not known yet" if region is UNKNOWN else "named neither here, nor by a provider or aws:region"
+        why = "not known yet" if region is UNKNOWN else "not set here, in a provider or in aws:region"
         return Violation(
             f"the region is {why}{more}, and {limit}",
-            "name the region in the provider" if places else "add a cloud site to the fleet file",
+            "set the region in the provider" if places else "add a cloud site to the fleet file",
             urn=urn,
             prop=prop,
             unknown=True,

@@ -1,4 +1,4 @@
-"""What lies in a zone lies in one of the environment's, and subnets are this stack's own."""
+"""Zonal resources are in the environment's zones, and subnets belong to this stack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.capacity._places import site_zones
+from gpufleet.policies.rules.capacity._regions import site_zones
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
@@ -58,18 +58,18 @@ class AllowedZonesSettings(Settings):
     """Which zones may be used."""
 
     zones: tuple[str, ...] = Field(
-        (), description="Zones (names or ids) that are allowed; those of the fleet's sites if it is left out"
+        (), description="Allowed zones (names or ids); those of the fleet's sites if not set"
     )
-    subnets: tuple[str, ...] = Field((), description="Ids of subnets outside of this stack that may be used")
+    subnets: tuple[str, ...] = Field((), description="Ids of subnets outside this stack that may be used")
 
 
 @stack_rule(
     "allowed-zones",
     group="capacity",
-    title="Zones are those that the environment allows",
-    why="EFA, placement groups, reservations and the disks of a job do not cross zones: what lands in "
-    "another one than the fleet's is paid for and cannot be used, or pays for traffic between zones.",
-    fix="Use a zone of the fleet's sites and the subnets that this stack makes there.",
+    title="The environment allows the zones",
+    why="EFA, placement groups, reservations and disks do not cross zones. Resources in another zone are "
+    "paid for and cannot be used, or cause traffic charges between zones.",
+    fix="Use a zone of the fleet's sites and the subnets that this stack creates there.",
     severity="medium",
     types=(*ZONES, *SUBNETS, *OVERRIDES),
     settings=AllowedZonesSettings,
@@ -84,7 +84,7 @@ class AllowedZonesSettings(Settings):
     ),
 )
 def allowed_zones(stack: Stack, context: RuleContext[AllowedZonesSettings]) -> Iterator[Violation]:
-    """Zones that are written, and subnets that are not of this stack."""
+    """Check zones, and subnets outside this stack."""
     allowed = frozenset(context.settings.zones or site_zones(context.shared))
     known_subnets = frozenset(
         value for subnet in stack.of_type(SUBNET) if isinstance(value := subnet.get("id"), str)
@@ -92,7 +92,7 @@ def allowed_zones(stack: Stack, context: RuleContext[AllowedZonesSettings]) -> I
     for original in stack.of_type(*ZONES):
         resource = declared(original)
         found = [(path, value) for prop in ZONES[resource.type] for path, value in resource.items(prop)]
-        yield from _judge(resource, found, allowed)
+        yield from _check(resource, found, allowed)
         if not found and resource.type in _NEEDS_ZONE:
             yield Violation(
                 "availabilityZone is not set: AWS chooses one",
@@ -108,12 +108,12 @@ def allowed_zones(stack: Stack, context: RuleContext[AllowedZonesSettings]) -> I
                 for where, override in resource.items(f"{path}.overrides"):
                     zone = override.get("availabilityZone") if isinstance(override, dict) else override
                     if zone is not None:
-                        yield from _judge(resource, [(f"{where}.availabilityZone", zone)], allowed)
+                        yield from _check(resource, [(f"{where}.availabilityZone", zone)], allowed)
     for original in stack.of_type(*SUBNETS):
         yield from _foreign_subnets(stack, declared(original), known_subnets)
 
 
-def _judge(
+def _check(
     resource: Resource, found: list[tuple[str, object]], allowed: frozenset[str]
 ) -> Iterator[Violation]:
     zones = ", ".join(sorted(allowed)) or "no zone"
@@ -141,7 +141,7 @@ def _foreign_subnets(stack: Stack, resource: Resource, known: frozenset[str]) ->
                 continue
             yield Violation(
                 f"{where} is {resource.show(where)}, which is not known to be in an allowed zone",
-                "use a subnet of this stack, or name it in `policies.allowed-zones.settings.subnets`",
+                "use a subnet of this stack, or add it to `policies.allowed-zones.settings.subnets`",
                 urn=resource.urn,
                 prop=where,
                 unknown=is_unknown(subnet),

@@ -1,4 +1,4 @@
-"""A Capacity Block never gets a placement group."""
+"""Nodes of a Capacity Block are in no placement group."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _example(**template: Any) -> Example:
     "capacity-block-no-placement-group",
     group="capacity",
     title="Nodes of a Capacity Block are in no placement group",
-    why="AWS places the instances of a block next to each other by itself and refuses a placement group "
-    "for them (EC2 User Guide, Capacity Blocks for ML): the block is paid for, and no node comes up.",
+    why="AWS places the instances of a block close together and rejects a placement group for them (EC2 "
+    "User Guide, Capacity Blocks for ML): the block is paid for, and no node starts.",
     fix="Leave `placement` out of the node group, and `placement.groupName` out of the launch template.",
     severity="critical",
     types=(*LAUNCHERS, *TEMPLATES, CAPACITY_BLOCK),
@@ -48,36 +48,36 @@ def _example(**template: Any) -> Example:
     fails=_example(placement={"groupName": "cluster"}),
 )
 def capacity_block_no_placement_group(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Launches into a block, their templates, and templates for blocks that nothing launches from yet."""
+    """Check launches into a block, their templates, and unused templates for blocks."""
     found = reservations(stack)
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for launch in launches(stack):
         if not uses_block(launch, found.use(launch)):
             continue
         if launch.unclear:
             yield Violation(
-                f"whether its launch template names a placement group is not known: {launch.unclear}",
+                f"whether its launch template has a placement group is not known: {launch.unclear}",
                 "keep the launch template in this stack and launch its newest version",
                 urn=launch.resource.urn,
                 prop="launchTemplate",
                 unknown=True,
             )
         for placed in placements(stack, launch):
-            told.add((placed.resource.urn, placed.prop))
+            reported.add((placed.resource.urn, placed.prop))
             yield _violation(placed.resource.urn, placed.resource.show(placed.prop), placed.prop)
     for template in stack.of_type(LAUNCH_TEMPLATE):
         if str(template.get("instanceMarketOptions.marketType")) == "capacity-block":
             for placed in placements_of(stack, template):
                 if template.inputs is not None and placed.prop.partition(".")[0] not in template.inputs:
                     continue
-                if (template.urn, placed.prop) not in told:
+                if (template.urn, placed.prop) not in reported:
                     yield _violation(template.urn, template.show(placed.prop), placed.prop)
 
 
 def _violation(urn: str, value: str, prop: str) -> Violation:
     return Violation(
         f"{prop} is {value}, and a Capacity Block cannot be launched into a placement group",
-        "leave it out: the nodes of a block are next to each other anyway",
+        "remove it: AWS places the nodes of a block close together",
         urn=urn,
         prop=prop,
     )

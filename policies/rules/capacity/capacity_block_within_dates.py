@@ -1,4 +1,4 @@
-"""What launches into a Capacity Block starts after the block does, and stops before it ends."""
+"""Nodes of a Capacity Block start after the block does, and stop before it ends."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gpufleet.resources.types import (
 
 
 class CapacityBlockWithinDatesSettings(Settings):
-    """How much room is left at the end of a block."""
+    """The time between the stop of the nodes and the end of the block."""
 
     minutes_before_end: int = Field(
-        30, ge=0, description="Minutes before its end by which a block's nodes have to be stopped"
+        30, ge=0, description="Minutes before the end of a block at which its nodes must be stopped"
     )
 
 
@@ -72,9 +72,9 @@ def _action(name: str, nodes: int, moment: str) -> dict[str, Any]:
 @stack_rule(
     "capacity-block-within-dates",
     group="capacity",
-    title="Nodes of a Capacity Block run inside the block's dates",
-    why="Before a block starts its nodes cannot launch and the group keeps failing; EC2 terminates them "
-    "30 minutes before its end, jobs and all, unless they have been drained by then.",
+    title="Nodes of a Capacity Block run within the block's dates",
+    why="Before a block starts its nodes cannot launch, and the group keeps failing. EC2 terminates nodes "
+    "30 minutes before the block ends, with their jobs, unless they were drained before.",
     fix="Start the group at 0 nodes, scale it up at the block's start and to 0 at least 30 minutes before "
     "its end.",
     severity="high",
@@ -87,7 +87,7 @@ def _action(name: str, nodes: int, moment: str) -> dict[str, Any]:
 def capacity_block_within_dates(
     stack: Stack, context: RuleContext[CapacityBlockWithinDatesSettings]
 ) -> Iterator[Violation]:
-    """Sizes and scheduled actions of every launch into a block."""
+    """Check sizes and scheduled actions of every launch into a block."""
     found = reservations(stack)
     room = dt.timedelta(minutes=context.settings.minutes_before_end)
     for launch in launches(stack):
@@ -122,7 +122,7 @@ def _moment(value: object) -> dt.datetime | None:
 
 
 def _standing(launch: Launch, window: Window, now: dt.datetime) -> Iterator[Violation]:
-    """Nodes that are wanted from the moment on that the group exists."""
+    """Report nodes that start as soon as the group exists."""
     runs = window is not None and window[0] <= now < window[1]
     if runs:
         return
@@ -131,7 +131,7 @@ def _standing(launch: Launch, window: Window, now: dt.datetime) -> Iterator[Viol
         NODE_GROUP: ("scalingConfig.minSize", "scalingConfig.desiredSize"),
         AUTO_SCALING_GROUP: ("minSize", "desiredCapacity"),
     }.get(resource.type)
-    # What is ignored later still holds when the group is made.
+    # ignoreChanges has no effect when the group is created.
     sizes = [(path, resource.get(path)) for path in own] if own else [("", 1)]
     for path, value in sizes:
         if value is None or number(value) == 0:
@@ -143,7 +143,7 @@ def _standing(launch: Launch, window: Window, now: dt.datetime) -> Iterator[Viol
         )
         yield Violation(
             f"{path or 'an instance'}{f' is {resource.show(path)}' if path else ''}, and the Capacity Block "
-            f"{when}: nodes cannot launch outside of it",
+            f"{when}: nodes cannot launch outside these dates",
             f"write {path}: 0 and let a scheduled action start the nodes"
             if path
             else "launch it from a group that starts at 0",
@@ -158,16 +158,16 @@ def _scheduled(stack: Stack, launch: Launch, window: Window, room: dt.timedelta)
     for action in actions:
         wanted = [action.get(prop) for prop in ("minSize", "desiredCapacity")]
         if action.get("recurrence") is not None:
-            yield _wrong(action, "recurrence", "comes again outside of the Capacity Block's dates")
+            yield _wrong(action, "recurrence", "recurs outside the Capacity Block's dates")
         if all(value is None or number(value) in (0, -1) for value in wanted):
             continue
         start = _moment(action.get("startTime"))
         if window is None or start is None:
             yield _wrong(
-                action, "startTime", "cannot be held against the Capacity Block's dates yet", unknown=True
+                action, "startTime", "cannot be compared with the Capacity Block's dates yet", unknown=True
             )
         elif not window[0] <= start < window[1] - room:
-            yield _wrong(action, "startTime", f"is outside of the Capacity Block ({_text(window)})")
+            yield _wrong(action, "startTime", f"is outside the Capacity Block ({_text(window)})")
         elif not any(_stops(other, start, window[1] - room) for other in actions):
             yield _wrong(
                 action,
@@ -208,7 +208,7 @@ def _wrong(action: Resource, prop: str, why: str, unknown: bool = False) -> Viol
 
 
 def _own_schedule(stack: Stack, launch: Launch, blocks: Sequence[HeldReservation]) -> Iterator[Violation]:
-    """The fleet's own schedule reads the dates from the block itself: it has to be the same block."""
+    """Check that the fleet's schedule uses the same block: it reads the dates from the block."""
     for original in stack.of_type(BLOCK_SCHEDULE):
         if not stack.refers(original, "group_name", launch.resource, "name"):
             continue
@@ -219,9 +219,9 @@ def _own_schedule(stack: Stack, launch: Launch, blocks: Sequence[HeldReservation
         foreign = not blocks and isinstance(schedule.get("reservation_id"), str)
         if not named and not foreign:
             yield Violation(
-                f"reservation_id is {schedule.show('reservation_id')}, which is not the Capacity Block that "
-                f"{launch.resource.name} launches into",
-                "schedule the nodes by the block that their launch template names",
+                f"reservation_id is {schedule.show('reservation_id')}, and {launch.resource.name} launches "
+                "into another Capacity Block",
+                "use the reservation_id of the launch template",
                 urn=original.urn,
                 prop="reservation_id",
             )

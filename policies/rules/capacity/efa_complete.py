@@ -33,9 +33,9 @@ class EfaCompleteSettings(Settings):
     """Which groups need EFA."""
 
     workloads: tuple[str, ...] = Field(
-        ("training",), description="Workloads whose nodes work together, and so need the EFA of their type"
+        ("training",), description="Workloads whose nodes need the EFA interfaces of their type"
     )
-    nodes: int = Field(2, ge=2, description="Nodes from which a group counts as several")
+    nodes: int = Field(2, ge=2, description="Minimum number of nodes of a group to which the rule applies")
 
 
 def _example(count: int) -> Example:
@@ -84,10 +84,10 @@ def _example(count: int) -> Example:
     "efa-complete",
     group="capacity",
     title="Nodes that work together have all EFA interfaces of their type",
-    why="A missing interface is bandwidth that is paid for and not there: a p5.48xlarge has 32, and NCCL "
-    "falls back to TCP in silence where EFA is missing, in another zone or shut off by a security group.",
-    fix="Write `network: efa`: the interfaces follow from the catalog. By hand, give the launch template "
-    "the layout of the type, one zone, and a security group that refers to itself.",
+    why="Each missing interface is bandwidth that is paid for and not available: a p5.48xlarge has 32. NCCL "
+    "silently uses TCP if EFA is missing, in another zone or blocked by a security group.",
+    fix="Write `network: efa`: the catalog defines the interfaces. Without it, set the layout of the type, "
+    "one zone, and a security group that refers to itself in the launch template.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE, SECURITY_GROUP, SECURITY_GROUP_INGRESS, SECURITY_GROUP_EGRESS),
     settings=EfaCompleteSettings,
@@ -96,7 +96,7 @@ def _example(count: int) -> Example:
     fails=_example(1),
 )
 def efa_complete(stack: Stack, context: RuleContext[EfaCompleteSettings]) -> Iterator[Violation]:
-    """Groups of several nodes that have EFA, or whose work needs it."""
+    """Check groups of several nodes that have EFA or whose workload needs it."""
     groups: frozenset[str] | None = None
     for launch in launches(stack):
         if launch.resource.type in (INSTANCE, SPOT_INSTANCE_REQUEST):
@@ -126,7 +126,7 @@ def efa_complete(stack: Stack, context: RuleContext[EfaCompleteSettings]) -> Ite
 
 
 def _layouts(launch: Launch, context: RuleContext[EfaCompleteSettings]) -> dict[str, frozenset[Slot]]:
-    """The layout of each type that has EFA."""
+    """Return the layout of each type that has EFA."""
     known = context.shared.catalog.instances
     return {
         name: frozenset(
@@ -151,15 +151,15 @@ def _interfaces(launch: Launch, able: dict[str, frozenset[Slot]]) -> Iterator[Vi
     if not launch.templates:
         yield _violation(
             launch.resource,
-            f"it has no launch template, and {', '.join(able)} has EFA interfaces that only one can ask for",
-            "give it a launch template with the type's network interfaces",
+            f"it has no launch template, which the EFA interfaces of {', '.join(able)} need",
+            "add a launch template with the type's network interfaces",
             "launchTemplate",
         )
     for template in launch.templates:
         if template.ignores("networkInterfaces"):
             yield _violation(
                 template,
-                "changes of networkInterfaces are ignored: what is written here need not be there",
+                "changes of networkInterfaces are ignored, so the running nodes may differ",
                 "leave networkInterfaces out of ignoreChanges",
                 "networkInterfaces",
                 unknown=True,
@@ -201,7 +201,7 @@ def _difference(name: str, slots: list[Slot], layout: frozenset[Slot]) -> tuple[
     extra = sorted(set(slots) - layout)
     detail = [f"card {card} device {device} {kind} missing" for card, device, kind in missing[:2]]
     detail += [f"card {card} device {device} {kind} too many" for card, device, kind in extra[:2]]
-    what = "; ".join(detail) or "one is there twice"
+    what = "; ".join(detail) or "one is declared twice"
     return (
         f"networkInterfaces have {have} EFA interfaces, and {name} has {want} ({what})",
         "write `network: efa`, or the layout of `gpufleet catalog instances`",
@@ -216,7 +216,7 @@ def _security(stack: Stack, launch: Launch, groups: frozenset[str]) -> Iterator[
             yield _violation(
                 template,
                 "the interfaces are in different security groups",
-                "put all of them into the same: EFA peers are reached through any of them",
+                "put all of them into the same group: EFA peers reach any of them",
                 "networkInterfaces",
             )
         named = stack.references(template, "networkInterfaces", types=(SECURITY_GROUP,))
@@ -225,7 +225,7 @@ def _security(stack: Stack, launch: Launch, groups: frozenset[str]) -> Iterator[
         if not any(each.urn in groups for each in named):
             yield _violation(
                 template,
-                "no security group of its interfaces lets its members reach each other by any protocol",
+                "no security group of its interfaces allows all protocols between its members",
                 "add a group with a rule from itself and one to itself, for all protocols (-1)",
                 "networkInterfaces[0].securityGroups",
                 unknown=not named,
@@ -236,7 +236,7 @@ def _zone(stack: Stack, launch: Launch) -> Iterator[Violation]:
     found = reservations(stack)
     use = found.use(launch)
     if uses_block(launch, use) or use.targeted:
-        # The reservation has one zone, whichever it is.
+        # A reservation is in one zone, whichever it is.
         return
     zones = found.zones[launch.resource.urn]
     if zones is UNKNOWN:

@@ -1,4 +1,4 @@
-"""Nodes with EFA that are bought on demand are in a cluster placement group."""
+"""On-demand nodes with EFA are in a cluster placement group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpufleet.resources.types import (
 
 
 class EfaInPlacementGroupSettings(Settings):
-    """Which groups are put next to each other."""
+    """Which groups need a placement group."""
 
     spot: bool = Field(
         False,
@@ -66,9 +66,9 @@ def _example(placement: dict[str, Any], depends: dict[str, Any]) -> Example:
     "efa-in-placement-group",
     group="capacity",
     title="On-demand nodes with EFA are in a cluster placement group",
-    why="Outside of one, nodes are wherever there is room in the zone, with more switches between them: "
-    "latency grows and collective operations slow down with it.",
-    fix="Leave `placement` at `auto` and name one zone, or write `placement: cluster`.",
+    why="Outside a placement group nodes are spread over the zone, with more switches between them. Latency "
+    "increases and collective operations slow down.",
+    fix="Leave `placement` at `auto` and use one zone, or write `placement: cluster`.",
     severity="medium",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE, PLACEMENT_GROUP),
     settings=EfaInPlacementGroupSettings,
@@ -79,7 +79,7 @@ def _example(placement: dict[str, Any], depends: dict[str, Any]) -> Example:
 def efa_in_placement_group(
     stack: Stack, context: RuleContext[EfaInPlacementGroupSettings]
 ) -> Iterator[Violation]:
-    """Groups with EFA that no reservation places: a block does, and a reservation is where it was made."""
+    """Check groups with EFA that use no reservation: AWS places those of blocks and reservations."""
     found = reservations(stack)
     known = context.shared.catalog.instances
     for launch in launches(stack):
@@ -103,7 +103,7 @@ def efa_in_placement_group(
         if not placed:
             yield Violation(
                 "it has EFA and no placement group",
-                "name a placement group with strategy cluster in its launch template (`placement: cluster`)",
+                "set a placement group with strategy cluster in its launch template (`placement: cluster`)",
                 urn=launch.resource.urn,
                 prop="placement",
             )

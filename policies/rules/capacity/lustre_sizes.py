@@ -1,4 +1,4 @@
-"""FSx for Lustre file systems are of a kind, throughput and size that AWS sells together."""
+"""FSx for Lustre file systems have a tier, throughput and size that AWS offers together."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gpufleet.resources.types import LUSTRE
 @resource_rule(
     "lustre-sizes",
     group="capacity",
-    title="FSx for Lustre has a tier, throughput and size that are sold together",
-    why="A wrong step is refused after everything else has been created, EFA and metadata IOPS cannot be "
-    "had on every tier, and a tier that the catalog does not know has no price.",
+    title="FSx for Lustre has a tier, throughput and size that AWS offers together",
+    why="AWS rejects a wrong size only after everything else was created. EFA and metadata IOPS are not "
+    "available on every tier, and a tier that the catalog does not list has no price.",
     fix="Use a deployment type and throughput of `gpufleet catalog storage`, and a size in its steps.",
     severity="medium",
     types=(LUSTRE,),
@@ -51,7 +51,7 @@ from gpufleet.resources.types import LUSTRE
     ),
 )
 def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """One file system: its tier, its size, its metadata and its storage type."""
+    """Check the tier, size, metadata and storage type of one file system."""
     resource = declared(resource)
     catalog = context.shared.catalog
     deployment = deployment_type(resource)
@@ -62,7 +62,7 @@ def lustre_sizes(resource: Resource, context: RuleContext[Settings]) -> Iterator
     if deployment not in known:
         yield Violation(
             f"deploymentType is {deployment!r}"
-            f"{'' if resource.get('deploymentType') else ' (the default)'}, which the catalog does not know",
+            f"{'' if resource.get('deploymentType') else ' (the default)'}, which the catalog does not list",
             f"use one of {', '.join(sorted(known))}",
             prop="deploymentType",
         )

@@ -1,4 +1,4 @@
-"""No more GPUs of a kind than the environment may have, when everything is at its largest."""
+"""The number of GPUs at maximum size is within the environment's limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field
 
 from gpufleet.catalog import Catalog
-from gpufleet.policies.rules.capacity._elsewhere import TYPES_ELSEWHERE, uncounted
+from gpufleet.policies.rules.capacity._other_launchers import OTHER_LAUNCHERS, uncounted
 from gpufleet.policies.rules.capacity._reservations import reservations
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
@@ -22,23 +22,23 @@ Counts = dict[str, float]
 
 
 class MaximumGpusSettings(Settings):
-    """How many GPUs there may be."""
+    """The maximum number of GPUs."""
 
     max_gpus: dict[str, int] = Field(
         default_factory=dict,
-        description="GPUs at most, by kind (`H100`) or for `all` kinds together; no limit if it is left out",
+        description="Maximum number of GPUs, by kind (`H100`) or for `all` kinds; no limit if not set",
     )
 
 
 @stack_rule(
     "maximum-gpus",
     group="capacity",
-    title="GPUs stay below the environment's maximum, counted at the largest size",
-    why="A group costs what it may grow to, and a quota or a contract counts GPUs and not money: what an "
-    "autoscaler may start tonight has to be allowed today.",
+    title="GPUs at maximum size are within the environment's limit",
+    why="An autoscaler can grow a group to its maximum at any time, and quotas and contracts limit GPUs, "
+    "not money.",
     fix="Lower the maximum of a node group or reservation, or raise `max_gpus` of the environment.",
     severity="high",
-    types=(*LAUNCHERS, CAPACITY_BLOCK, CAPACITY_RESERVATION, SCHEDULE, CLUSTER, *TYPES_ELSEWHERE),
+    types=(*LAUNCHERS, CAPACITY_BLOCK, CAPACITY_RESERVATION, SCHEDULE, CLUSTER, *OTHER_LAUNCHERS),
     settings=MaximumGpusSettings,
     fleet_field="cloud",
     passes=Example(
@@ -61,14 +61,14 @@ class MaximumGpusSettings(Settings):
     ),
 )
 def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpusSettings]) -> Iterator[Violation]:
-    """GPUs of everything that launches or reserves; those of a reservation and of what fills it, once."""
+    """Count the GPUs of all launches and reservations; launches into a reservation count once."""
     limits = {kind.lower(): limit for kind, limit in context.settings.max_gpus.items()}
     if not limits:
         return
     catalog = context.shared.catalog
     for kind in limits.keys() - {ALL, *(gpu.lower() for gpu in catalog.gpus)}:
         yield Violation(
-            f"max_gpus names {kind!r}, which no instance type of the catalog has",
+            f"max_gpus has {kind!r}, which no instance type of the catalog has",
             f"use one of {', '.join(catalog.gpus)}, or {ALL}",
         )
     yield from uncounted(stack, catalog)
@@ -90,14 +90,14 @@ def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpusSettings]) -> Ite
             largest = sorted(parts.items(), key=lambda item: (-item[1], item[0]))
             names = ", ".join(f"{name} {gpus:g}" for name, gpus in largest[:5])
             yield Violation(
-                f"{total:g} GPUs ({kind if kind == ALL else kind.upper()}) at the largest size, and {limit}"
-                f" are the most: {names}{', ...' if len(largest) > 5 else ''}",
+                f"{total:g} GPUs ({kind if kind == ALL else kind.upper()}) at maximum size, and {limit}"
+                f" are allowed: {names}{', ...' if len(largest) > 5 else ''}",
                 "lower the maximum of these, or raise `policies.maximum-gpus.settings.max_gpus`",
             )
 
 
 def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts | str]]:
-    """GPUs of each reservation with what fills it, and of each launch that fills none; text if unknown."""
+    """Yield the GPUs of each reservation with its launches, and of each other launch; text if unknown."""
     found = reservations(stack)
     inside: set[str] = set()
     for held in found.held:
@@ -107,7 +107,7 @@ def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts 
         filling = [each for each in filling if each.resource.urn not in inside]
         inside.update(each.resource.urn for each in filling)
         if held.type is UNKNOWN or held.count is UNKNOWN:
-            yield held.resource, "what the reservation holds is not known"
+            yield held.resource, "the instances of the reservation are not known"
             continue
         own = _of_type(catalog, held.type, held.count)
         filled: Counts = {}
@@ -149,7 +149,7 @@ def _of_type(catalog: Catalog, name: str, count: int) -> Counts | str:
     if known is None:
         return f"{name} is not in the catalog"
     if known.gpu is None:
-        return f"which accelerator {name} has is not in the catalog" if "gpu" in known.unverified else {}
+        return f"the accelerator of {name} is not in the catalog" if "gpu" in known.unverified else {}
     return {known.gpu: (known.gpu_count or known.gpu_partition) * count}
 
 
@@ -160,7 +160,7 @@ def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> Counts:
 def _unclear(resource: Resource, why: str, prop: str) -> Violation:
     return Violation(
         f"its GPUs cannot be counted: {why}",
-        "write types and sizes that are known, and keep what raises a maximum in this stack",
+        "write known types and sizes, and keep what raises a maximum in this stack",
         urn=resource.urn,
         prop=prop,
         unknown=True,

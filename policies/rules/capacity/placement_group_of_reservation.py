@@ -1,4 +1,4 @@
-"""A reservation and what launches into it agree on the placement group."""
+"""A reservation and the launches into it use the same placement group."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _INSTANCE = {
 @stack_rule(
     "placement-group-of-reservation",
     group="capacity",
-    title="Nodes are in the placement group that their reservation was made in, and in no other",
-    why="Capacity that was reserved outside of a placement group cannot be used from inside one, nor the "
-    "other way round: nodes start elsewhere or not at all, while the reservation is paid for.",
-    fix="Reserve with `placementGroupArn` of the group that the nodes name, or let neither name one.",
+    title="Nodes are in the placement group of their reservation",
+    why="Capacity reserved outside a placement group cannot be used from inside one, and the other way "
+    "round. Nodes start elsewhere or not at all, while the reservation is paid for.",
+    fix="Reserve with `placementGroupArn` of the group that the nodes use, or use none for both.",
     severity="high",
     types=(*LAUNCHERS, *TEMPLATES, CAPACITY_RESERVATION),
     fleet_field="cloud",
@@ -56,7 +56,7 @@ _INSTANCE = {
     ),
 )
 def placement_group_of_reservation(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Launches that name a reservation; blocks have a rule of their own."""
+    """Check launches into a reservation; `capacity-block-no-placement-group` checks those into blocks."""
     found = reservations(stack)
     spec = context.shared.spec
     outside = {
@@ -77,9 +77,9 @@ def placement_group_of_reservation(stack: Stack, context: RuleContext[Settings])
             for each in placed:
                 if wanted is None or each.name != wanted:
                     yield Violation(
-                        f"{each.prop} is {each.resource.show(each.prop)}, and which placement group the "
-                        "reservation was made in is not known",
-                        "leave the placement group out, or name the reservation's as "
+                        f"{each.prop} is {each.resource.show(each.prop)}, and the placement group of the "
+                        "reservation is not known",
+                        "remove the placement group, or write the reservation's as "
                         "`odcr.placement_group` in the fleet file",
                         urn=each.resource.urn,
                         prop=each.prop,
@@ -110,8 +110,8 @@ def _compare(stack: Stack, held: Resource, node: Resource, placed: list[Placemen
 
 def _outside(node: Resource, held: str, group: str) -> Violation:
     return Violation(
-        f"it names no placement group, and {held} is reserved in {group}",
-        "name that group in the launch template's placement.groupName",
+        f"it has no placement group, and {held} is reserved in {group}",
+        "set that group in the launch template's placement.groupName",
         urn=node.urn,
         prop="placement.groupName",
     )

@@ -1,4 +1,4 @@
-"""Reserved capacity is used before on-demand is bought: it is paid for either way."""
+"""Reserved capacity, which is paid for either way, is used before on-demand is bought."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _RESERVATION = {
     "reservations-used-first",
     group="capacity",
     title="Reserved capacity is used before on-demand is bought",
-    why="A reservation is paid for by the hour or at once, used or not. A group of its type beside it that "
-    "does not name it pays for the same nodes a second time.",
-    fix="Let the node group's launch template target the reservation, or give the reservation up.",
+    why="A reservation is paid for, used or not. A node group of the same type that does not target it "
+    "pays for the same nodes a second time.",
+    fix="Let the node group's launch template target the reservation, or release the reservation.",
     severity="high",
     types=(*LAUNCHERS, *TEMPLATES, CAPACITY_BLOCK, CAPACITY_RESERVATION),
     fleet_field="cloud",
@@ -54,7 +54,7 @@ _RESERVATION = {
     ),
 )
 def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Reservations that nothing uses, launches that pass them by, and launches that cannot fit in."""
+    """Report unused reservations, launches that do not use them, and launches that do not fit."""
     found = reservations(stack)
     spare: dict[str, list[HeldReservation]] = {}
     for held in found.held:
@@ -65,7 +65,7 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
         if not into and not open_to:
             yield Violation(
                 f"nothing in this stack launches into these {_what(held)}, and they are paid for",
-                "let a node group name it (`reserved:` in the fleet file), or remove it",
+                "target it from a node group (`reserved:` in the fleet file), or remove it",
                 urn=held.resource.urn,
             )
         for launch in into:
@@ -76,7 +76,7 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
             if nodes > held.count:
                 yield Violation(
                     f"{', '.join(launch.resource.name for launch in into)} may launch {nodes} instances into "
-                    f"it, and it holds {held.count}: the others never start",
+                    f"it, and it holds {held.count}: the remaining ones never start",
                     f"reserve {nodes}, or lower the maximum to {held.count}",
                     urn=held.resource.urn,
                     prop="" if held.block else "instanceCount",
@@ -103,7 +103,7 @@ def _fits(held: HeldReservation, launch: Launch, found: Reservations) -> Iterato
     others = [name for name in launch.types.names if name != held.type]
     if others and held.type is not UNKNOWN:
         yield Violation(
-            f"it launches {', '.join(others)} into a reservation of {held.type}: that never starts",
+            f"it launches {', '.join(others)} into a reservation of {held.type}, and these never start",
             f"launch only {held.type}",
             urn=resource.urn,
             prop="instanceTypes",
@@ -111,7 +111,7 @@ def _fits(held: HeldReservation, launch: Launch, found: Reservations) -> Iterato
     if "spot" in launch.markets:
         yield Violation(
             "it buys spot instances, which do not use a reservation",
-            "buy on demand: the reservation makes it sure",
+            "use on-demand: the reservation guarantees the capacity",
             urn=resource.urn,
         )
     zones = found.zones[resource.urn]
@@ -142,7 +142,7 @@ def _passed_by(
         yield Violation(
             f"capacityReservationPreference is "
             f"{'not known yet' if use.preference is UNKNOWN else 'none'!r}, and {names} is reserved",
-            "target the reservation, or leave the preference out",
+            "target the reservation, or remove the preference",
             urn=launch.resource.urn,
             prop=_PREFERENCE,
             unknown=use.preference is UNKNOWN,
@@ -150,7 +150,7 @@ def _passed_by(
     elif not any(held.open for held in same):
         yield Violation(
             f"it buys {', '.join(launch.types.names)} on demand, and {names} is reserved and has room",
-            "name the reservation in capacityReservationSpecification of its launch template",
+            "set the reservation in capacityReservationSpecification of its launch template",
             urn=launch.resource.urn,
             prop="capacityReservationSpecification",
             unknown=zones is UNKNOWN,

@@ -1,4 +1,4 @@
-"""Outside of production, every group of nodes can shrink to nothing."""
+"""Outside production, every node group can scale to zero."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ GROUP_LABEL = "gpufleet.io/node-group"
 
 
 class ScaleToZeroSettings(Settings):
-    """Where nodes may be kept at all times."""
+    """Where nodes may always run."""
 
     environments: tuple[str, ...] = Field(
-        ("prod",), description="Environments (patterns) in which nodes may be kept at all times"
+        ("prod",), description="Environments (patterns) in which nodes may always run"
     )
     system_groups: tuple[str, ...] = Field(
         ("system",),
-        description="Node groups that are kept everywhere, by the label gpufleet.io/node-group or the tag "
-        "gpufleet:node-group: they carry a cluster's own services. They have no GPUs",
+        description="Node groups that always run, by the label gpufleet.io/node-group or the tag "
+        "gpufleet:node-group: they run the cluster's own services and have no GPUs",
     )
     workloads: tuple[str, ...] = Field(
-        (), description="Workloads that are kept everywhere, such as `inference`"
+        (), description="Workloads whose nodes always run, such as `inference`"
     )
 
 
 @stack_rule(
     "scale-to-zero",
     group="capacity",
-    title="Outside of production, node groups can scale to zero",
-    why="An idle GPU node costs as much as a busy one: over a month of nights and weekends "
-    "that is three quarters of its price.",
-    fix="Write `min: 0` for the node group; an autoscaler or Slurm starts nodes when there is work.",
+    title="Outside production, node groups can scale to zero",
+    why="An idle GPU node costs as much as a busy one: nights and weekends are three quarters of a month.",
+    fix="Write `min: 0` for the node group; an autoscaler or Slurm starts nodes when there are jobs.",
     severity="medium",
     framework=Framework(
         "FinOps Framework",
@@ -60,7 +59,7 @@ class ScaleToZeroSettings(Settings):
     ),
 )
 def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZeroSettings]) -> Iterator[Violation]:
-    """Groups and fleets, and what raises their minimum; not what fills a reservation, paid either way."""
+    """Check the minimum of groups and fleets, except those that use a reservation."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):
         return
@@ -88,7 +87,7 @@ def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZeroSettings]) -> It
                 else f"keeps {launch.minimum} {launch.unit} at all times"
             )
             + f", and groups of {context.environment} can scale to zero",
-            "write `min: 0`, or name the workload or the environment in `policies.scale-to-zero.settings`",
+            "write `min: 0`, or add the workload or the environment to `policies.scale-to-zero.settings`",
             urn=resource.urn,
             prop=launch.minimum_path,
             unknown=unknown,

@@ -1,4 +1,4 @@
-"""Spot instances only where the environment is for trying, or says which work may run on them."""
+"""Spot instances are used only in dev, or for workloads that the environment lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SpotOnlyInDevSettings(Settings):
     """Where spot may be used."""
 
     environments: tuple[str, ...] = Field(
-        ("dev",), description="Environments (patterns) in which anything may run on spot"
+        ("dev",), description="Environments (patterns) in which every workload may run on spot"
     )
     workloads: tuple[str, ...] = Field(
         (), description="Workloads that may run on spot in every environment, such as `batch`"
@@ -30,10 +30,10 @@ class SpotOnlyInDevSettings(Settings):
 @stack_rule(
     "spot-only-in-dev",
     group="capacity",
-    title="Spot only in dev, and elsewhere for the work that the environment names",
-    why="A spot node is taken back at two minutes' notice: a training run over many of them loses a "
-    "node, and with it the step, many times a day, and a service loses requests.",
-    fix="Buy on demand or reserve, or name the environment or the workload in the rule's settings.",
+    title="Spot is used only in dev, and elsewhere for listed workloads",
+    why="AWS takes back a spot node at two minutes' notice. A training run over many spot nodes loses one "
+    "many times a day, and its current step with it. A service loses requests.",
+    fix="Use on-demand or reserved capacity, or add the environment or the workload to the rule's settings.",
     severity="medium",
     types=(*LAUNCHERS, *TEMPLATES),
     settings=SpotOnlyInDevSettings,
@@ -58,7 +58,7 @@ class SpotOnlyInDevSettings(Settings):
     ),
 )
 def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) -> Iterator[Violation]:
-    """Everything that launches, with its launch templates."""
+    """Check everything that launches, with its launch templates."""
     settings = context.settings
     if any(fnmatchcase(context.environment, pattern) for pattern in settings.environments):
         return
@@ -69,8 +69,8 @@ def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) 
         where = f"{context.environment} allows spot for {', '.join(settings.workloads) or 'nothing'}"
         if "spot" in launch.markets:
             yield Violation(
-                f"it buys spot instances for {workload or 'work of no known kind'}, and {where}",
-                "use `capacity: {on_demand: ...}` or `{reserved: ...}`, or name the workload in "
+                f"it buys spot instances for {workload or 'an unknown workload'}, and {where}",
+                "use `capacity: {on_demand: ...}` or `{reserved: ...}`, or add the workload to "
                 "`policies.spot-only-in-dev.settings.workloads`",
                 urn=launch.resource.urn,
                 prop="capacityType" if launch.resource.type == NODE_GROUP else "",
@@ -79,7 +79,7 @@ def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) 
             yield Violation(
                 f"whether it buys spot instances is not known"
                 f"{f' ({launch.unclear})' if launch.unclear else ''}, and {where}",
-                "write how instances are bought, and keep the launch template in this stack",
+                "state how instances are bought, and keep the launch template in this stack",
                 urn=launch.resource.urn,
                 unknown=True,
             )

@@ -1,4 +1,4 @@
-"""A temporary environment says when it ends, soon enough, and its capacity carries the date."""
+"""A temporary environment has an expiry date, and so has its capacity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TemporaryEnvironmentsExpireSettings(Settings):
         ("pr-*", "tmp-*", "temp-*", "test-*", "*-scratch"),
         description="Names (patterns) of environments or stacks that are temporary",
     )
-    max_days: int = Field(30, ge=1, description="Days ahead that a temporary environment may end at most")
+    max_days: int = Field(30, ge=1, description="Maximum days until a temporary environment expires")
 
 
 def _fleet(**more: Any) -> dict[str, Any]:
@@ -52,9 +52,9 @@ _RESERVATION = {
     "temporary-environments-expire",
     group="capacity",
     title="Temporary environments have an expiry date, and so has their capacity",
-    why="What was made for a pull request or a trial outlives it unless something says when it ends, and "
-    "forgotten GPUs are the most expensive.",
-    fix="Write `expires: <date>` in the fleet file, whose tag goes on everything; extend it while needed.",
+    why="An environment for a pull request or a trial keeps running unless it has an expiry date, and "
+    "forgotten GPUs are expensive.",
+    fix="Write `expires: <date>` in the fleet file; everything gets it as a tag. Extend it while needed.",
     severity="medium",
     types=CAPACITY,
     settings=TemporaryEnvironmentsExpireSettings,
@@ -65,7 +65,7 @@ _RESERVATION = {
 def temporary_environments_expire(
     stack: Stack, context: RuleContext[TemporaryEnvironmentsExpireSettings]
 ) -> Iterator[Violation]:
-    """The fleet file's date, and the tag of everything that is capacity; of any environment with a date."""
+    """Check the fleet file's date, and the expiry tag of all capacity if there is a date."""
     shared, settings = context.shared, context.settings
     expires = shared.spec.expires if shared.spec is not None else None
     temporary = any(
@@ -121,7 +121,7 @@ def _violation(resource: Resource, value: object, expires: str, prop: str) -> Vi
         f"its tag {TAG} is {shown(value)}, and the environment expires on {expires}"
         if not unknown
         else f"whether it has the tag {TAG} is not known yet",
-        "take the tags of the plan (`plan.tags`), which hold the date",
+        "use the tags of the plan (`plan.tags`), which contain the date",
         urn=resource.urn,
         prop=prop,
         unknown=unknown,

@@ -1,1 +1,1 @@
-"""What a change may take down with it."""
+"""Rules against outages and data loss by a change."""

@@ -1,4 +1,4 @@
-"""When a bucket deletes objects by itself: a shorter time, on a bucket with data in it, is a deletion."""
+"""Expiry of bucket objects: a shorter time on a bucket with data deletes data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _FORMER = ("noncurrentVersionExpiration.noncurrentDays", "noncurrentVersionExpir
 _NEVER = math.inf
 
 
-def sooner(change: StackChange) -> Iterator[tuple[Resource, str]]:
-    """(bucket, how) of each bucket that is there before and deletes its objects sooner afterwards.
+def earlier_expiry(change: StackChange) -> Iterator[tuple[Resource, str]]:
+    """Yield (bucket, description) of each existing bucket whose objects the change deletes sooner.
 
-    One of ours whose creation was interrupted before its lifecycle was put has no time yet.
+    A bucket of gpufleet whose creation was interrupted before its lifecycle was set has no time yet.
     """
     after = _times(change.after)
-    begun = _begun(change.before)
+    begun = _unfinished_buckets(change.before)
     for urn, (_, was) in _times(change.before).items():
         if urn in begun:
             continue
@@ -32,11 +32,11 @@ def sooner(change: StackChange) -> Iterator[tuple[Resource, str]]:
         bucket, now = after[named]
         for what, old, new in zip(("objects", "former versions"), was, now, strict=True):
             if new < old:
-                yield bucket, f"{what} would be deleted {_shown(new)} and not {_shown(old)}"
+                yield bucket, f"{what} would be deleted {_shown(new)} instead of {_shown(old)}"
 
 
-def _begun(stack: Stack) -> set[str]:
-    """URNs of the buckets of gpufleet's own component that never had the lifecycle which it gives each."""
+def _unfinished_buckets(stack: Stack) -> set[str]:
+    """Return the URNs of gpufleet's buckets that never had their lifecycle set."""
     return {
         bucket.urn
         for bucket, lifecycles in configured(stack, LIFECYCLE)
@@ -57,7 +57,7 @@ def _aliases(bucket: Resource) -> tuple[str, ...]:
 
 
 def _times(stack: Stack) -> dict[str, tuple[Resource, tuple[float, float]]]:
-    """URN -> (bucket, days until any object goes, and any former version)."""
+    """Return URN -> (bucket, days until any object expires, and any former version)."""
     return {
         bucket.urn: (bucket, (_least(bucket, found, _CURRENT), _least(bucket, found, _FORMER)))
         for bucket, found in configured(stack, LIFECYCLE)
@@ -80,11 +80,11 @@ def _least(bucket: Resource, lifecycles: list[Resource], paths: tuple[str, ...])
 
 
 def _days(value: object) -> float:
-    # A date is a day that comes, and what is not known may be any.
+    # A date counts as 0 days, and so does an unknown time.
     return float(value) if isinstance(value, (int, float)) and value > 0 else 0
 
 
 def _shown(days: float) -> str:
     if days == _NEVER:
         return "never"
-    return f"after {days:g} days" if days else "at a day that comes or is not known"
+    return f"after {days:g} days" if days else "on a fixed or unknown date"

@@ -1,11 +1,11 @@
-"""Which nodes a change disturbs: of groups that are deleted, replaced, rolled or made smaller."""
+"""Nodes that a change disturbs: of groups that are deleted, replaced, rolled or reduced."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpufleet.policies.rules.change_safety._gone import forced
+from gpufleet.policies.rules.change_safety._removals import forced
 from gpufleet.policy.change import ChangeStep, StackChange
 from gpufleet.resources.launches import Launch, declared, launches, tags_of
 from gpufleet.resources.resource import UNKNOWN, Unknown
@@ -24,9 +24,9 @@ _OF_THE_TEMPLATE_ALONE = frozenset({"tags", "tagsAll", "description", "name", "n
 
 @dataclass(frozen=True, slots=True)
 class DisturbedNodes:
-    """A launch whose nodes a change takes away, and how many of them. `how` begins with a verb.
+    """A launch whose nodes a change removes, and their number. `how` starts with a verb.
 
-    `urn` is the launch's, after the change where it still exists: what an exemption names.
+    `urn` is the launch's URN after the change if it still exists: exemptions refer to it.
     """
 
     launch: Launch
@@ -36,7 +36,7 @@ class DisturbedNodes:
 
 
 def nodes_of(launch: Launch) -> int | Unknown:
-    """Nodes that a launch has: those it wants, and all of a Capacity Block, which starts at none."""
+    """Return the number of nodes of a launch: the desired ones, and all of a Capacity Block."""
     count = launch.maximum if "capacity-block" in launch.markets else launch.desired
     if count is UNKNOWN or launch.minimum is UNKNOWN:
         return UNKNOWN
@@ -46,13 +46,13 @@ def nodes_of(launch: Launch) -> int | Unknown:
 
 
 def site_of(launch: Launch) -> str:
-    """The site that a launch's tags name; empty if they name none."""
+    """Return the site in a launch's tags; empty if there is none."""
     value = tags_of(launch.resource).get("gpufleet:site")
     return value if isinstance(value, str) else ""
 
 
 def group_of(launch: Launch) -> str:
-    """ "site/group" by its tags; its own name where the tags do not tell."""
+    """Return "site/group" from the launch's tags; its own name without them."""
     tags = tags_of(launch.resource)
     site, group = tags.get("gpufleet:site"), tags.get("gpufleet:node-group")
     if isinstance(site, str) and isinstance(group, str):
@@ -61,7 +61,7 @@ def group_of(launch: Launch) -> str:
 
 
 def disturbed(change: StackChange) -> Iterator[DisturbedNodes]:
-    """The launches of the stack before the change whose nodes go, each once."""
+    """Yield each launch of the stack before the change whose nodes it removes."""
     steps: Mapping[str, ChangeStep] = {
         step.before.urn: step for step in change.steps if step.before is not None
     }
@@ -84,7 +84,7 @@ def disturbed(change: StackChange) -> Iterator[DisturbedNodes]:
 
 
 def _rolled(launch: Launch, step: ChangeStep | None, steps: Mapping[str, ChangeStep]) -> str:
-    """How the change replaces the nodes of a group that stays; empty if it does not."""
+    """Return how the change replaces the nodes of a group that stays; empty if it does not."""
     resource = launch.resource
     if resource.type not in _ROLLS or (resource.type == AUTO_SCALING_GROUP and not _refreshes(launch, step)):
         return ""
@@ -104,7 +104,7 @@ def _rolled(launch: Launch, step: ChangeStep | None, steps: Mapping[str, ChangeS
 
 
 def _refreshes(launch: Launch, step: ChangeStep | None) -> bool:
-    """Whether an Auto Scaling group replaces running nodes for a new template; else later ones alone."""
+    """Return whether an Auto Scaling group replaces running nodes for a new template."""
     group = step.after if step is not None and step.after is not None else launch.resource
     return declared(group).get("instanceRefresh") is not None
 

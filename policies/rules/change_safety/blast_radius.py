@@ -1,4 +1,4 @@
-"""One change does not take away a large part of the nodes."""
+"""One change disturbs only a limited part of the nodes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FLEET = "the fleet"
 
 
 class BlastRadiusSettings(Settings):
-    """How much one change may take away."""
+    """How many nodes one change may disturb."""
 
     percent: float = Field(25, gt=0, le=100, description="Percent of the nodes of a site or of the fleet")
     minimum_nodes: int = Field(
-        8, ge=1, description="Nodes that a change may always take away, however large a part they are"
+        8, ge=1, description="Nodes that a change may always disturb, whatever their percentage"
     )
 
 
@@ -47,8 +47,8 @@ def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
     "blast-radius",
     group="change-safety",
     title="A change disturbs a limited part of the nodes",
-    why="A fault in an image, a driver or a launch template shows when nodes come up with it. If that is "
-    "every node of a site at once, there is nothing left to run on while it is found.",
+    why="A fault in an image, a driver or a launch template shows only when nodes start with it. If all "
+    "nodes of a site change at once, no node is left to run jobs on.",
     fix="Split the change: one node group first, the others once it works.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE),
@@ -58,7 +58,7 @@ def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
     fails=Example(_nodes("g6.2xlarge", 40), before=_nodes("g6.xlarge", 40)),
 )
 def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings]) -> Iterator[Violation]:
-    """Nodes that are deleted, replaced or rolled, of each site and of the fleet, racks too."""
+    """Count the nodes that are deleted, replaced or rolled, per site and in the fleet, racks included."""
     settings = context.settings
     total: dict[str, int] = {FLEET: 0}
     for launch in launches(change.before):
@@ -70,8 +70,8 @@ def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings])
     for each in disturbed(change):
         if each.nodes is UNKNOWN:
             yield Violation(
-                f"the change {each.how}, and how many nodes it has is not known",
-                "write its sizes, so that its share of the fleet can be computed",
+                f"the change {each.how}, and its number of nodes is not known",
+                "write its sizes, so that its percentage of the fleet can be computed",
                 urn=each.urn,
                 unknown=True,
             )
@@ -93,11 +93,11 @@ def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings])
         whole = total.get(place, 0)
         if nodes <= settings.minimum_nodes or not place or nodes * 100 <= settings.percent * whole:
             continue
-        part = f"{nodes * 100 / whole:.0f}%, and {settings.percent:g}% are the most"
+        part = f"{nodes * 100 / whole:.0f}%, and {settings.percent:g}% are allowed"
         yield Violation(
             f"{nodes} of the {whole} nodes of {place} would be replaced, rolled or deleted at once "
             f"({part}): {', '.join(who[place][:5])}",
-            "split it into changes of fewer node groups, or take an exemption of blast-radius for `stack`",
+            "split it into changes of fewer node groups, or add an exemption of blast-radius for `stack`",
             fleet_field="onprem" if place in racks_before else "",
         )
 
@@ -108,7 +108,7 @@ def _add(counts: dict[str, int], site: str, nodes: int) -> None:
 
 
 def _racks(spec: FleetSpec | None) -> dict[str, frozenset[str]]:
-    """The GPU nodes of each rack site."""
+    """Return the GPU nodes of each rack site."""
     return {
         site.site: frozenset(host.name for host in plan_hosts(site) if host.role == "gpu")
         for site in (spec.onprem if spec is not None else ())

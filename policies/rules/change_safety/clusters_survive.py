@@ -1,11 +1,11 @@
-"""Clusters are neither deleted nor replaced, and racks do not drop out of the fleet, without a word."""
+"""Clusters are neither deleted nor replaced, and no site leaves the fleet, without approval."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from gpufleet.policies.rules.change_safety._gone import forced, gone
+from gpufleet.policies.rules.change_safety._removals import forced, removals
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
@@ -20,9 +20,9 @@ def _cluster(name: str, **more: Any) -> dict[str, Any]:
     "clusters-survive",
     group="change-safety",
     title="Clusters and sites survive a change",
-    why="A cluster that is replaced takes every workload, queue and volume claim in it along, and a rack "
-    "site that drops out of the fleet file is neither watched nor kept in step any more.",
-    fix="Keep what forces the replacement; take a cluster or a site out in a change of its own.",
+    why="Replacing a cluster deletes every workload, queue and volume claim in it. A rack site that is "
+    "removed from the fleet file is no longer monitored or configured.",
+    fix="Revert what forces the replacement; remove a cluster or a site in a separate change.",
     severity="critical",
     types=(CLUSTER,),
     fleet_field="cloud",
@@ -30,13 +30,13 @@ def _cluster(name: str, **more: Any) -> dict[str, Any]:
     fails=Example((_cluster("use1-new", __replace=["name"]),), before=(_cluster("use1"),)),
 )
 def clusters_survive(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """EKS clusters as the engine says, sites as the two fleet files say."""
-    for step, fate in gone(change, (CLUSTER,)):
+    """Check EKS clusters as the engine reports them, and sites by the two fleet files."""
+    for step, fate in removals(change, (CLUSTER,)):
         if step.before is None or (fate == "delete" and step.before.options.retain_on_delete):
             continue
         yield Violation(
-            f"the cluster {step.before.name} would be {fate}d{forced(step)}, with all that runs in it",
-            "keep what forces it, or take an exemption of clusters-survive for the cluster",
+            f"the cluster {step.before.name} would be {fate}d{forced(step)}, with all its workloads",
+            "revert what forces it, or add an exemption of clusters-survive for the cluster",
             urn=step.urn,
             prop=step.replace_keys[0] if step.replace_keys else "",
         )
@@ -50,7 +50,7 @@ def clusters_survive(change: StackChange, context: RuleContext[Settings]) -> Ite
     for field, site in former:
         if site not in left:
             yield Violation(
-                f"the {'rack' if field == 'onprem' else 'cloud'} site {site!r} would drop out of the fleet",
-                "keep the site, or take an exemption of clusters-survive for `stack`",
+                f"the {'rack' if field == 'onprem' else 'cloud'} site {site!r} would leave the fleet",
+                "keep the site, or add an exemption of clusters-survive for `stack`",
                 fleet_field=field,
             )

@@ -1,4 +1,4 @@
-"""A change that loosens what it is judged by says so, and cannot lower its own guard."""
+"""A change does not loosen the budget, rules and exemptions that apply to it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def _fleet(monthly: str) -> dict[str, Any]:
 @change_rule(
     "guardrails-loosened",
     group="change-safety",
-    title="A change does not loosen what it is judged by",
-    why="Budget, rules and exemptions stand in the file that a change is made in: a pull request that "
-    "raises the cap along with the cost passes every rule.",
-    fix="Raise caps, lower rules and add exemptions in a change of their own that their owner approves. "
-    "An environment where that is law sets the rule to mandatory: the base's level counts.",
+    title="A change does not loosen its own limits",
+    why="Budget, rules and exemptions are in the file that the change edits: a pull request that "
+    "raises the cap together with the cost would pass every rule.",
+    fix="Raise caps, lower rules and add exemptions in a separate change that their owner approves. To "
+    "enforce this, set the rule to mandatory in the base branch: the base's level counts.",
     severity="high",
     enforcement="advisory",
     guard=True,
@@ -44,7 +44,7 @@ def _fleet(monthly: str) -> dict[str, Any]:
     fails=Example((), fleet=_fleet("2000 USD"), fleet_before=_fleet("1000 USD")),
 )
 def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """The two fleet files; a new environment has nothing that it could loosen."""
+    """Compare the two fleet files; a new environment has nothing to loosen."""
     before, after = change.spec_before, context.shared.spec
     if before is None or after is None:
         return
@@ -53,9 +53,9 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     yield from _exemptions(before, after)
     for key in before.required_tags:
         if key not in after.required_tags:
-            yield _loosened("required_tags", f"{key!r} need not be there any more")
+            yield _loosened("required_tags", f"{key!r} is no longer required")
     if before.expires != after.expires:
-        # Either way: what ends soon may lose its storage, and what ends later may go on costing.
+        # An earlier date may end storage early, and a later one costs more.
         yield _loosened("expires", f"{before.expires or 'never'} becomes {after.expires or 'never'}")
     if before.environment != after.environment:
         yield _loosened("environment", f"{before.environment} becomes {after.environment}")
@@ -88,7 +88,7 @@ def _policies(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
         if RANKS[now] < RANKS[level]:
             yield _loosened(f"policies.{name}", f"{level} becomes {now}")
         elif (old.settings if old else {}) != (new.settings if new else {}):
-            yield _loosened(f"policies.{name}", "its settings differ, which may let more pass")
+            yield _loosened(f"policies.{name}", "its settings differ, which may allow more")
 
 
 def _exemptions(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
@@ -105,7 +105,7 @@ def _exemptions(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
 
 @cache
 def _defaults() -> dict[str, str]:
-    """The level of each rule where nobody sets one."""
+    """Return the default level of each rule."""
     from gpufleet.policy.pack import load_rules
 
     return {rule.name: rule.enforcement for rule in load_rules(Path(__file__).resolve().parents[3])}
@@ -114,6 +114,6 @@ def _defaults() -> dict[str, str]:
 def _loosened(field: str, what: str) -> Violation:
     return Violation(
         f"the change loosens {field}: {what}",
-        "do it in a change of its own that the rules' owner approves",
+        "make it a separate change that the rules' owner approves",
         fleet_field=field.rpartition(".")[0] if field.count(".") > 1 else field,
     )

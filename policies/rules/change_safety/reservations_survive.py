@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
-from gpufleet.policies.rules.change_safety._gone import forced, gone
+from gpufleet.policies.rules.change_safety._removals import forced, removals
 from gpufleet.policy.change import ChangeStep, StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
@@ -20,9 +20,9 @@ _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": 
     "reservations-survive",
     group="change-safety",
     title="Reservations survive a change",
-    why="GPU capacity that is given back is somebody else's a minute later, and a Capacity Block that is "
-    "replaced is a second one: the first stays paid for, in full.",
-    fix="Keep type, number, zone, duration and start of a reservation; add a second one beside it instead.",
+    why="Released GPU capacity may be sold within a minute. Replacing a Capacity Block buys a second one, "
+    "and the first stays paid for in full.",
+    fix="Keep type, number, zone, duration and start of a reservation; add a second reservation instead.",
     severity="critical",
     types=(CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING),
     fleet_field="cloud",
@@ -36,7 +36,7 @@ _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": 
     ),
 )
 def reservations_survive(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Blocks, their offerings and On-Demand Capacity Reservations, unless they have ended."""
+    """Check blocks, their offerings and On-Demand Capacity Reservations that have not ended."""
     ended = {each.urn for each in change.before if _ended(each, context.shared.now)}
     offerings = {
         offering.urn
@@ -44,17 +44,17 @@ def reservations_survive(change: StackChange, context: RuleContext[Settings]) ->
         if block.urn in ended
         for offering in change.before.references(block, "capacityBlockOfferingId", types=(BLOCK_OFFERING,))
     }
-    for step, fate in gone(change, (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING)):
+    for step, fate in removals(change, (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING)):
         before = step.before
         if before is None or before.urn in ended | offerings:
             continue
         if before.type == CAPACITY_RESERVATION:
             if not (fate == "delete" and before.options.retain_on_delete):
-                yield _violation(step, f"would be {fate}d{forced(step)}: its capacity is given back")
+                yield _violation(step, f"would be {fate}d{forced(step)}: its capacity is released")
         elif fate == "replace":
             yield _violation(step, f"would be bought again{forced(step)}: the first one stays paid for")
         elif before.type == CAPACITY_BLOCK:
-            yield _violation(step, "would be forgotten: AWS cannot cancel it, and it stays paid for")
+            yield _violation(step, "would leave the state: AWS cannot cancel it, and it stays paid for")
     for step in change.steps:
         if step.operation == "update" and step.resource.type == CAPACITY_RESERVATION:
             yield from _shrunk(step)
@@ -66,9 +66,9 @@ def _shrunk(step: ChangeStep) -> Iterator[Violation]:
     old, new = number(step.before.get("instanceCount")), number(step.after.get("instanceCount"))
     if new is UNKNOWN or old is UNKNOWN or new < old:
         yield Violation(
-            f"{step.resource.name} would hold {step.after.show('instanceCount')} instances and not "
-            f"{step.before.show('instanceCount')}: the others are given back",
-            "keep the number, or take an exemption of reservations-survive",
+            f"{step.resource.name} would hold {step.after.show('instanceCount')} instances instead of "
+            f"{step.before.show('instanceCount')}: the others are released",
+            "keep the number, or add an exemption of reservations-survive",
             urn=step.urn,
             prop="instanceCount",
             unknown=new is UNKNOWN or old is UNKNOWN,
@@ -91,7 +91,7 @@ def _ended(resource: Resource, now: dt.datetime) -> bool:
 def _violation(step: ChangeStep, what: str) -> Violation:
     return Violation(
         f"{step.resource.name} {what}",
-        "keep it as it is and add another beside it, or take an exemption of reservations-survive",
+        "keep it unchanged and add another reservation, or add an exemption of reservations-survive",
         urn=step.urn,
         prop=step.replace_keys[0] if step.replace_keys else "",
     )

@@ -16,11 +16,11 @@ from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 
 
 class RunningJobsSettings(Settings):
-    """What is made of a group of which nobody told how many jobs run on it."""
+    """How a group with an unknown number of running jobs counts."""
 
     unknown_fails: tuple[str, ...] = Field(
         ("training",),
-        description="Workloads of which an unknown number of jobs counts as running ones",
+        description="Workloads that count as running jobs if the number of jobs is unknown",
     )
 
 
@@ -34,10 +34,10 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
 @change_rule(
     "running-jobs",
     group="change-safety",
-    title="No nodes go while jobs run on them",
-    why="A training run that loses a node starts again from its last checkpoint, with every other node "
-    "waiting, and EKS replaces all nodes of a group for any change of its launch template.",
-    fix="Wait until the group is idle and say so (`gpufleet check --jobs FILE`, with its number 0), or take "
+    title="No nodes are removed while jobs run on them",
+    why="A training run that loses a node restarts from its last checkpoint, and all other nodes wait. EKS "
+    "replaces all nodes of a group for any change of its launch template.",
+    fix="Wait until the group is idle and pass its number of jobs, 0 (`gpufleet check --jobs FILE`), or add "
     "an exemption for the group.",
     severity="high",
     types=(*LAUNCHERS, LAUNCH_TEMPLATE),
@@ -47,25 +47,25 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
     fails=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 3}),
 )
 def running_jobs(change: StackChange, context: RuleContext[RunningJobsSettings]) -> Iterator[Violation]:
-    """Every group whose nodes the change takes away, by how many jobs run on it."""
+    """Check every group whose nodes the change removes, by the number of jobs on it."""
     for each in disturbed(change):
         resource, group = each.launch.resource, group_of(each.launch)
         jobs = change.jobs.get(group)
         if jobs == 0:
             continue
         if jobs is None:
-            # The label of the resource as it was: the new plan may call its work something else.
+            # The workload label before the change: the change may rename it.
             labels = resource.get("labels")
             label = labels.get("gpufleet.io/workload") if isinstance(labels, dict) else None
             workload = label if isinstance(label, str) else workload_of(resource, context.shared.plan)
             if workload not in context.settings.unknown_fails:
                 continue
-            running = f"how many {workload} jobs run on it is not known"
+            running = f"the number of {workload} jobs on it is not known"
         else:
             running = f"{jobs} job{'s run' if jobs != 1 else ' runs'} on it"
         yield Violation(
             f"the change {each.how}, and {running} ({group})",
-            "wait until it is idle and say so (`--jobs`), or take an exemption of running-jobs",
+            "wait until it is idle and pass 0 jobs (`--jobs`), or add an exemption of running-jobs",
             urn=each.urn,
             unknown=jobs is None,
         )

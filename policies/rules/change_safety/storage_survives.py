@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.change_safety._expiry import sooner
-from gpufleet.policies.rules.change_safety._gone import forced, gone
+from gpufleet.policies.rules.change_safety._expiry import earlier_expiry
+from gpufleet.policies.rules.change_safety._removals import forced, removals
 from gpufleet.policies.rules.security._buckets import LIFECYCLE
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
@@ -44,10 +44,10 @@ _ENCRYPTED_BY = ("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSid
 
 
 class StorageSurvivesSettings(Settings):
-    """What may go all the same."""
+    """Which storage may be deleted."""
 
     scratch: bool = Field(
-        False, description="Whether SCRATCH file systems may go: they hold nothing that is not elsewhere"
+        False, description="Whether SCRATCH file systems may be deleted: their data is also elsewhere"
     )
 
 
@@ -55,10 +55,10 @@ class StorageSurvivesSettings(Settings):
     "storage-survives",
     group="change-safety",
     title="Storage survives a change",
-    why="A file system that is replaced is a new, empty one, and a deleted key makes everything that it "
-    "encrypted unreadable: weeks of checkpoints are gone in a minute. A bucket that expires objects sooner "
-    "deletes what is in it already, too.",
-    fix="Keep the property that forces the replacement, rename with an alias, or take an exemption for the "
+    why="Replacing a file system creates a new, empty one. Deleting a key makes everything encrypted with it "
+    "unreadable. A bucket that expires objects sooner also deletes existing objects. Weeks of checkpoints "
+    "can be lost in a minute.",
+    fix="Revert the property that forces the replacement, rename with an alias, or add an exemption for the "
     "resource once its data is elsewhere.",
     severity="critical",
     types=(*DATA, *KEYS, *LIFECYCLE),
@@ -82,16 +82,16 @@ class StorageSurvivesSettings(Settings):
 def storage_survives(
     change: StackChange, context: RuleContext[StorageSurvivesSettings]
 ) -> Iterator[Violation]:
-    """What holds data, the keys that it is encrypted by, and the days after which buckets delete."""
-    for bucket, how in sooner(change):
+    """Check resources that hold data, their encryption keys, and the expiry of bucket objects."""
+    for bucket, how in earlier_expiry(change):
         yield Violation(
             f"{bucket.name} keeps its data for a shorter time: {how}",
-            "keep the time, or take an exemption once nobody needs what is older (fleet file: "
+            "keep the time, or add an exemption once older data is not needed (fleet file: "
             "bucket.expire_after)",
             urn=bucket.urn,
             fleet_field="bucket",
         )
-    for step, fate in gone(change, (*DATA, *KEYS)):
+    for step, fate in removals(change, (*DATA, *KEYS)):
         before = step.before
         if before is None or (fate == "delete" and before.options.retain_on_delete):
             continue
@@ -101,15 +101,15 @@ def storage_survives(
             users = sorted(each.name for each in change.before if _encrypted_by(each, before))
             if users:
                 yield Violation(
-                    f"the key of {', '.join(users[:3])} would be {fate}d{forced(step)}: what it encrypted "
-                    "cannot be read any more",
-                    "keep the key, or take an exemption once nothing needs it",
+                    f"the key of {', '.join(users[:3])} would be {fate}d{forced(step)}, and the data "
+                    "encrypted with it would be unreadable",
+                    "keep the key, or add an exemption once nothing needs it",
                     urn=step.urn,
                 )
             continue
         yield Violation(
             f"{before.name} would be {fate}d{forced(step)}, with everything in it",
-            "keep what forces it or rename with an alias; an exemption of storage-survives says that "
+            "revert what forces it, rename with an alias, or add an exemption of storage-survives once "
             "its data is elsewhere",
             urn=step.urn,
             prop=step.replace_keys[0] if step.replace_keys else "",

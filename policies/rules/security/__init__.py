@@ -1,1 +1,1 @@
-"""Who can reach, read and do what."""
+"""Rules on network access, permissions, encryption and logs."""

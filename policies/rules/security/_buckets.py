@@ -1,4 +1,4 @@
-"""Buckets and the resources that configure them: S3 spreads one bucket over a dozen resource types."""
+"""Buckets and the resources that configure them: S3 uses a dozen resource types for one bucket."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ACL = ("aws:s3/bucketAcl:BucketAcl", "aws:s3/bucketAclV2:BucketAclV2")
 
 
 def configured(stack: Stack, types: Sequence[str]) -> Iterator[tuple[Resource, list[Resource]]]:
-    """Each bucket with those resources of the types that configure it, as the program declares them.
+    """Yield each bucket with the resources of the types that configure it, as the program declares them.
 
-    A resource whose bucket is not known, and which was computed from several, counts for none.
+    A resource whose unknown bucket was computed from several counts for none.
     """
     buckets = stack.of_type(*BUCKETS)
     by_name: dict[str, Resource] = {}

@@ -1,8 +1,8 @@
-"""IAM policy documents: their statements in one form, and what they open to whom.
+"""IAM policy documents: their statements in one form, and what they allow to whom.
 
-IAM takes a string where it takes a list, and AWS's own tools write element names in different cases.
-A document that does not parse is an error and never an empty one: an element named twice, for
-example, has two readers and two meanings.
+IAM accepts a string in place of a list, and AWS's own tools differ in the case of element names.
+A document that does not parse is an error, never an empty document: readers may disagree on, for
+example, a duplicate element.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESTRICTING = frozenset(
         "elasticfilesystem:accessedviamounttarget",
     }
 )
-"""Condition keys that say who asks or from where, in lower case."""
+"""Condition keys, in lower case, that restrict the caller or the source."""
 
 _POSITIVE = frozenset(
     {"stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike", "bool"}
@@ -53,7 +53,7 @@ class Condition:
 
     @property
     def restricts(self) -> bool:
-        """Whether it limits who asks: a positive operator on such a key, and no value that is any."""
+        """Return whether it restricts the caller: a positive operator on such a key, no wildcard value."""
         operator = self.operator.removeprefix("foranyvalue:")
         values = [value for value in self.values if value.strip("*?:/ ")]
         return operator in _POSITIVE and self.key in RESTRICTING and len(values) == len(self.values) > 0
@@ -63,8 +63,8 @@ class Condition:
 class Statement:
     """One statement; actions and effect in lower case.
 
-    `principals` are (kind, value) with kind in lower case and "*" for anybody. `unknown` says that some
-    of it is not known yet.
+    `principals` are (kind, value) with kind in lower case and "*" for anyone. `unknown`: part of the
+    statement is not known yet.
     """
 
     name: str
@@ -80,34 +80,34 @@ class Statement:
 
     @property
     def allows(self) -> bool:
-        """Whether it grants anything."""
+        """Return whether it is an Allow statement."""
         return self.effect != "deny"
 
     @property
     def anybody(self) -> bool:
-        """Whether any principal is meant, before conditions."""
+        """Return whether it applies to any principal, before conditions."""
         return self.not_principals or any(
             value.strip() == "*" for kind, value in self.principals if kind in ("*", "aws")
         )
 
     @property
     def restricted(self) -> bool:
-        """Whether a condition limits who asks."""
+        """Return whether a condition restricts the caller."""
         return any(condition.restricts for condition in self.conditions)
 
     @property
     def all_resources(self) -> bool:
-        """Whether the resources are all, of AWS or of a service."""
+        """Return whether it applies to all resources of AWS or of a service."""
         return self.not_resources or any(_is_all(resource) for resource in self.resources)
 
     def covers(self, action: str) -> bool:
-        """Whether an action (in lower case) is among its actions."""
+        """Return whether an action (in lower case) is among its actions."""
         return any(fnmatchcase(action, pattern) for pattern in self.actions) != self.not_actions
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The statements of a document. `unknown`: its text is not known yet; `error`: it is no policy."""
+    """The statements of a document. `unknown`: its text is not known yet; `error`: it is not a policy."""
 
     statements: tuple[Statement, ...] = ()
     unknown: bool = False
@@ -118,7 +118,7 @@ class Document:
 
 
 def parse(value: Any) -> Document:
-    """The statements of a policy, given as JSON or as a mapping. Nothing is an empty document."""
+    """Parse a policy, given as JSON or as a mapping. An empty value is an empty document."""
     if is_unknown(value):
         return Document(unknown=True)
     if value is None or (isinstance(value, str) and not value.strip()):
@@ -137,7 +137,7 @@ def _parsed(text: str) -> Document:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("an element is named twice")
+        raise ValueError("an element occurs twice")
     return found
 
 

@@ -1,9 +1,8 @@
-"""When Amazon EKS stops supporting which version of Kubernetes.
+"""End dates of Amazon EKS's support for Kubernetes versions.
 
-The dates are those of EKS's own release calendar (Amazon EKS User Guide, "Understand the Kubernetes
-version lifecycle on EKS"), as endoflife.date/amazon-eks had them in February and aws-samples'
-cluster-lifecycle guide in April 2026; that 1.36 is offered is from the change log of
-awslabs/amazon-eks-ami (release v20260714), which gives no dates.
+Sources: Amazon EKS User Guide, "Understand the Kubernetes version lifecycle on EKS", as copied by
+endoflife.date/amazon-eks in February 2026 and by aws-samples' cluster-lifecycle guide in April 2026;
+for 1.36, which has no dates yet, the change log of awslabs/amazon-eks-ami (release v20260714).
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The last days of standard and of extended support; None where no source says yet."""
+    """The last days of standard and of extended support; None if no source has them yet."""
 
     standard: dt.date | None
     extended: dt.date | None
 
 
 READ_ON: Final = dt.date(2026, 7, 14)
-"""What was offered is judged by this day, not by today's: a list that has grown old must not make
-yesterday's change fail."""
+"""The rules use this day, not today, for the list of versions: a list that is out of date must not
+make an unchanged fleet fail."""
 
 CALENDAR: Final = {
     (1, 29): Support(dt.date(2025, 3, 23), dt.date(2026, 3, 23)),
@@ -38,13 +37,13 @@ CALENDAR: Final = {
 
 
 def version_of(value: object) -> tuple[int, int] | None:
-    """Major and minor of `1.35`; None for anything else."""
+    """Parse major and minor of `1.35`; None for anything else."""
     parts = value.strip().split(".") if isinstance(value, str) else []
     return (int(parts[0]), int(parts[1])) if len(parts) == 2 and "".join(parts).isdigit() else None
 
 
 def offered() -> tuple[str, ...]:
-    """The versions that EKS offered when the calendar was read, oldest first."""
+    """Return the versions that EKS offered on `READ_ON`, oldest first."""
     return tuple(
         f"{major}.{minor}"
         for (major, minor), support in CALENDAR.items()

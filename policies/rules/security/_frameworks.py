@@ -1,4 +1,4 @@
-"""Controls of published frameworks that these rules answer to, by their ids."""
+"""Controls of published frameworks that these rules implement, by their ids."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ _PAGES = "https://docs.aws.amazon.com/securityhub/latest/userguide"
 
 
 def fsbp(control: str) -> Framework:
-    """A control of AWS Foundational Security Best Practices, such as `EC2.8`."""
+    """Return a control of AWS Foundational Security Best Practices, such as `EC2.8`."""
     return Framework("AWS Foundational Security Best Practices", control, _address(control))
 
 
 def security_hub(control: str) -> Framework:
-    """A control of AWS Security Hub that another of its standards holds (NIST, PCI DSS, CIS)."""
+    """Return a control of another standard in AWS Security Hub (NIST, PCI DSS, CIS)."""
     return Framework("AWS Security Hub", control, _address(control))
 
 
 def well_architected(practice: str, page: str) -> Framework:
-    """A best practice of the security pillar of the AWS Well-Architected Framework."""
+    """Return a best practice of the security pillar of the AWS Well-Architected Framework."""
     address = f"https://docs.aws.amazon.com/wellarchitected/latest/security-pillar/{page}.html"
     return Framework("AWS Well-Architected Framework", practice, address)
 

@@ -1,4 +1,4 @@
-"""Security groups and all their rules, whichever of four resource types they are written in."""
+"""Security groups and all their rules, from the four resource types that can declare them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _WITH_PORTS = ("tcp", "udp", "6", "17", "sctp", "132")
 
 @dataclass(frozen=True, slots=True)
 class TrafficRule:
-    """One rule of a group. `path` is the rule's place in its resource, `group` the URN of its group ("" for
-    one outside the stack), `unclear` the properties whose networks are not known.
+    """One rule of a group. `path` is the rule's place in its resource, `group` the URN of its group ("" if
+    outside the stack), `unclear` the properties whose networks are not known.
     """
 
     resource: Resource
@@ -52,12 +52,12 @@ class TrafficRule:
 
     @property
     def all_traffic(self) -> bool:
-        """Whether it is for every protocol; an unknown protocol may be."""
+        """Return whether it is or may be for every protocol."""
         return is_unknown(self.protocol) or str(self.protocol).strip().lower() in _ALL
 
     @property
     def ports(self) -> str:
-        """Protocol and ports for a message."""
+        """Return protocol and ports for a message."""
         if self.all_traffic:
             return "all traffic"
         return (
@@ -67,7 +67,7 @@ class TrafficRule:
         )
 
     def covers(self, port: int) -> bool:
-        """Whether it is for the port; unknown protocols and ports may be."""
+        """Return whether it is or may be for the port."""
         if self.all_traffic:
             return True
         if str(self.protocol).strip().lower() not in _WITH_PORTS:
@@ -76,7 +76,7 @@ class TrafficRule:
         return low is None or high is None or low <= port <= high or low < 0
 
     def within(self, ports: Sequence[int]) -> bool:
-        """Whether it is for nothing but these ports, each by itself."""
+        """Return whether it is for these single ports only."""
         low = _port(self.first)
         return not self.all_traffic and low is not None and low == _port(self.last) and low in ports
 
@@ -91,7 +91,7 @@ _known: WeakKeyDictionary[Stack, tuple[TrafficRule, ...]] = WeakKeyDictionary()
 
 
 def rules(stack: Stack) -> tuple[TrafficRule, ...]:
-    """All rules of a stack; read once a stack."""
+    """Return all rules of a stack, read once per stack."""
     found = _known.get(stack)
     if found is None:
         found = _known[stack] = tuple(_Reader(stack).all())
@@ -144,7 +144,7 @@ class _Reader:
     def _older(self, rule: Resource) -> Iterator[TrafficRule]:
         kind = rule.get("type")
         props = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds")
-        # A direction that is not known may be either.
+        # An unknown direction may be either.
         directions = [each for each in _DIRECTIONS if kind == each] or _DIRECTIONS
         for group in self._groups_of(rule):
             itself = rule.get("self") is True or self._is(rule, "sourceSecurityGroupId", group)
@@ -213,7 +213,7 @@ class _Reader:
         )
 
     def _listed(self, resource: Resource, where: str, value: Any) -> list[Any]:
-        """The networks of a prefix list; one that nobody can tell for a list outside the stack."""
+        """Return the networks of a prefix list; UNKNOWN for a list outside the stack."""
         prop = where.partition(".")[0].partition("[")[0]
         if isinstance(value, str):
             urns = [self.ids[value]] if value in self.ids else []

@@ -1,4 +1,4 @@
-"""CIDR blocks: which of them, alone or together, are the world."""
+"""CIDR blocks: which of them, separately or together, cover the internet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import lru_cache
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 WIDEST = {4: 8, 6: 16}
-"""The shortest prefix by IP version that still is somebody's network: no registry hands out more."""
+"""The shortest prefix by IP version that one organisation can have: registries allocate no larger block."""
 
 _EMBEDDED = tuple(ipaddress.IPv6Network(each) for each in ("64:ff9b::/96", "::ffff:0:0/96"))
-"""IPv6 addresses that stand for IPv4 ones: a VPC's NAT64 reaches all of IPv4 by the first."""
+"""IPv6 prefixes that embed IPv4 addresses: with the first, a VPC's NAT64 reaches all of IPv4."""
 
 _OWN = tuple(
     ipaddress.ip_network(each)
@@ -22,7 +22,7 @@ _OWN = tuple(
 
 @lru_cache(maxsize=4096)
 def network(cidr: str) -> Network | None:
-    """The block that a string names; None if it names none."""
+    """Parse a block; None if the text is not one."""
     try:
         return ipaddress.ip_network(cidr.strip(), strict=False)
     except ValueError:
@@ -30,10 +30,10 @@ def network(cidr: str) -> Network | None:
 
 
 def world(networks: Iterable[Network]) -> Network | None:
-    """The widest block that the networks make together, if it is wider than anybody's network.
+    """Return the widest block that the networks form together, if it is wider than any organisation's.
 
-    `0.0.0.0/1` and `128.0.0.0/1` are the world as `0.0.0.0/0` is, and so is each half of it. Private
-    address space does not count.
+    `0.0.0.0/1` and `128.0.0.0/1` cover the internet as `0.0.0.0/0` does, and so does each half of it.
+    Private address space does not count.
     """
     found = [each for each in map(_plain, networks) if not _own(each)]
     for version in (4, 6):
@@ -46,7 +46,7 @@ def world(networks: Iterable[Network]) -> Network | None:
 
 @lru_cache(maxsize=4096)
 def _plain(block: Network) -> Network:
-    """The IPv4 block that an IPv6 one stands for; else the block itself."""
+    """Return the IPv4 block that an IPv6 block embeds; else the block itself."""
     for prefix in _EMBEDDED:
         if isinstance(block, ipaddress.IPv6Network) and block.subnet_of(prefix):
             first = int(block.network_address) & 0xFFFFFFFF

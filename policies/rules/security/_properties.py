@@ -1,4 +1,4 @@
-"""Properties that must have a certain value: what is said where they have none, or nobody knows it."""
+"""Checks of properties that must have a certain value, and messages for missing and unknown values."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ KEYS = (
     "aws:kms/replicaKey:ReplicaKey",
     "aws:kms/replicaExternalKey:ReplicaExternalKey",
 )
-"""What a customer-managed key is referred to by."""
+"""Properties that refer to a customer-managed key."""
 
 
 def is_on(value: object) -> bool:
-    """Whether a flag is set; some of the provider's flags are strings."""
+    """Return whether a flag is set; some of the provider's flags are strings."""
     return value is True or (isinstance(value, str) and value.strip().lower() == "true")
 
 
 def is_off(value: object) -> bool:
-    """Whether a flag is explicitly not set."""
+    """Return whether a flag is explicitly not set."""
     return value is False or (isinstance(value, str) and value.strip().lower() == "false")
 
 
 def require(
     resource: Resource, path: str, accepts: Callable[[object], bool], rule: str, remedy: str
 ) -> Iterator[Violation]:
-    """A violation unless the property is known, is accepted, and is not under `ignoreChanges`.
+    """Yield a violation unless the property is known, accepted, and not under `ignoreChanges`.
 
-    `accepts` gets None for a property that is not set; `rule` ends the sentence "<path> is <value>, and".
+    `accepts` gets None for a property that is not set; `rule` completes "<path> is <value>, and".
     """
     value = resource.get(path)
     if is_unknown(value) or not accepts(value):
@@ -50,10 +50,10 @@ def require(
 
 
 def ignored(resource: Resource, path: str, rule: str) -> Violation:
-    """What is said of a property that may be changed behind the program's back."""
+    """Return the violation of a property that can be changed outside the program."""
     return Violation(
-        f"{path} is under ignoreChanges, and {rule}: what is changed outside the program would stay",
-        f"take {path} out of ignoreChanges",
+        f"{path} is under ignoreChanges, and {rule}: a change outside the program would stay",
+        f"remove {path} from ignoreChanges",
         urn=resource.urn,
         prop=path,
     )
@@ -62,9 +62,9 @@ def ignored(resource: Resource, path: str, rule: str) -> Violation:
 def require_key(
     stack: Stack, resource: Resource, path: str, rule: str, remedy: str, *, managed_by_aws: bool = False
 ) -> Iterator[Violation]:
-    """A violation unless the property names a KMS key: a customer's, or with `managed_by_aws` any.
+    """Yield a violation unless the property refers to a KMS key: a customer's, or with `managed_by_aws` any.
 
-    A key's ARN is not known before the key exists; then the property has to be computed from a key.
+    A key's ARN is not known before the key exists; then the property must be computed from a key.
     """
     value = resource.get(path)
     if is_unknown(value):
@@ -85,7 +85,7 @@ def require_key(
 
 
 def region_of(resource: Resource, shared: PolicyContext) -> object:
-    """The region of a resource: its own property, its provider's, or the stack's."""
+    """Return the region of a resource: from its own property, its provider, or the stack."""
     own = resource.get("region")
     if own is not None:
         return own

@@ -1,4 +1,4 @@
-"""Environments that may be deleted with all that is in them."""
+"""Temporary environments: their data may be deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TemporaryEnvironmentSettings(Settings):
         ("sandbox", "dev"), description="Environments whose storage may be deleted and replaced"
     )
     ends_within: int = Field(
-        90, ge=0, description="Days: an environment whose fleet file lets it expire by then is temporary too"
+        90, ge=0, description="An environment that expires within this number of days is temporary too"
     )
 
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=TemporaryEnvironmentSettings)
 
 
 def is_temporary(context: RuleContext[E]) -> bool:
-    """Whether this environment is one of them, on trial, or soon ends by its own fleet file."""
+    """Return whether the environment is listed, on trial, or expires soon by its fleet file."""
     spec, settings = context.shared.spec, context.settings
     ends = spec.expires if spec is not None else None
     soon = ends is not None and (ends - context.shared.now.date()).days <= settings.ends_within

@@ -30,9 +30,9 @@ _GRANTS = {
     "bucket-no-public-acl",
     group="security",
     title="No ACL grants public access",
-    why="public-read lets the world read weights and data, public-read-write lets it fill the bucket at "
-    "your cost; authenticated-read is every AWS customer.",
-    fix="Leave `acl` out, and give access by policies.",
+    why="public-read lets everyone read weights and data, public-read-write lets everyone fill the bucket at "
+    "your cost, and authenticated-read includes every AWS customer.",
+    fix="Remove `acl`, and grant access by policies.",
     severity="critical",
     framework=fsbp("S3.2"),
     types=(*BUCKETS, *ACL, *OBJECTS),
@@ -40,7 +40,7 @@ _GRANTS = {
     fails=Example(({"type": ACL[0], "props": {"acl": "public-read"}},)),
 )
 def bucket_no_public_acl(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Canned ACLs and single grants, of buckets and objects."""
+    """Check canned ACLs and single grants of buckets and objects."""
     yield from require(
         resource,
         "acl",
@@ -57,7 +57,7 @@ def bucket_no_public_acl(resource: Resource, context: RuleContext[Settings]) -> 
             yield Violation(
                 f"{path}.{grantee} is {resource.show(f'{path}.{grantee}')}, and no ACL grants anything to "
                 "everybody",
-                "leave the grant out",
+                "remove the grant",
                 prop=f"{path}.{grantee}",
                 unknown=is_unknown(uri),
             )

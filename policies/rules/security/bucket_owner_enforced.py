@@ -1,4 +1,4 @@
-"""ACLs are switched off: the bucket's owner owns every object, and policies alone give access."""
+"""ACLs are disabled: the bucket's owner owns every object, and only policies grant access."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
 @stack_rule(
     "bucket-owner-enforced",
     group="security",
-    title="Buckets have ACLs switched off",
-    why="An object that another account uploads is that account's where ACLs are on: the bucket's owner "
-    "pays for it and cannot read it. S3 switches ACLs off for new buckets; stated, it stays so.",
+    title="Buckets have ACLs disabled",
+    why="With ACLs enabled, an object that another account uploads belongs to it: the bucket's owner "
+    "pays for it and cannot read it. S3 disables ACLs on new buckets; an explicit setting keeps it so.",
     fix="Add an `aws:s3/bucketOwnershipControls` with `objectOwnership: BucketOwnerEnforced`.",
     severity="medium",
     framework=fsbp("S3.12"),
@@ -47,11 +47,11 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
     ),
 )
 def bucket_owner_enforced(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each bucket and its ownership controls."""
+    """Check each bucket and its ownership controls."""
     for bucket, controls in configured(stack, OWNERSHIP):
         if not controls:
             yield Violation(
-                "nothing says who owns its objects, and the bucket's owner does",
+                "it has no ownership controls, and the bucket's owner must own all objects",
                 "add an aws:s3/bucketOwnershipControls with objectOwnership BucketOwnerEnforced",
                 urn=bucket.urn,
             )
@@ -60,6 +60,6 @@ def bucket_owner_enforced(stack: Stack, context: RuleContext[Settings]) -> Itera
                 each,
                 "rule.objectOwnership",
                 lambda value: value == "BucketOwnerEnforced",
-                "ACLs are switched off",
+                "ACLs must be disabled",
                 "set it to BucketOwnerEnforced",
             )

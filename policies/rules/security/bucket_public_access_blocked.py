@@ -1,4 +1,4 @@
-"""Every bucket blocks public access, by all four switches."""
+"""Every bucket blocks public access with all four settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpufleet.resources.types import BUCKETS
 ACCOUNT_BLOCK = "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock"
 ACCESS_POINT = "aws:s3/accessPoint:AccessPoint"
 SWITCHES = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
-RULE = "all four switches are on"
+RULE = "all four settings must be true"
 REMEDY = "set it to true"
 
 _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corpus"}}
@@ -26,8 +26,8 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
     "bucket-public-access-blocked",
     group="security",
     title="Buckets block public access",
-    why="One ACL or policy statement makes a bucket public; with the block in place neither has an effect.",
-    fix="Add an `aws:s3/bucketPublicAccessBlock` with all four switches true for each bucket.",
+    why="One ACL or policy statement can make a bucket public. With the block neither has an effect.",
+    fix="Add an `aws:s3/bucketPublicAccessBlock` with all four settings true for each bucket.",
     severity="critical",
     framework=fsbp("S3.8"),
     types=(*BUCKETS, *BLOCK, ACCOUNT_BLOCK, ACCESS_POINT),
@@ -44,12 +44,12 @@ _BUCKET = {"type": BUCKETS[0], "name": "corpus", "props": {"bucket": "atlas-corp
     fails=Example((_BUCKET,)),
 )
 def bucket_public_access_blocked(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Buckets without a block, blocks of buckets and accounts, and access points with one of their own."""
+    """Check buckets without a block, blocks of buckets and accounts, and blocks of access points."""
     for bucket, blocks in configured(stack, BLOCK):
         if not blocks:
             yield Violation(
-                "nothing blocks public access to it, and every bucket blocks it",
-                "add an aws:s3/bucketPublicAccessBlock for it, with all four switches true",
+                "it has no public access block, and every bucket needs one",
+                "add an aws:s3/bucketPublicAccessBlock for it, with all four settings true",
                 urn=bucket.urn,
             )
     for block in map(declared, stack.of_type(*BLOCK, ACCOUNT_BLOCK)):

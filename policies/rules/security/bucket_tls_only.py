@@ -1,4 +1,4 @@
-"""Every bucket refuses requests without TLS."""
+"""Every bucket rejects requests without TLS."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _example(effect: str) -> Example:
     "bucket-tls-only",
     group="security",
     title="Buckets accept only TLS",
-    why="S3 answers plain HTTP, with data and signed requests in the clear, unless the bucket's policy "
-    "refuses. The policy has to be known in a preview: ARNs in it are made from the bucket's name, which "
-    "is an input, and not from the bucket's outputs.",
-    fix="Add an `aws:s3/bucketPolicy` that denies everything where aws:SecureTransport is false.",
+    why="S3 accepts plain HTTP, with data and signed requests in the clear, unless the bucket's policy "
+    "denies it. The policy must be known in a preview, so build its ARNs from the bucket's name, which "
+    "is an input, not from the bucket's outputs.",
+    fix="Add an `aws:s3/bucketPolicy` that denies all requests where aws:SecureTransport is false.",
     severity="medium",
     framework=fsbp("S3.5"),
     types=(*BUCKETS, *POLICY),
@@ -56,28 +56,28 @@ def _example(effect: str) -> Example:
     fails=_example("Allow"),
 )
 def bucket_tls_only(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each bucket with its policy: inline, or a resource of its own; a second one would replace the first."""
+    """Check each bucket's only policy: inline or a separate resource, of which S3 keeps the last one."""
     for bucket, policies in configured(stack, POLICY):
         holders = [*([bucket] if bucket.get("policy") is not None else []), *policies]
         if len(holders) != 1:
             yield Violation(
-                "it has no policy, and every bucket refuses requests without TLS"
+                "it has no policy, and every bucket must reject requests without TLS"
                 if not holders
-                else f"it has {len(holders)} policies, of which S3 keeps the one that comes last",
+                else f"it has {len(holders)} policies, of which S3 keeps only the last one",
                 REMEDY if not holders else "write one policy with all statements",
                 urn=bucket.urn,
             )
         for holder in holders:
-            yield from _judge(bucket, holder)
+            yield from _check(bucket, holder)
 
 
-def _judge(bucket: Resource, holder: Resource) -> Iterator[Violation]:
+def _check(bucket: Resource, holder: Resource) -> Iterator[Violation]:
     document = parse(holder.get("policy"))
     name = bucket.get("bucket", UNKNOWN)
     if not any(_refuses(statement, name) for statement in document):
         yield Violation(
-            f"policy is {_state(document)}, and it has to refuse requests without TLS",
-            "make the ARNs from the bucket's name, so that the policy is known beforehand"
+            f"policy is {_state(document)}, and it must reject requests without TLS",
+            "build the ARNs from the bucket's name, so that the policy is known in a preview"
             if document.unknown
             else REMEDY,
             urn=holder.urn,
@@ -85,12 +85,12 @@ def _judge(bucket: Resource, holder: Resource) -> Iterator[Violation]:
             unknown=document.unknown,
         )
     elif holder.ignores("policy"):
-        yield ignored(holder, "policy", "it refuses requests without TLS")
+        yield ignored(holder, "policy", "it must reject requests without TLS")
 
 
 def _state(document: Document) -> str:
     if document.error:
-        return f"no policy: {document.error}"
+        return f"not a policy: {document.error}"
     return "not known yet" if document.unknown else "without such a statement"
 
 
@@ -110,7 +110,7 @@ def _refuses(statement: Statement, bucket: object) -> bool:
 
 
 def _whole(statement: Statement, bucket: object) -> bool:
-    """Whether the statement is for the bucket and for its objects."""
+    """Return whether the statement applies to the bucket and to its objects."""
     names = {each.strip().rpartition(":::")[2] for each in statement.resources}
     if "*" in names:
         return True

@@ -1,4 +1,4 @@
-"""What a bucket keeps for good can be had back after it was overwritten or deleted."""
+"""Overwritten and deleted objects of buckets that keep data can be restored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from gpufleet.resources.types import BUCKETS
 
 
 class BucketVersioningSettings(Settings):
-    """Which buckets may do without."""
+    """Which buckets need no versioning."""
 
-    expiring: bool = Field(
-        True, description="Whether a bucket whose objects all expire may be without versioning"
-    )
+    expiring: bool = Field(True, description="Whether a bucket whose objects all expire needs no versioning")
 
 
 _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-models"}}
@@ -31,8 +29,8 @@ _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-mode
     "bucket-versioning",
     group="security",
     title="Buckets that keep data have versioning",
-    why="A job that writes to the wrong prefix, or a stolen role, overwrites checkpoints and data sets; "
-    "versions bring them back. Objects that expire anyway need none.",
+    why="A job that writes to the wrong prefix, or a stolen role, can overwrite checkpoints and data sets. "
+    "Versions restore them. Objects that expire need none.",
     fix="Add an `aws:s3/bucketVersioning` with `status: Enabled` (fleet file: bucket.versioning), or let "
     "all objects expire (bucket.expire_after).",
     severity="medium",
@@ -52,7 +50,7 @@ _BUCKET = {"type": BUCKETS[0], "name": "models", "props": {"bucket": "atlas-mode
     fails=Example((_BUCKET,)),
 )
 def bucket_versioning(stack: Stack, context: RuleContext[BucketVersioningSettings]) -> Iterator[Violation]:
-    """Each bucket with its versioning and its lifecycle."""
+    """Check each bucket with its versioning and its lifecycle."""
     lifecycles = {bucket.urn: found for bucket, found in configured(stack, LIFECYCLE)}
     for bucket, versions in configured(stack, VERSIONING):
         if context.settings.expiring and any(_expires(each) for each in lifecycles[bucket.urn]):
@@ -60,11 +58,15 @@ def bucket_versioning(stack: Stack, context: RuleContext[BucketVersioningSetting
         path = "versioningConfiguration.status"
         for each in versions:
             yield from require(
-                each, path, lambda value: value == "Enabled", "versions are kept", "set it to Enabled"
+                each,
+                path,
+                lambda value: value == "Enabled",
+                "it must keep versions",
+                "set it to Enabled",
             )
         if not versions and not is_on(bucket.get("versioning.enabled")):
             yield Violation(
-                "it keeps no versions, and its objects do not expire either",
+                "it keeps no versions, and its objects do not expire",
                 "add an aws:s3/bucketVersioning for it (fleet file: bucket.versioning: true)",
                 urn=bucket.urn,
                 prop="versioning",
@@ -74,7 +76,7 @@ def bucket_versioning(stack: Stack, context: RuleContext[BucketVersioningSetting
 
 
 def _expires(lifecycle: Resource) -> bool:
-    """Whether all objects of the bucket expire."""
+    """Return whether all objects of the bucket expire."""
     for path, _ in lifecycle.items("rules"):
         days = lifecycle.get(f"{path}.expiration.days")
         prefix = lifecycle.get(f"{path}.filter.prefix", "")

@@ -1,4 +1,4 @@
-"""Every bucket says how it encrypts."""
+"""Every bucket states its encryption."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpufleet.resources.types import BUCKETS
 
 
 class BucketsEncryptedSettings(Settings):
-    """What a bucket may encrypt with."""
+    """Allowed encryption of buckets."""
 
     algorithms: tuple[str, ...] = Field(
         ("aws:kms", "aws:kms:dsse", "AES256"),
-        description="Values of sseAlgorithm; without AES256, S3's own keys are not enough",
+        description="Allowed values of sseAlgorithm; without AES256, S3's own keys are not sufficient",
     )
 
 
@@ -33,8 +33,8 @@ _BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}
     "buckets-encrypted",
     group="security",
     title="Buckets state their default encryption",
-    why="S3 encrypts new objects with keys of its own unless a bucket says otherwise; with a KMS key, "
-    "reading needs a permission on the key besides the one on the bucket, and that can be withdrawn.",
+    why="By default S3 encrypts new objects with its own keys. With a KMS key, reading also needs a "
+    "permission on the key, which can be revoked.",
     fix="Add an `aws:s3/bucketServerSideEncryptionConfiguration` with `sseAlgorithm: aws:kms`.",
     severity="medium",
     framework=security_hub("S3.17"),
@@ -56,7 +56,7 @@ _BUCKET = {"type": BUCKET, "name": "corpus", "props": {"bucket": "atlas-corpus"}
     fails=Example((_BUCKET,)),
 )
 def buckets_encrypted(stack: Stack, context: RuleContext[BucketsEncryptedSettings]) -> Iterator[Violation]:
-    """The bucket's own configuration, or the resource that configures it."""
+    """Check the bucket's own configuration, or the resource that configures it."""
     allowed = context.settings.algorithms
     for bucket, configurations in configured(stack, ENCRYPTION):
         inline = "serverSideEncryptionConfiguration"
@@ -68,7 +68,7 @@ def buckets_encrypted(stack: Stack, context: RuleContext[BucketsEncryptedSetting
             paths += [(each, path) for path in rules or ["rules[0]"]]
         if not paths:
             yield Violation(
-                "nothing says how it encrypts, and every bucket states its default encryption",
+                "it has no default encryption, and every bucket must state it",
                 "add an aws:s3/bucketServerSideEncryptionConfiguration for it",
                 urn=bucket.urn,
                 prop=inline,
@@ -79,6 +79,6 @@ def buckets_encrypted(stack: Stack, context: RuleContext[BucketsEncryptedSetting
                 resource,
                 algorithm,
                 lambda value: value in allowed,
-                f"{' or '.join(allowed)} is asked for",
+                f"{' or '.join(allowed)} is required",
                 f"set sseAlgorithm to {allowed[0]}",
             )

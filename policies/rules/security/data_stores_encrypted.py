@@ -1,4 +1,4 @@
-"""Image repositories, tables, databases and backup vaults are encrypted with a key of the customer's."""
+"""Image repositories, tables, databases and backup vaults are encrypted with a customer-managed key."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _KEYS = {
 @stack_rule(
     "data-stores-encrypted",
     group="security",
-    title="Repositories, tables, databases and backup vaults are encrypted with a key of yours",
-    why="They hold images with code, accounting of jobs and copies of file systems; AWS's own keys "
-    "cannot be withdrawn from anybody.",
-    fix="Name a KMS key: `encryptionConfigurations`, `serverSideEncryption`, `kmsKeyArn` or `kmsKeyId`.",
+    title="Repositories, tables, databases and backup vaults are encrypted with a customer-managed key",
+    why="They contain images with code, job accounting and copies of file systems. Access to AWS's own keys "
+    "cannot be revoked.",
+    fix="Set a KMS key: `encryptionConfigurations`, `serverSideEncryption`, `kmsKeyArn` or `kmsKeyId`.",
     severity="medium",
     types=tuple(_KEYS),
     passes=Example(({"type": VAULT, "props": {"kmsKeyArn": "arn:aws:kms:us-east-1:1:key/k"}},)),
     fails=Example(({"type": VAULT, "props": {"name": "atlas"}},)),
 )
 def data_stores_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each of the types, by the property that names its key."""
+    """Check each of the types by the property that holds its key."""
     for store in map(declared, stack.of_type(*_KEYS)):
         if store.type in _FLAGS:
-            yield from require(store, _FLAGS[store.type], is_on, "it is encrypted", "set it to true")
+            yield from require(store, _FLAGS[store.type], is_on, "it must be encrypted", "set it to true")
         if store.type == REPOSITORY:
             yield from require(
                 store,
                 "encryptionConfigurations[0].encryptionType",
                 lambda value: value in ("KMS", "KMS_DSSE"),
-                "KMS is asked for",
+                "KMS is required",
                 "set it to KMS",
             )
         yield from require_key(
-            stack, store, _KEYS[store.type], "a key of yours is asked for", "name a KMS key there"
+            stack, store, _KEYS[store.type], "a customer-managed key is required", "set it to a KMS key"
         )

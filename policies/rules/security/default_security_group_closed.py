@@ -1,4 +1,4 @@
-"""The default security group of every VPC is taken over and has no rule."""
+"""The default security group of every VPC is managed and has no rules."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     "default-security-group-closed",
     group="security",
     title="The default security group of a VPC is closed",
-    why="Whatever is launched without a security group lands in the default one, which lets its members "
-    "do anything to each other and out to the world.",
+    why="An instance without a security group gets the default one, which allows all traffic between "
+    "its members and out to the internet.",
     fix="Add an `aws:ec2/defaultSecurityGroup` without rules for each VPC.",
     severity="high",
     framework=fsbp("EC2.2"),
@@ -37,11 +37,11 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     fails=Example((_VPC,)),
 )
 def default_security_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """VPCs without such a resource, and default groups with rules, inline or of their own."""
+    """Check VPCs without such a resource, and default groups with rules, inline or separate."""
     for vpc in stack.of_type(VPC, DEFAULT_VPC):
         if not any(stack.referrers(vpc, "vpcId", DEFAULT_GROUP)):
             yield Violation(
-                "its default security group is as AWS made it, with rules, and it has to have none",
+                "its default security group has AWS's rules, and it must have none",
                 "add an aws:ec2/defaultSecurityGroup without rules for it",
                 urn=vpc.urn,
             )
@@ -50,18 +50,18 @@ def default_security_group_closed(stack: Stack, context: RuleContext[Settings]) 
             value = group.get(prop)
             if value is not None and (is_unknown(value) or len(value) > 0):
                 yield Violation(
-                    f"{prop} is {group.show(prop)}, and the default security group has no rule",
+                    f"{prop} is {group.show(prop)}, and the default security group must have no rules",
                     f"leave {prop} out",
                     urn=group.urn,
                     prop=prop,
                     unknown=is_unknown(value),
                 )
             elif group.ignores(prop):
-                yield ignored(group, prop, "the default security group has no rule")
+                yield ignored(group, prop, "the default security group must have no rules")
     defaults = {each.urn for each in stack.of_type(DEFAULT_GROUP)}
     added = {rule.resource.urn for rule in rules(stack) if rule.group in defaults} - defaults
     for each in stack.of_type(*ALONE):
-        # `vpc.defaultSecurityGroupId`: computed from a VPC and from no group.
+        # `vpc.defaultSecurityGroupId` is computed from a VPC, not from a group.
         named = {found.type for found in stack.references(each, "securityGroupId")}
         if each.urn in added or (named & {VPC, DEFAULT_VPC} and not named & set(GROUPS)):
             yield _added(each.urn)
@@ -69,8 +69,8 @@ def default_security_group_closed(stack: Stack, context: RuleContext[Settings]) 
 
 def _added(urn: str) -> Violation:
     return Violation(
-        "securityGroupId is the default security group's, which has no rule",
-        "put the rule on a security group of its own",
+        "securityGroupId is the default security group's, which must have no rules",
+        "add the rule to another security group",
         urn=urn,
         prop="securityGroupId",
     )

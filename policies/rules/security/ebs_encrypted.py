@@ -1,4 +1,4 @@
-"""Every EBS volume that a stack makes, or lets EC2 make at a launch, is encrypted."""
+"""Every EBS volume that a stack creates, or that EC2 creates at launch, is encrypted."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from gpufleet.resources.types import (
 DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 SNAPSHOT_COPY = "aws:ebs/snapshotCopy:SnapshotCopy"
 MACHINES = (INSTANCE, SPOT_INSTANCE_REQUEST, LAUNCH_CONFIGURATION)
-RULE = "every volume is encrypted"
+RULE = "every volume must be encrypted"
 REMEDY = "set it to true"
 
 
 class EbsEncryptedSettings(Settings):
-    """Which volumes need more than encryption, and which devices are roots."""
+    """Which volumes need a key, and which devices are root devices."""
 
     volume_key: bool = Field(
-        True, description="Stand-alone volumes, which keep data, need a customer-managed key"
+        True, description="Whether stand-alone volumes, which keep data, need a customer-managed key"
     )
     root_devices: tuple[str, ...] = Field(
-        ("/dev/xvda", "/dev/sda1"), description="Names of root devices; a launch template has to map one"
+        ("/dev/xvda", "/dev/sda1"), description="Names of root devices; a launch template must map one"
     )
 
 
@@ -45,9 +45,9 @@ class EbsEncryptedSettings(Settings):
     "ebs-encrypted",
     group="security",
     title="EBS volumes are encrypted",
-    why="Nodes keep checkpoints, credentials and container layers on their disks, and a snapshot of an "
-    "unencrypted volume can be read by whoever gets a copy. A launch template that says nothing of the "
-    "root device takes what the image has, which is unencrypted for AWS's own images.",
+    why="Nodes keep checkpoints, credentials and container layers on their disks. Whoever gets a copy of a "
+    "snapshot of an unencrypted volume can read it. Without a mapping of the root device, the launch "
+    "template uses the image's setting, which is unencrypted for AWS's own images.",
     fix="Map the root device in the launch template with `ebs.encrypted: true`, set `encrypted: true` on "
     "volumes, or turn on `aws:ebs/encryptionByDefault` for the region.",
     severity="high",
@@ -72,7 +72,7 @@ class EbsEncryptedSettings(Settings):
     ),
 )
 def ebs_encrypted(stack: Stack, context: RuleContext[EbsEncryptedSettings]) -> Iterator[Violation]:
-    """Volumes, snapshot copies, and the block devices of whatever launches instances."""
+    """Check volumes, snapshot copies, and the block devices of all launches."""
     by_default: set[object] = set()
     for each in map(declared, stack.of_type(DEFAULT)):
         region = region_of(each, context.shared)
@@ -86,7 +86,7 @@ def ebs_encrypted(stack: Stack, context: RuleContext[EbsEncryptedSettings]) -> I
         yield from require(resource, "encrypted", is_on, RULE, REMEDY)
         if context.settings.volume_key:
             yield from require_key(
-                stack, resource, "kmsKeyId", "a volume needs a key of yours", "name a KMS key in kmsKeyId"
+                stack, resource, "kmsKeyId", "a customer-managed key is required", "set it to a KMS key"
             )
     for resource in map(declared, stack.of_type(SNAPSHOT_COPY)):
         yield from require(resource, "encrypted", is_on, RULE, REMEDY)
@@ -122,11 +122,11 @@ def _mappings(resource: Resource, by_default: bool, roots: Sequence[str]) -> Ite
 def _machine(resource: Resource, prefix: str, root: str, by_default: bool) -> Iterator[Violation]:
     for path, _ in resource.items(f"{prefix}ebsBlockDevices"):
         yield from _device(resource, f"{path}.encrypted", by_default)
-    # What an instance launches from a template takes its devices from there, where they are judged.
+    # An instance with a launch template gets its devices from it, and the template is checked itself.
     if resource.get(f"{prefix}{root}") is not None:
         yield from _device(resource, f"{prefix}{root}.encrypted", by_default)
     elif resource.get("launchTemplate") is None and not by_default:
-        yield _no_root(resource, f"{prefix}{root}", "nothing is said of the root device")
+        yield _no_root(resource, f"{prefix}{root}", "the root device is not mapped")
 
 
 def _device(resource: Resource, path: str, by_default: bool) -> Iterator[Violation]:
@@ -137,7 +137,7 @@ def _device(resource: Resource, path: str, by_default: bool) -> Iterator[Violati
 
 def _no_root(resource: Resource, path: str, why: str) -> Violation:
     return Violation(
-        f"{path} is {resource.show(path)}: {why}, and the root volume is then as the image has it",
+        f"{path} is {resource.show(path)}: {why}, so the root volume is encrypted only if the image is",
         "map the root device (/dev/xvda or /dev/sda1) with encrypted true",
         urn=resource.urn,
         prop=path,

@@ -1,4 +1,4 @@
-"""EFA devices are in a security group that lets its members do anything among themselves, and nobody else."""
+"""EFA devices are in a security group that allows all traffic between its members, and nothing else."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _TEMPLATE = {
 @stack_rule(
     "efa-group-closed",
     group="security",
-    title="EFA devices are in a group that allows only itself, in both directions",
-    why="EFA's traffic is neither TCP nor UDP. Without rules for all traffic from and to the group itself "
-    "the devices come up and never reach each other; any further rule on that group opens the fabric of a "
-    "training run to somebody else.",
+    title="EFA devices are in a security group that allows only itself, in both directions",
+    why="EFA traffic is neither TCP nor UDP. Without rules for all traffic from and to the group itself, the "
+    "devices start but cannot reach each other. Any other rule on that group opens the training fabric to "
+    "others.",
     fix="Give EFA interfaces a security group of their own with two rules: all traffic from itself, all "
     "traffic to itself.",
     severity="high",
@@ -57,7 +57,7 @@ _TEMPLATE = {
     fails=Example((_GROUP, _IN, _TEMPLATE)),
 )
 def efa_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Launch templates with EFA interfaces, file systems with EFA, and EFA interfaces by themselves."""
+    """Check launch templates with EFA interfaces, file systems with EFA, and separate EFA interfaces."""
     by_group: dict[str, list[TrafficRule]] = {}
     for rule in rules(stack):
         by_group.setdefault(rule.group, []).append(rule)
@@ -75,7 +75,7 @@ def efa_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[V
 
 
 def _users(stack: Stack) -> Iterator[tuple[Resource, str]]:
-    """Resources with EFA devices, and the property that names the groups of each."""
+    """Yield resources with EFA devices, and the property that holds the groups of each."""
     for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
         for path, interface in template.items("networkInterfaces"):
             kind = template.get(f"{path}.interfaceType")
@@ -90,7 +90,7 @@ def _users(stack: Stack) -> Iterator[tuple[Resource, str]]:
 
 
 def _wrong(found: list[TrafficRule]) -> list[tuple[str, Resource | None, str]]:
-    """What keeps a group from being one of EFA's: the reason, the rule in the way, its property."""
+    """Return why a group is not a valid EFA group: the reason, the rule to blame, its property."""
     reasons: list[tuple[str, Resource | None, str]] = []
     for direction, way in (("ingress", "from"), ("egress", "to")):
         same = [rule for rule in found if rule.direction == direction]
@@ -99,7 +99,7 @@ def _wrong(found: list[TrafficRule]) -> list[tuple[str, Resource | None, str]]:
         for rule in same:
             if rule.networks or rule.unclear or rule.others or not rule.itself:
                 reasons.append(
-                    (f"{rule.resource.name} lets {rule.ports} {way} elsewhere", rule.resource, rule.path)
+                    (f"{rule.resource.name} allows {rule.ports} {way} elsewhere", rule.resource, rule.path)
                 )
     return reasons
 
@@ -118,11 +118,11 @@ def _violations(
             unknown=is_unknown(resource.get(path)),
         )
         return
-    # The group that comes nearest is the one that was meant.
+    # Report the group that is closest to a valid one.
     nearest = min(wrong, key=lambda urn: len(wrong[urn]))
     reasons = "; ".join(reason for reason, _, _ in wrong[nearest])
     yield Violation(
-        f"{path}: none of its groups is closed to all but itself; {stack.by_urn[nearest].name}: {reasons}",
+        f"{path}: no group allows only itself; {stack.by_urn[nearest].name}: {reasons}",
         remedy,
         urn=resource.urn,
         prop=path,

@@ -1,4 +1,4 @@
-"""EKS writes the control plane's logs."""
+"""EKS clusters write the control plane's logs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpufleet.resources.types import CLUSTER
 
 
 class EksControlPlaneLogsSettings(Settings):
-    """Which logs."""
+    """Required log types."""
 
-    types: tuple[str, ...] = Field(CONTROL_PLANE_LOGS, description="Log types that a cluster has to write")
+    types: tuple[str, ...] = Field(CONTROL_PLANE_LOGS, description="Log types that a cluster must write")
 
 
 @resource_rule(
     "eks-control-plane-logs",
     group="security",
     title="EKS clusters write all control-plane logs",
-    why="Without audit and authenticator logs nobody can tell afterwards who did what in the cluster.",
+    why="Audit and authenticator logs are the only record of who did what in the cluster.",
     fix="Set `enabledClusterLogTypes` to api, audit, authenticator, controllerManager and scheduler.",
     severity="medium",
     framework=fsbp("EKS.8"),
@@ -37,12 +37,12 @@ class EksControlPlaneLogsSettings(Settings):
 def eks_control_plane_logs(
     resource: Resource, context: RuleContext[EksControlPlaneLogsSettings]
 ) -> Iterator[Violation]:
-    """Each cluster."""
+    """Check each cluster."""
     wanted = set(context.settings.types)
     yield from require(
         resource,
         "enabledClusterLogTypes",
         lambda value: isinstance(value, (list, tuple)) and wanted <= {str(each) for each in value},
-        f"{', '.join(context.settings.types)} are asked for",
-        "name all of them",
+        f"{', '.join(context.settings.types)} are required",
+        "list all of them",
     )

@@ -1,4 +1,4 @@
-"""The Kubernetes API is reached from the network itself, and from the internet by named networks at most."""
+"""The Kubernetes API is reachable from its own network, and from listed networks of the internet at most."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ CIDRS = "vpcConfig.publicAccessCidrs"
 
 
 class EksEndpointPrivateSettings(Settings):
-    """Whether the endpoint may be public at all."""
+    """Whether the endpoint may be public."""
 
     restricted_public: bool = Field(
-        True, description="Whether a public endpoint is fine that only named networks reach"
+        True, description="Whether a public endpoint is allowed for listed networks"
     )
 
 
 @resource_rule(
     "eks-endpoint-private",
     group="security",
-    title="The Kubernetes API is private, or restricted to named networks",
-    why="Whoever reaches the API server can try stolen tokens and its next vulnerability. EKS makes the "
-    "endpoint public, and open to every network, by default.",
-    fix="Set `vpcConfig.endpointPublicAccess: false` and `endpointPrivateAccess: true`, or name the "
+    title="The Kubernetes API is private, or restricted to listed networks",
+    why="A client that reaches the API server can try stolen tokens and new vulnerabilities. By default EKS "
+    "makes the endpoint public and open to every network.",
+    fix="Set `vpcConfig.endpointPublicAccess: false` and `endpointPrivateAccess: true`, or list the "
     "networks in `publicAccessCidrs` (fleet file: kubernetes.public_cidrs).",
     severity="critical",
     framework=fsbp("EKS.1"),
@@ -64,22 +64,22 @@ class EksEndpointPrivateSettings(Settings):
 def eks_endpoint_private(
     resource: Resource, context: RuleContext[EksEndpointPrivateSettings]
 ) -> Iterator[Violation]:
-    """Each cluster: unset is public and open to the world."""
+    """Check each cluster. An endpoint without settings is public."""
     yield from require(
         resource,
         "vpcConfig.endpointPrivateAccess",
         is_on,
-        "nodes reach the API from inside the network",
+        "nodes must reach the API from inside the network",
         "set it to true",
     )
     access = resource.get(ACCESS)
     if is_off(access):
         if resource.ignores(ACCESS):
-            yield ignored(resource, ACCESS, "the endpoint stays private")
+            yield ignored(resource, ACCESS, "the endpoint must stay private")
         return
     if is_unknown(access) or not is_on(access) or not context.settings.restricted_public:
         yield Violation(
-            f"{ACCESS} is {resource.show(ACCESS)}, and the endpoint is private",
+            f"{ACCESS} is {resource.show(ACCESS)}, and the endpoint must be private",
             "set it to false",
             prop=ACCESS,
             unknown=is_unknown(access),
@@ -94,7 +94,7 @@ def _restricted(resource: Resource) -> Iterator[Violation]:
         block = network(cidr) if isinstance(cidr, str) else None
         if block is None:
             yield Violation(
-                f"{path} is {resource.show(path)}, and the networks that reach the endpoint are named",
+                f"{path} is {resource.show(path)}, and the allowed networks must be known",
                 "write a CIDR block",
                 prop=path,
                 unknown=is_unknown(cidr),
@@ -104,15 +104,15 @@ def _restricted(resource: Resource) -> Iterator[Violation]:
     if resource.get(CIDRS) is None or resource.get(CIDRS) == []:
         yield Violation(
             f"{CIDRS} is {resource.show(CIDRS)}, which EKS takes as 0.0.0.0/0",
-            "name the networks that may reach the endpoint, or set endpointPublicAccess to false",
+            "list the networks that may reach the endpoint, or set endpointPublicAccess to false",
             prop=CIDRS,
         )
     widest = world(named)
     if widest is not None:
         yield Violation(
-            f"{CIDRS} is {resource.show(CIDRS)}, which together opens {widest}: that is the world",
-            "name the networks that may reach the endpoint, or set endpointPublicAccess to false",
+            f"{CIDRS} is {resource.show(CIDRS)}, which together open it to the internet ({widest})",
+            "list the networks that may reach the endpoint, or set endpointPublicAccess to false",
             prop=CIDRS,
         )
     if resource.ignores(CIDRS):
-        yield ignored(resource, CIDRS, "only named networks reach the endpoint")
+        yield ignored(resource, CIDRS, "only listed networks may reach the endpoint")

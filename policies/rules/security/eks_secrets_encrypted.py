@@ -1,4 +1,4 @@
-"""EKS encrypts Kubernetes secrets with a key of the customer's before they reach etcd."""
+"""EKS encrypts Kubernetes secrets in etcd with a customer-managed key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpufleet.resources.types import CLUSTER
 @stack_rule(
     "eks-secrets-encrypted",
     group="security",
-    title="Kubernetes secrets are encrypted with a key of yours",
-    why="Registry credentials and tokens of jobs are Kubernetes secrets, and etcd keeps them in the clear "
-    "unless the cluster has a key for them. The key can be added later, and never be taken back.",
+    title="Kubernetes secrets are encrypted with a customer-managed key",
+    why="Registry credentials and tokens of jobs are Kubernetes secrets. Without a key, etcd stores them in "
+    "the clear. The key can be added later but never removed.",
     fix="Set `encryptionConfig` with the key's ARN and `resources: [secrets]`.",
     severity="high",
     framework=fsbp("EKS.3"),
@@ -39,19 +39,19 @@ from gpufleet.resources.types import CLUSTER
     fails=Example(({"type": CLUSTER, "props": {"name": "atlas"}},)),
 )
 def eks_secrets_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each cluster."""
+    """Check each cluster."""
     for cluster in map(declared, stack.of_type(CLUSTER)):
         yield from require_key(
             stack,
             cluster,
             "encryptionConfig.provider.keyArn",
-            "Kubernetes secrets are encrypted with a key of yours",
-            "name a KMS key there",
+            "Kubernetes secrets must be encrypted with a customer-managed key",
+            "set it to a KMS key",
         )
         yield from require(
             cluster,
             "encryptionConfig.resources",
             lambda value: isinstance(value, (list, tuple)) and "secrets" in value,
-            "secrets are what is encrypted",
+            "secrets must be encrypted",
             "set it to [secrets]",
         )

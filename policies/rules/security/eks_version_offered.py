@@ -1,4 +1,4 @@
-"""A cluster's version of Kubernetes is one that EKS offers."""
+"""Clusters use a Kubernetes version that EKS offers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gpufleet.resources.types import CLUSTER, NODE_GROUP
 
 
 class EksVersionOfferedSettings(Settings):
-    """Versions besides those of the calendar."""
+    """Versions in addition to those of the calendar."""
 
-    also: tuple[str, ...] = Field((), description="Newer versions, such as '1.37', that EKS offers by now")
+    also: tuple[str, ...] = Field((), description="Newer versions that EKS offers, such as '1.37'")
 
 
 @resource_rule(
     "eks-version-offered",
     group="security",
-    title="Clusters run a version of Kubernetes that EKS offers",
-    why="EKS refuses to create a cluster of a version past its extended support, and upgrades one that "
-    "has it without asking. A cluster that names no version gets whichever is newest on that day.",
-    fix="Name a version in `version` (fleet file: kubernetes.version).",
+    title="Clusters use a Kubernetes version that EKS offers",
+    why="EKS does not create clusters of a version past its extended support, and upgrades existing ones "
+    "automatically. A cluster without a version gets the newest one of that day.",
+    fix="Set `version` (fleet file: kubernetes.version).",
     severity="medium",
     framework=fsbp("EKS.2"),
     types=(CLUSTER, NODE_GROUP),
@@ -38,15 +38,15 @@ class EksVersionOfferedSettings(Settings):
 def eks_version_offered(
     resource: Resource, context: RuleContext[EksVersionOfferedSettings]
 ) -> Iterator[Violation]:
-    """Clusters, and node groups that name a version; by the calendar as it was read, not by today's date."""
+    """Check clusters and node groups with a version, by the day the calendar was read, not by today."""
     known = (*offered(), *context.settings.also)
     if resource.type == NODE_GROUP and not isinstance(resource.get("version"), str):
-        # A node group without a version, or with the cluster's, runs what the cluster runs.
+        # A node group without a version, or with the cluster's, uses the cluster's.
         return
     yield from require(
         resource,
         "version",
         lambda value: isinstance(value, str) and value.strip() in known,
         f"EKS offered {known[0]} to {known[-1]} on {READ_ON}",
-        "name one of these; for a newer one, add it to the rule's setting `also`",
+        "use one of these; add a newer one to the rule's setting `also`",
     )

@@ -1,4 +1,4 @@
-"""A cluster's version of Kubernetes is in standard support, and does not slip out of it unseen."""
+"""Clusters use a Kubernetes version in standard support."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gpufleet.resources.types import CLUSTER
 
 
 class EksVersionStandardSupportSettings(Settings):
-    """How early to tell, and whether extended support is wanted."""
+    """How early to report the end of support, and whether extended support is allowed."""
 
-    days: int = Field(0, ge=0, description="Days before the end of standard support to tell already")
-    extended: bool = Field(False, description="Whether extended support, at its price, is meant")
+    days: int = Field(0, ge=0, description="Days before the end of standard support to start reporting it")
+    extended: bool = Field(False, description="Whether extended support, at its price, is allowed")
 
 
 @resource_rule(
     "eks-version-standard-support",
     group="security",
-    title="Clusters run a version in standard support",
-    why="After 14 months a version of Kubernetes is in extended support: the cluster costs six times as "
-    "much, and when that ends EKS upgrades it without asking. The end comes by the calendar alone, so "
-    "this rule advises: nothing that was fine yesterday may fail today.",
-    fix="Name a newer version, and set `upgradePolicy.supportType: STANDARD`.",
+    title="Clusters use a version in standard support",
+    why="After 14 months a Kubernetes version is in extended support: the cluster costs six times as "
+    "much, and at its end EKS upgrades it automatically. The rule is advisory, because a change that "
+    "passed yesterday should not fail only because a day has passed.",
+    fix="Use a newer version, and set `upgradePolicy.supportType: STANDARD`.",
     severity="low",
     enforcement="advisory",
     framework=fsbp("EKS.2"),
@@ -45,7 +45,7 @@ class EksVersionStandardSupportSettings(Settings):
 def eks_version_standard_support(
     resource: Resource, context: RuleContext[EksVersionStandardSupportSettings]
 ) -> Iterator[Violation]:
-    """Each cluster whose version the calendar has; others are for `eks-version-offered`."""
+    """Check each cluster whose version is in the calendar; `eks-version-offered` checks others."""
     if context.settings.extended:
         return
     yield from require(
@@ -69,6 +69,6 @@ def eks_version_standard_support(
         when = f"{left} days" if left >= 0 else str(support.standard)
         yield Violation(
             f"version is {resource.show('version')}, and {state}{'' if past else f' {when}'}",
-            "name a newer version; upgrade one minor version at a time",
+            "use a newer version; upgrade one minor version at a time",
             prop="version",
         )

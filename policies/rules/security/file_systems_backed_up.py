@@ -1,4 +1,4 @@
-"""Lasting file systems are backed up by themselves, where AWS can, and once more when they go."""
+"""Permanent file systems have automatic backups, if AWS supports them, and a final backup."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ OTHERS = (
 
 
 class FileSystemsBackedUpSettings(TemporaryEnvironmentSettings):
-    """For how long."""
+    """How long backups are kept."""
 
-    days: int = Field(1, ge=1, le=90, description="Days that automatic backups are kept at least")
+    days: int = Field(1, ge=1, le=90, description="Minimum retention of automatic backups in days")
 
 
 @stack_rule(
     "file-systems-backed-up",
     group="security",
-    title="Lasting file systems are backed up",
-    why="Checkpoints of weeks lie on a file system that one command empties. FSx backs up neither scratch "
-    "file systems nor those linked to a bucket: the bucket is the lasting copy there.",
+    title="Permanent file systems are backed up",
+    why="One command can empty a file system with weeks of checkpoints. FSx supports backups neither of "
+    "scratch file systems nor of those linked to a bucket, where the bucket is the permanent copy.",
     fix="Set `automaticBackupRetentionDays` and `skipFinalBackup: false` (fleet file: lustre.backups).",
     severity="medium",
     framework=security_hub("Backup.1"),
@@ -59,7 +59,7 @@ class FileSystemsBackedUpSettings(TemporaryEnvironmentSettings):
 def file_systems_backed_up(
     stack: Stack, context: RuleContext[FileSystemsBackedUpSettings]
 ) -> Iterator[Violation]:
-    """FSx outside temporary environments."""
+    """Check FSx file systems outside temporary environments."""
     if is_temporary(context):
         return
     linked = {
@@ -81,7 +81,7 @@ def _backed_up(system: Resource, days: int) -> Iterator[Violation]:
         system,
         "automaticBackupRetentionDays",
         lambda value: not is_unknown(value) and isinstance(value, (int, float)) and value >= days,
-        f"backups are kept for {days} day(s) or longer",
+        f"backups must be kept for {days} day(s) or longer",
         f"set it to {days} or more (fleet file: lustre.backups)",
     )
     if system.type != OTHERS[0]:
@@ -89,6 +89,6 @@ def _backed_up(system: Resource, days: int) -> Iterator[Violation]:
             system,
             "skipFinalBackup",
             lambda value: is_off(value) or (value is None and system.type != LUSTRE),
-            "a last backup is taken when it is deleted",
+            "a final backup must be taken when it is deleted",
             "set it to false",
         )

@@ -1,4 +1,4 @@
-"""File systems are encrypted with a key of the customer's, where AWS lets one choose."""
+"""File systems are encrypted with a customer-managed key, if AWS supports it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ OTHERS = (
     "aws:fsx/fileCache:FileCache",
     EFS,
 )
-RULE = "a file system that keeps data needs a key of yours"
-REMEDY = "name a KMS key in kmsKeyId"
+RULE = "a file system that keeps data needs a customer-managed key"
+REMEDY = "set it to a KMS key"
 
 
 @stack_rule(
     "file-systems-encrypted",
     group="security",
-    title="File systems are encrypted with a key of yours",
-    why="Training data and checkpoints lie on shared file systems. With a key of its own, access can be "
-    "taken away from a file system and all its backups at once. Scratch file systems of FSx for Lustre "
-    "are always encrypted and take no other key than FSx's own, so they are not asked.",
+    title="File systems are encrypted with a customer-managed key",
+    why="Shared file systems contain training data and checkpoints. With a separate key, access to a file "
+    "system and all its backups can be revoked at once. FSx encrypts scratch file systems of Lustre only "
+    "with its own key, so the rule skips them.",
     fix="Set `kmsKeyId` (and `encrypted: true` on EFS).",
     severity="high",
     framework=fsbp("EFS.1"),
@@ -50,11 +50,11 @@ REMEDY = "name a KMS key in kmsKeyId"
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
 )
 def file_systems_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """FSx and EFS."""
+    """Check FSx and EFS file systems."""
     for system in map(declared, stack.of_type(LUSTRE)):
         if not is_scratch(system):
             yield from require_key(stack, system, "kmsKeyId", RULE, REMEDY)
     for system in map(declared, stack.of_type(*OTHERS)):
         if system.type == EFS:
-            yield from require(system, "encrypted", is_on, "EFS encrypts only when asked", "set it to true")
+            yield from require(system, "encrypted", is_on, "EFS encrypts only if requested", "set it to true")
         yield from require_key(stack, system, "kmsKeyId", RULE, REMEDY)

@@ -1,4 +1,4 @@
-"""Nobody has AWS's administrator policies attached."""
+"""AWS's administrator policies are attached to nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXAMPLE = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 
 
 class IamNoAdminPoliciesSettings(Settings):
-    """Which policies."""
+    """Forbidden policies."""
 
     policies: tuple[str, ...] = Field(
         (
@@ -39,7 +39,7 @@ class IamNoAdminPoliciesSettings(Settings):
             "AmazonEC2FullAccess",
             "AWSKeyManagementServicePowerUser",
         ),
-        description="Names of AWS-managed policies that nothing may have",
+        description="Names of forbidden AWS-managed policies",
     )
 
 
@@ -47,8 +47,8 @@ class IamNoAdminPoliciesSettings(Settings):
     "iam-no-admin-policies",
     group="security",
     title="AWS's administrator policies are attached to nothing",
-    why="A role of nodes or pods with AdministratorAccess makes every job an administrator of the account.",
-    fix="Attach the policy that was made for the purpose, or write the statements that are needed.",
+    why="With AdministratorAccess on a role of nodes or pods, every job is an administrator of the account.",
+    fix="Attach a policy for the purpose, or write the needed statements.",
     severity="critical",
     framework=fsbp("IAM.1"),
     types=tuple(ATTACHMENTS),
@@ -63,10 +63,10 @@ class IamNoAdminPoliciesSettings(Settings):
 def iam_no_admin_policies(
     resource: Resource, context: RuleContext[IamNoAdminPoliciesSettings]
 ) -> Iterator[Violation]:
-    """Attachments of every kind.
+    """Check attachments of every kind.
 
-    An ARN that is not known in a preview is one of this stack's policies, which `iam-no-wildcards` judges:
-    AWS's own have fixed names. `up` judges it again before it is attached.
+    An ARN that is unknown in a preview belongs to a policy of this stack, which `iam-no-wildcards` checks.
+    `up` checks it again before it is attached.
     """
     forbidden = {name.lower() for name in context.settings.policies}
     prop = ATTACHMENTS[resource.type]
@@ -79,10 +79,10 @@ def iam_no_admin_policies(
             wrong = str(arn).strip().rpartition("/")[2].lower() in forbidden
         if wrong:
             yield Violation(
-                f"{path} is {resource.show(path)}, and nothing has an administrator's policy",
-                "attach the policy that was made for the purpose",
+                f"{path} is {resource.show(path)}, and administrator policies are forbidden",
+                "attach a policy for the purpose",
                 prop=path,
                 unknown=is_unknown(arn),
             )
     if resource.ignores(prop):
-        yield ignored(resource, prop, "nothing has an administrator's policy")
+        yield ignored(resource, prop, "administrator policies are forbidden")

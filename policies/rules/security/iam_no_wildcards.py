@@ -7,30 +7,30 @@ from fnmatch import fnmatchcase
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._attached import IDENTITY, documents
 from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._policy_paths import IDENTITY, documents
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 
 ESCALATES = ("iam:passrole", "sts:assumerole")
-"""Actions that lend the rights of another role: on all of them they are the rights of the strongest."""
+"""Actions that grant the rights of another role: on all roles they grant those of the most powerful."""
 
 _NARROWS = ("iam:passedtoservice", "aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
 
 
 class IamNoWildcardsSettings(Settings):
-    """Which wildcards are harmless, and what becomes of text that is not known in a preview."""
+    """Allowed wildcards, and how policies that are unknown in a preview count."""
 
     reads: tuple[str, ...] = Field(
-        ("Describe*", "List*"), description="Action names that may stand beside all resources"
+        ("Describe*", "List*"), description="Action names that are allowed on all resources"
     )
     refuse_unknown: bool = Field(
         False,
-        description="Whether a policy that is not known in a preview is refused then; else it is judged "
-        "by `up`, when the ARNs in it are known and before it is created",
+        description="Whether a policy that is unknown in a preview fails; otherwise `up` checks it when its "
+        "ARNs are known, before it is created",
     )
 
 
@@ -43,10 +43,10 @@ def _example(action: str, resource: str) -> Example:
     "iam-no-wildcards",
     group="security",
     title="IAM policies have no wildcard on action and resource together",
-    why="Every job on a node acts as the node's role. A statement that allows a whole service on all "
-    "resources lets one of them delete the data of all others, and iam:PassRole on all roles makes it "
-    "administrator. KMS key policies are no such statements: `*` is the key itself there.",
-    fix="Name the actions, and the ARNs that they are for.",
+    why="Every job on a node uses the node's role. With a whole service allowed on all resources, one job "
+    "can delete the data of all others; with iam:PassRole on all roles it can become administrator. KMS "
+    "key policies are exempt: `*` is the key itself there.",
+    fix="List the actions and the ARNs that they apply to.",
     severity="high",
     framework=fsbp("IAM.21"),
     types=tuple(IDENTITY),
@@ -55,28 +55,28 @@ def _example(action: str, resource: str) -> Example:
     fails=_example("s3:*", "*"),
 )
 def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSettings]) -> Iterator[Violation]:
-    """Policies of roles, users and groups, inline and by themselves."""
+    """Check policies of roles, users and groups, inline and separate."""
     reads = tuple(each.lower() for each in context.settings.reads)
     for path, value in documents(resource, IDENTITY):
         document = parse(value)
         if document.error:
-            yield _violation(path, f"no policy: {document.error}", "write a policy document in JSON")
+            yield _violation(path, f"not a policy: {document.error}", "write a policy document in JSON")
         elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-            yield _violation(path, "not known yet", "write ARNs that are known beforehand", unknown=True)
+            yield _violation(path, "not known yet", "use ARNs that are known in a preview", unknown=True)
         for statement in document:
             for reason in _wrong(statement, reads):
                 yield _violation(
                     path,
                     f"too wide: {statement.name} {reason}",
-                    "name the actions, and the ARNs they are for",
+                    "list the actions and the ARNs that they apply to",
                 )
         if resource.ignores(path):
-            yield ignored(resource, path, "a policy has no wildcard on action and resource together")
+            yield ignored(resource, path, "a policy must have no wildcard on action and resource together")
 
 
 def _violation(path: str, what: str, remedy: str, *, unknown: bool = False) -> Violation:
     return Violation(
-        f"{path} is {what}, and no policy has a wildcard on action and resource together",
+        f"{path} is {what}, and a policy must have no wildcard on action and resource together",
         remedy,
         prop=path,
         unknown=unknown,
@@ -87,7 +87,7 @@ def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
     if not statement.allows:
         return
     if statement.not_actions:
-        yield "allows everything but what NotAction names, actions of tomorrow included"
+        yield "allows everything except NotAction, future actions included"
         return
     for action in statement.actions:
         service, _, name = action.partition(":")
@@ -101,7 +101,7 @@ def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
 
 
 def _reads(name: str, reads: tuple[str, ...]) -> bool:
-    """Whether the actions only read: `DescribeTags*` is in `Describe*`, `D*` is not."""
+    """Return whether the actions only read: `DescribeTags*` is in `Describe*`, `D*` is not."""
     return any(fnmatchcase(name, read) for read in reads)
 
 

@@ -1,4 +1,4 @@
-"""Roles are taken on by named principals, and not by whoever asks."""
+"""Roles trust specific principals only."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PATH = "assumeRolePolicy"
 
 
 class IamTrustRestrictedSettings(Settings):
-    """What becomes of text that is not known in a preview."""
+    """How trust policies that are unknown in a preview count."""
 
     refuse_unknown: bool = Field(
-        True, description="Whether a trust policy that is not known in a preview is refused then"
+        True, description="Whether a trust policy that is unknown in a preview fails"
     )
 
 
@@ -33,10 +33,10 @@ def _example(principal: dict[str, str]) -> Example:
 @resource_rule(
     "iam-trust-restricted",
     group="security",
-    title="Roles trust named principals",
-    why="A role that trusts everybody is everybody's; one that trusts an identity provider without a "
-    "condition is every user's and every repository's there.",
-    fix="Name the service, role or account in `Principal`; for an identity provider add a condition on "
+    title="Roles trust specific principals",
+    why="Everyone can assume a role that trusts everyone. One that trusts an identity provider without a "
+    "condition can be assumed by every user and repository of that provider.",
+    fix="List the service, role or account in `Principal`; for an identity provider add a condition on "
     "its `sub`.",
     severity="critical",
     framework=well_architected("SEC03-BP07", "sec_permissions_analyze_cross_account"),
@@ -48,26 +48,26 @@ def _example(principal: dict[str, str]) -> Example:
 def iam_trust_restricted(
     resource: Resource, context: RuleContext[IamTrustRestrictedSettings]
 ) -> Iterator[Violation]:
-    """Each role's trust policy."""
+    """Check each role's trust policy."""
     document = parse(resource.get(PATH))
     if document.error:
-        yield _violation(f"no policy: {document.error}", "write a policy document in JSON")
+        yield _violation(f"not a policy: {document.error}", "write a policy document in JSON")
     if document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-        yield _violation("not known yet", "write principals that are known beforehand", unknown=True)
+        yield _violation("not known yet", "use principals that are known in a preview", unknown=True)
     for statement in document:
         if statement.allows:
             for reason in _open(statement):
                 yield _violation(
                     f"too wide: {statement.name} {reason}",
-                    "name who may take the role on, or add a condition",
+                    "list who may assume the role, or add a condition",
                 )
     if resource.ignores(PATH):
-        yield ignored(resource, PATH, "roles trust named principals")
+        yield ignored(resource, PATH, "roles must trust specific principals")
 
 
 def _violation(what: str, remedy: str, *, unknown: bool = False) -> Violation:
     return Violation(
-        f"{PATH} is {what}, and roles trust named principals", remedy, prop=PATH, unknown=unknown
+        f"{PATH} is {what}, and roles must trust specific principals", remedy, prop=PATH, unknown=unknown
     )
 
 
@@ -82,7 +82,7 @@ def _open(statement: Statement) -> Iterator[str]:
 
 
 def _named_subject(statement: Statement) -> bool:
-    """Whether a condition names who of an identity provider is meant."""
+    """Return whether a condition restricts the subjects of an identity provider."""
     return any(
         condition.key.endswith((":sub", ":subject", ":amr", "saml:namequalifier"))
         and condition.operator.removeprefix("foranyvalue:") in ("stringequals", "stringlike")

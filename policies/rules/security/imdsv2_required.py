@@ -1,4 +1,4 @@
-"""Instances answer the metadata service by session tokens alone, and not to what runs in containers."""
+"""Instances require session tokens for the metadata service, and containers cannot reach it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ METADATA_DEFAULTS = "aws:ec2/instanceMetadataDefaults:InstanceMetadataDefaults"
 
 
 class Imdsv2RequiredSettings(Settings):
-    """How far an answer of the metadata service may travel."""
+    """The hop limit of the metadata service."""
 
-    hop_limit: int = Field(1, ge=1, le=64, description="Network hops at most; containers are two away")
+    hop_limit: int = Field(1, ge=1, le=64, description="Maximum number of network hops; containers need two")
 
 
 @resource_rule(
     "imdsv2-required",
     group="security",
     title="Instances require IMDSv2 with a hop limit of 1",
-    why="IMDSv1 hands the node's credentials to any request that a program can be tricked into sending, "
-    "and with a hop limit above 1 every pod without a network namespace of its host's reaches them.",
+    why="IMDSv1 gives the node's credentials to any request that a program can be tricked into sending. "
+    "With a hop limit above 1, pods without the host's network can reach them too.",
     fix="Set `metadataOptions` to `httpTokens: required` and `httpPutResponseHopLimit: 1`.",
     severity="high",
     framework=Framework(
@@ -60,26 +60,26 @@ class Imdsv2RequiredSettings(Settings):
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"metadataOptions": {"httpTokens": "optional"}}},)),
 )
 def imdsv2_required(resource: Resource, context: RuleContext[Imdsv2RequiredSettings]) -> Iterator[Violation]:
-    """The metadata options of launch templates, instances and launch configurations, the defaults of an
-    account, and node groups without a launch template: EKS's own allows two hops."""
+    """Check the metadata options of launch templates, instances and launch configurations, the defaults of
+    an account, and node groups without a launch template: EKS's own allows two hops."""
     if resource.type == NODE_GROUP:
         if resource.get("launchTemplate") is None:
             yield Violation(
-                "launchTemplate is not set, and EKS's own lets pods reach the node's credentials",
-                "give it a launch template with metadataOptions",
+                "launchTemplate is not set, and EKS's default lets pods reach the node's credentials",
+                "add a launch template with metadataOptions",
                 prop="launchTemplate",
             )
         return
-    # An instance of a launch template has the template's options, which are judged there.
+    # An instance with a launch template has the template's options, which are checked there.
     if resource.get("launchTemplate") is not None and resource.get("metadataOptions") is None:
         return
     prefix = "" if resource.type == METADATA_DEFAULTS else "metadataOptions."
     if resource.get(f"{prefix}httpEndpoint") == "disabled" and not resource.ignores(f"{prefix}httpEndpoint"):
         return
-    yield from _judge(resource, prefix, context.settings.hop_limit)
+    yield from _check(resource, prefix, context.settings.hop_limit)
 
 
-def _judge(resource: Resource, prefix: str, most: int) -> Iterator[Violation]:
+def _check(resource: Resource, prefix: str, most: int) -> Iterator[Violation]:
     path = f"{prefix}httpTokens"
     tokens = resource.get(path)
     if tokens != "required":
@@ -95,10 +95,10 @@ def _judge(resource: Resource, prefix: str, most: int) -> Iterator[Violation]:
     hops = resource.get(path)
     if isinstance(hops, bool) or not isinstance(hops, (int, float)) or hops > most:
         yield Violation(
-            f"{path} is {resource.show(path)}, and {most} is the most",
+            f"{path} is {resource.show(path)}, and {most} is the maximum",
             f"set {path} to {most}",
             prop=path,
             unknown=is_unknown(hops),
         )
     elif resource.ignores(path):
-        yield ignored(resource, path, f"{most} is the most")
+        yield ignored(resource, path, f"{most} is the maximum")

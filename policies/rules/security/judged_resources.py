@@ -1,4 +1,4 @@
-"""Nothing is made by a way that no rule can look into."""
+"""Everything is created by resources that the rules can check."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import BLOCK_OFFERING, BLOCK_SCHEDULE
 
 OPAQUE = {
-    "aws:cloudcontrol/resource:Resource": "Cloud Control makes resources of any type from JSON",
-    "aws:cloudformation/stack:Stack": "CloudFormation makes resources of its own",
-    "aws:cloudformation/stackSet:StackSet": "CloudFormation makes resources of its own",
-    "aws:cloudformation/stackInstances:StackInstances": "CloudFormation makes resources of its own",
-    "aws:cloudformation/stackSetInstance:StackSetInstance": "CloudFormation makes resources of its own",
-    "aws:servicecatalog/provisionedProduct:ProvisionedProduct": "Service Catalog makes resources of its own",
+    "aws:cloudcontrol/resource:Resource": "Cloud Control creates resources of any type from JSON",
+    "aws:cloudformation/stack:Stack": "CloudFormation creates its own resources",
+    "aws:cloudformation/stackSet:StackSet": "CloudFormation creates its own resources",
+    "aws:cloudformation/stackInstances:StackInstances": "CloudFormation creates its own resources",
+    "aws:cloudformation/stackSetInstance:StackSetInstance": "CloudFormation creates its own resources",
+    "aws:servicecatalog/provisionedProduct:ProvisionedProduct": "Service Catalog creates its own resources",
 }
 _DYNAMIC = "pulumi-python:dynamic"
 
 
 class JudgedResourcesSettings(Settings):
-    """What rules can look into, or need not."""
+    """What the rules can check, and reviewed exceptions."""
 
     packages: tuple[str, ...] = Field(
         ("aws", "kubernetes", "random", "tls"),
-        description="Packages whose resources are judged here, or make nothing outside the state",
+        description="Packages that the rules check, or that create nothing outside the state",
     )
     dynamic: tuple[str, ...] = Field(
-        (BLOCK_OFFERING, BLOCK_SCHEDULE), description="Types of dynamic resources that were reviewed"
+        (BLOCK_OFFERING, BLOCK_SCHEDULE), description="Reviewed types of dynamic resources"
     )
     charts: tuple[str, ...] = Field(
         ("https://helm.ngc.nvidia.com/nvidia/gpu-operator",),
-        description="Helm charts that were reviewed: the repository's address, `/`, and the chart's name",
+        description="Reviewed Helm charts: the repository's address, `/`, and the chart's name",
     )
     api_groups: tuple[str, ...] = Field(
         ("jobset.x-k8s.io", "kubeflow.org", "kueue.x-k8s.io", "monitoring.coreos.com", "nvidia.com"),
-        description="API groups of Kubernetes custom resources whose controllers make nothing in a cloud",
+        description="API groups of Kubernetes custom resources whose controllers create no cloud resources",
     )
 
 
 @resource_rule(
     "judged-resources",
     group="security",
-    title="Nothing is made where no rule looks",
-    why="The rules read resources of the aws package. The same security group made by aws-native, by a "
-    "CloudFormation template, by a shell command or by a dynamic resource passes them all unseen; so does "
-    "what a Helm chart or the controller of a custom resource makes (ACK, Crossplane, Cluster API).",
-    fix="Make it with a resource of the aws package, and charts' objects one by one (`helm.v4.Chart`).",
+    title="Everything is created by resources that the rules check",
+    why="The rules check resources of the aws package. A security group created by aws-native, a "
+    "CloudFormation template, a shell command or a dynamic resource passes unchecked, and so does what a "
+    "Helm chart or the controller of a custom resource creates (ACK, Crossplane, Cluster API).",
+    fix="Use resources of the aws package, and single objects instead of charts (`helm.v4.Chart`).",
     severity="high",
     types=(),
     settings=JudgedResourcesSettings,
@@ -60,7 +60,7 @@ class JudgedResourcesSettings(Settings):
 def judged_resources(
     resource: Resource, context: RuleContext[JudgedResourcesSettings]
 ) -> Iterator[Violation]:
-    """Every resource that a provider makes; components make nothing themselves."""
+    """Check every resource of a provider; components create nothing themselves."""
     package = resource.type.partition(":")[0]
     if resource.type in OPAQUE:
         yield _violation(resource, OPAQUE[resource.type])
@@ -71,9 +71,9 @@ def judged_resources(
         kind = resource.type.rpartition(":")[2]
         known = (*context.settings.packages, "pulumi", "pulumi-python")
         if resource.type.startswith("pulumi:providers:") and kind not in known:
-            yield _violation(resource, f"no rule looks into resources of the package {kind}")
+            yield _violation(resource, f"no rule checks resources of the package {kind}")
     elif resource.provider is not None and package not in context.settings.packages:
-        yield _violation(resource, f"no rule looks into resources of the package {package}")
+        yield _violation(resource, f"no rule checks resources of the package {package}")
     elif package == "kubernetes":
         why = _unseen_in_cluster(resource, context.settings)
         if why:
@@ -81,25 +81,25 @@ def judged_resources(
 
 
 def _unseen_in_cluster(resource: Resource, settings: JudgedResourcesSettings) -> str:
-    """Why what a Kubernetes object brings about is judged by no rule; empty where it is."""
+    """Return why no rule checks what a Kubernetes object creates; empty if rules check it."""
     if resource.type == RELEASE:
         chart = "/".join(
             str(part).rstrip("/")
             for path in ("repositoryOpts.repo", "chart")
             if not is_unknown(part := resource.get(path, "")) and part
         )
-        return "" if chart in settings.charts else f"the chart {chart or 'that it names'} was not reviewed"
+        return "" if chart in settings.charts else f"the chart {chart or '(unknown)'} was not reviewed"
     if is_list(resource.type):
-        return "the objects in a list are not looked into"
+        return "the rules do not check the objects in a list"
     group = foreign_group(resource.type)
     if group and group not in settings.api_groups:
-        return f"the controller of {group} makes what it likes of it"
+        return f"the rules do not check what the controller of {group} creates"
     return ""
 
 
 def _violation(resource: Resource, why: str) -> Violation:
     return Violation(
-        f"type is {resource.type}: {why}, and nothing is made where no rule looks",
-        "use what rules look into, or name it in the rule's settings once it is reviewed",
+        f"type is {resource.type}: {why}, and the rules must be able to check everything",
+        "use resources that the rules check, or add it to the rule's settings once it is reviewed",
         urn=resource.urn,
     )

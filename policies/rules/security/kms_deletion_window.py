@@ -1,4 +1,4 @@
-"""A KMS key that is deleted by mistake can be had back for long enough to notice."""
+"""A KMS key that was deleted by mistake can be restored for long enough to notice."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TYPES = (
 
 
 class KmsDeletionWindowSettings(Settings):
-    """How long."""
+    """The shortest waiting period."""
 
-    days: int = Field(30, ge=7, le=30, description="Days between the request and the deletion at least")
+    days: int = Field(30, ge=7, le=30, description="Minimum days between the request and the deletion")
 
 
 @resource_rule(
     "kms-deletion-window",
     group="security",
-    title="A deleted KMS key can be had back for a month",
-    why="Whatever was encrypted with a key is lost with it: file systems, their backups, buckets.",
-    fix="Leave `deletionWindowInDays` at 30, and the lock-out check on.",
+    title="A deleted KMS key can be restored for a month",
+    why="Everything encrypted with a key is lost with it: file systems, their backups, buckets.",
+    fix="Leave `deletionWindowInDays` at 30, and the lockout safety check enabled.",
     severity="medium",
     types=TYPES,
     settings=KmsDeletionWindowSettings,
@@ -41,13 +41,13 @@ class KmsDeletionWindowSettings(Settings):
 def kms_deletion_window(
     resource: Resource, context: RuleContext[KmsDeletionWindowSettings]
 ) -> Iterator[Violation]:
-    """Keys of all kinds; unset is 30 days."""
+    """Check keys of all kinds. The default is 30 days."""
     least = context.settings.days
     yield from require(
         resource,
         "deletionWindowInDays",
         lambda value: value is None or (isinstance(value, (int, float)) and value >= least),
-        f"{least} days is the least",
+        f"{least} days is the minimum",
         f"set it to {least}",
     )
     yield from require(

@@ -1,4 +1,4 @@
-"""Every KMS key says who may use it."""
+"""Every KMS key has an explicit policy."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ KEYS = (
 @stack_rule(
     "kms-policy-stated",
     group="security",
-    title="KMS keys state who may use them",
-    why="A key without a policy gets KMS's default, under which every role of the account that may use any "
-    "key may use this one. Stated, it is read in reviews, and judged by `no-public-policies`.",
-    fix="Set `policy`; the statement that lets the account govern the key is fine in it.",
+    title="KMS keys have an explicit policy",
+    why="A key without a policy gets KMS's default, under which every role of the account with access to any "
+    "key may use this one. Reviewers and `no-public-policies` can check an explicit policy.",
+    fix="Set `policy`; the statement that lets the account manage the key is allowed in it.",
     severity="low",
     framework=well_architected("SEC08-BP01", "sec_protect_data_rest_key_mgmt"),
     types=(*KEYS, POLICY),
@@ -33,13 +33,13 @@ KEYS = (
     fails=Example(({"type": KEYS[0], "props": {"description": "Objects of a bucket"}},)),
 )
 def kms_policy_stated(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Keys with neither a policy of their own nor a resource that gives them one; its text may be unknown."""
+    """Report keys without a policy, inline or in a separate resource. Its text may be unknown."""
     for key in stack.of_type(*KEYS):
         policy = declared(key).get("policy")
         blank = policy is None or (isinstance(policy, str) and not policy.strip())
         if blank and not any(stack.referrers(key, "keyId", POLICY)):
             yield Violation(
-                f"policy is {declared(key).show('policy')}, and a key states who may use it",
+                f"policy is {declared(key).show('policy')}, and a key must have an explicit policy",
                 "set policy to a policy document",
                 urn=key.urn,
                 prop="policy",

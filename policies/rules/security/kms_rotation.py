@@ -17,17 +17,17 @@ EXTERNAL_KEY = "aws:kms/externalKey:ExternalKey"
 
 
 class KmsRotationSettings(Settings):
-    """How often."""
+    """The longest rotation period."""
 
-    days: int = Field(365, ge=90, le=2560, description="Days between rotations at most")
+    days: int = Field(365, ge=90, le=2560, description="Maximum days between rotations")
 
 
 @resource_rule(
     "kms-rotation",
     group="security",
     title="KMS keys are rotated",
-    why="Rotation limits how much data one key's material protects. KMS keeps the old material for what "
-    "was encrypted with it, so nothing has to be encrypted again.",
+    why="Rotation limits how much data one key material protects. KMS keeps the old material for "
+    "existing data, so nothing needs to be encrypted again.",
     fix="Set `enableKeyRotation: true`.",
     severity="medium",
     framework=security_hub("KMS.4"),
@@ -37,12 +37,12 @@ class KmsRotationSettings(Settings):
     fails=Example(({"type": KEY, "props": {"description": "Objects of a bucket"}},)),
 )
 def kms_rotation(resource: Resource, context: RuleContext[KmsRotationSettings]) -> Iterator[Violation]:
-    """Symmetric encryption keys: KMS rotates no others by itself, and none whose material is imported."""
+    """Check symmetric keys with KMS's own material: KMS rotates no others automatically."""
     most = context.settings.days
     if resource.type == EXTERNAL_KEY:
         yield Violation(
-            "its material is imported, and KMS does not rotate such a key by itself",
-            "use an aws:kms/key, whose material KMS makes",
+            "its material is imported, and KMS does not rotate such a key automatically",
+            "use an aws:kms/key with KMS's own material",
             prop="keyMaterialBase64",
         )
         return
@@ -51,11 +51,11 @@ def kms_rotation(resource: Resource, context: RuleContext[KmsRotationSettings]) 
     known = isinstance(usage, str) and isinstance(spec, str)
     if known and (usage, spec) != ("ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT"):
         return
-    yield from require(resource, "enableKeyRotation", is_on, "a key is rotated", "set it to true")
+    yield from require(resource, "enableKeyRotation", is_on, "keys must be rotated", "set it to true")
     yield from require(
         resource,
         "rotationPeriodInDays",
         lambda value: value is None or (isinstance(value, (int, float)) and value <= most),
-        f"{most} days is the most",
-        f"set it to {most}, or leave it out (365)",
+        f"{most} days is the maximum",
+        f"set it to {most}, or remove it (365)",
     )

@@ -1,4 +1,4 @@
-"""Log groups say how long they keep logs, and that is long enough to look into an incident."""
+"""Log groups keep logs for a stated time that is long enough for an investigation."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from gpufleet.resources.resource import Resource
 
 
 class LogRetentionSettings(Settings):
-    """How long."""
+    """The shortest retention."""
 
-    days: int = Field(
-        LOG_RETENTION_DAYS, ge=1, description="Days at least; 0 in a log group keeps its logs for ever"
-    )
-    forever: bool = Field(False, description="Whether logs may be kept for ever")
+    days: int = Field(LOG_RETENTION_DAYS, ge=1, description="Minimum days; 0 in a log group means no expiry")
+    forever: bool = Field(False, description="Whether logs may be kept without expiry")
 
 
 @resource_rule(
     "log-retention",
     group="security",
     title="Logs are kept for a stated time",
-    why="A break-in is found months later on average, and logs that are kept for ever are a bill that "
-    "only grows.",
+    why="A break-in is found months later on average. Logs without expiry cost more every month.",
     fix="Set `retentionInDays`.",
     severity="low",
     framework=security_hub("CloudWatch.16"),
@@ -39,7 +36,7 @@ class LogRetentionSettings(Settings):
     fails=Example(({"type": LOG_GROUP, "props": {"retentionInDays": 7}},)),
 )
 def log_retention(resource: Resource, context: RuleContext[LogRetentionSettings]) -> Iterator[Violation]:
-    """Each log group."""
+    """Check each log group."""
     least, forever = context.settings.days, context.settings.forever
 
     def enough(value: object) -> bool:
@@ -51,6 +48,6 @@ def log_retention(resource: Resource, context: RuleContext[LogRetentionSettings]
         resource,
         "retentionInDays",
         enough,
-        f"logs are kept for {least} days or longer, and for a stated time",
+        f"logs must be kept for {least} days or longer, with an expiry",
         f"set it to {least}",
     )

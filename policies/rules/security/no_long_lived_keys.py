@@ -1,4 +1,4 @@
-"""No access keys, passwords or users: people and jobs get credentials that end by themselves."""
+"""No access keys, passwords or IAM users: people and jobs get credentials that expire."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {
     "no-long-lived-keys",
     group="security",
     title="There are no long-lived credentials",
-    why="An access key works until somebody deletes it, from anywhere, and its secret lies in the stack's "
+    why="An access key works from anywhere until it is deleted. Its secret is in the stack's "
     "state and in every shell history that it was pasted into.",
     fix="Use roles: EKS Pod Identity for pods, instance profiles for nodes, IAM Identity Center for people, "
     "OIDC for CI.",
@@ -35,8 +35,8 @@ KINDS = {
     fails=Example(({"type": "aws:iam/accessKey:AccessKey", "props": {"user": "ci"}},)),
 )
 def no_long_lived_keys(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Whatever is of one of these types."""
+    """Report every resource of these types."""
     yield Violation(
-        f"{KINDS[resource.type]} does not end by itself, and all credentials do",
+        f"{KINDS[resource.type]} does not expire, and all credentials must",
         "use a role instead",
     )

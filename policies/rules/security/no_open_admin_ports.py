@@ -1,4 +1,4 @@
-"""SSH and remote desktop are not open to the world, by no rule, whatever else is allowed."""
+"""Administration and storage ports are never open to the internet."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class NoOpenAdminPortsSettings(Settings):
 
     ports: tuple[int, ...] = Field(
         (22, 3389, 2049, 988, 6443, 10250, 6817, 6818, 6819, 8888),
-        description="SSH, RDP, NFS, Lustre, Kubernetes, kubelet, Slurm and Jupyter unless said otherwise",
+        description="SSH, RDP, NFS, Lustre, Kubernetes, kubelet, Slurm and Jupyter by default",
     )
 
 
 @stack_rule(
     "no-open-admin-ports",
     group="security",
-    title="Ports of administration and storage are never open to the world",
-    why="SSH, RDP, kubelet, Slurm, Jupyter and file systems give a shell or the data to whoever gets past "
-    "one password. This rule stays where `no-open-ingress` allows ports or is switched off.",
-    fix="Use Session Manager, or name the networks that administrators come from.",
+    title="Administration and storage ports are never open to the internet",
+    why="SSH, RDP, kubelet, Slurm, Jupyter and file systems give a shell or the data to anyone who passes "
+    "one password. This rule applies even if `no-open-ingress` allows ports or is disabled.",
+    fix="Use Session Manager, or list the networks of administrators.",
     severity="critical",
     framework=fsbp("EC2.19"),
     types=TYPES,
@@ -47,26 +47,26 @@ class NoOpenAdminPortsSettings(Settings):
     fails=Example(({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "-1", "cidrIpv6": "::/0"}},)),
 )
 def no_open_admin_ports(stack: Stack, context: RuleContext[NoOpenAdminPortsSettings]) -> Iterator[Violation]:
-    """Each port with all rules of a group that cover it; unknown networks are for `no-open-ingress`."""
+    """Check each port with all rules of a group that cover it; `no-open-ingress` reports unknown networks."""
     found: dict[tuple[str, int], list[TrafficRule]] = defaultdict(list)
     for rule in rules(stack):
         if rule.direction == "ingress" and rule.networks:
             for port in context.settings.ports:
                 if rule.covers(port):
                     found[(rule.group or rule.resource.urn, port)].append(rule)
-    told: dict[tuple[str, str], tuple[TrafficRule, Network, list[int]]] = {}
+    violations: dict[tuple[str, str], tuple[TrafficRule, Network, list[int]]] = {}
     for (_, port), covering in found.items():
         widest = world(block for rule in covering for _, block in rule.networks)
         if widest is not None:
             rule = covering[-1]
             key = (rule.resource.urn, rule.path)
-            told.setdefault(key, (rule, widest, []))[2].append(port)
-    for rule, block, ports in told.values():
+            violations.setdefault(key, (rule, widest, []))[2].append(port)
+    for rule, block, ports in violations.values():
         where = rule.networks[0][0]
         yield Violation(
             f"{where} is {rule.resource.show(where)}, which opens port {', '.join(map(str, ports))} to "
-            f"{block}: that is the world",
-            "name the networks that administrators come from, or use Session Manager",
+            f"the internet ({block})",
+            "list the networks of administrators, or use Session Manager",
             urn=rule.resource.urn,
             prop=where,
         )

@@ -1,4 +1,4 @@
-"""Nodes reach the world on a few ports, not on all."""
+"""Nodes reach the internet on a few ports only."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from gpufleet.resources.types import SECURITY_GROUP_EGRESS
 class NoOpenEgressSettings(Settings):
     """Which ports."""
 
-    ports: tuple[int, ...] = Field((80, 443), description="Ports that nodes may reach anywhere")
+    ports: tuple[int, ...] = Field((80, 443), description="Ports on which nodes may reach any network")
 
 
 @stack_rule(
     "no-open-egress",
     group="security",
-    title="Security groups let out to the world what is needed, not everything",
-    why="A node that was broken into sends data out, and mines coins on somebody's GPUs, by whatever port "
-    "is open.",
-    fix="Write egress rules for the ports that are needed.",
+    title="Security groups allow only needed ports to the internet",
+    why="An intruder on a node can use every open port to send data out, or to mine coins on its GPUs.",
+    fix="Write egress rules for the needed ports.",
     severity="medium",
     types=TYPES,
     settings=NoOpenEgressSettings,
@@ -41,21 +40,21 @@ class NoOpenEgressSettings(Settings):
     fails=Example(({"type": SECURITY_GROUP_EGRESS, "props": {"ipProtocol": "-1", "cidrIpv4": "0.0.0.0/0"}},)),
 )
 def no_open_egress(stack: Stack, context: RuleContext[NoOpenEgressSettings]) -> Iterator[Violation]:
-    """All egress rules; networks that are not known yet may be the world."""
+    """Check all egress rules; unknown networks may be the internet."""
     for rule in rules(stack):
         if rule.direction != "egress" or rule.within(context.settings.ports):
             continue
         resource = rule.resource
         widest = world(block for _, block in rule.networks)
-        # A prefix list out of the stack is one of AWS's services.
+        # A prefix list from outside the stack is one of AWS's services.
         unclear = [where for where in rule.unclear if "refixList" not in where]
         if widest is not None or unclear:
             where = unclear[0] if widest is None else rule.networks[0][0]
             yield Violation(
-                f"{where} is {resource.show(where)}, which lets {rule.ports} out to "
-                f"{widest or 'nobody knows where'}, and {', '.join(map(str, context.settings.ports))} are "
-                "the ports for the world",
-                "name the ports, or the networks, that are needed",
+                f"{where} is {resource.show(where)}, which allows {rule.ports} to "
+                f"{widest or 'unknown networks'}, and only {', '.join(map(str, context.settings.ports))} may "
+                "reach any network",
+                "list the needed ports or networks",
                 urn=resource.urn,
                 prop=where,
                 unknown=widest is None,

@@ -1,4 +1,4 @@
-"""No security group lets the world in."""
+"""No security group is open to the internet."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from gpufleet.resources.types import SECURITY_GROUP_INGRESS
 
 
 class NoOpenIngressSettings(Settings):
-    """What may be open."""
+    """Allowed ports."""
 
-    ports: tuple[int, ...] = Field((), description="Ports that may be open to the world, each by itself")
+    ports: tuple[int, ...] = Field((), description="Single ports that may be open to the internet")
     prefix_lists: bool = Field(
-        False, description="Whether prefix lists from outside the stack count as named networks"
+        False, description="Whether prefix lists from outside the stack count as listed networks"
     )
 
 
 @stack_rule(
     "no-open-ingress",
     group="security",
-    title="No security group is open to the world",
-    why="GPU nodes are reached through the cluster, a login node or Session Manager; what the world can "
-    "reach is scanned within minutes. Both halves of the address space are the world too, and so is "
-    "each of them.",
-    fix="Name the networks or the security groups that need to connect.",
+    title="No security group is open to the internet",
+    why="GPU nodes are reached through the cluster, a login node or Session Manager. Open ports are scanned "
+    "within minutes. Each half of the address space counts as the internet too.",
+    fix="List the networks or the security groups that need to connect.",
     severity="high",
     framework=fsbp("EC2.18"),
     types=TYPES,
@@ -51,7 +50,7 @@ class NoOpenIngressSettings(Settings):
     ),
 )
 def no_open_ingress(stack: Stack, context: RuleContext[NoOpenIngressSettings]) -> Iterator[Violation]:
-    """Inline rules, rules of either stand-alone type, and the prefix lists that they name."""
+    """Check inline rules, separate rules of both types, and their prefix lists."""
     settings = context.settings
     together: dict[tuple[object, ...], list[TrafficRule]] = defaultdict(list)
     for rule in rules(stack):
@@ -64,8 +63,8 @@ def no_open_ingress(stack: Stack, context: RuleContext[NoOpenIngressSettings]) -
             if widest is not None:
                 names = ", ".join(sorted({rule.resource.name for rule in same}))
                 yield Violation(
-                    f"{names} together open {same[0].ports} to {widest}: that is the world",
-                    "name the networks that need to connect",
+                    f"{names} together open {same[0].ports} to the internet ({widest})",
+                    "list the networks that need to connect",
                     urn=same[-1].resource.urn,
                     prop=same[-1].networks[-1][0],
                 )
@@ -81,8 +80,8 @@ def _by_itself(rule: TrafficRule, settings: NoOpenIngressSettings) -> Iterator[V
     if widest is not None:
         where = rule.networks[0][0]
         yield Violation(
-            f"{where} is {resource.show(where)}, which opens {rule.ports} to {widest}: that is the world",
-            "name the networks or security groups that need to connect",
+            f"{where} is {resource.show(where)}, which opens {rule.ports} to the internet ({widest})",
+            "list the networks or security groups that need to connect",
             urn=resource.urn,
             prop=where,
         )
@@ -90,9 +89,9 @@ def _by_itself(rule: TrafficRule, settings: NoOpenIngressSettings) -> Iterator[V
         if settings.prefix_lists and "refixList" in where:
             continue
         yield Violation(
-            f"{where} is {resource.show(where)}, so nobody can tell whom it lets in, and no group is open "
-            "to the world",
-            "write networks that are known beforehand, or refer to a security group or a prefix list of "
+            f"{where} is {resource.show(where)}, so its networks are unknown, and no group may be open "
+            "to the internet",
+            "use networks that are known in a preview, or refer to a security group or a prefix list of "
             "this stack",
             urn=resource.urn,
             prop=where,
@@ -100,4 +99,4 @@ def _by_itself(rule: TrafficRule, settings: NoOpenIngressSettings) -> Iterator[V
         )
     prop = rule.path or (rule.networks[0][0] if rule.networks else "")
     if prop and resource.ignores(prop):
-        yield ignored(resource, prop, "no group is open to the world")
+        yield ignored(resource, prop, "no group may be open to the internet")

@@ -1,4 +1,4 @@
-"""No credential stands in user data, tags, environment variables or any other plain property."""
+"""User data, tags, environment variables and other plain properties hold no credentials."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import LAUNCH_TEMPLATE
 
-# Asked of every string of every resource, so that the exact pattern is tried on few of them.
+# Tried first on every string, so that the exact pattern runs on few.
 _MARK = re.compile(r"A[KS]IA|PRIVATE KEY|gh[po]_|github_pat_|hf_|(?i:secret_access_key)|xox|nvapi-")
 _SECRET = re.compile(
     r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
@@ -25,7 +25,7 @@ _SECRET = re.compile(
 )
 _NAMED = {"AKIA": "an AWS access key", "ASIA": "an AWS access key", "-----": "a private key"}
 READABLE = ("userData", "userDataBase64", "tags", "tagsAll", "tagSpecifications", "labels")
-"""What everybody on the node, or with a read-only role, can read: there a Pulumi secret is none."""
+"""Properties that everyone on the node or with a read-only role can read, Pulumi secrets included."""
 
 _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 
@@ -34,9 +34,9 @@ _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
     "no-plain-secrets",
     group="security",
     title="No credentials in user data, tags or other plain properties",
-    why="User data is readable by every process on the node and by every read-only role, tags by whole "
-    "organisations, and both stay in old versions of launch templates.",
-    fix="Give the node a role, and let it fetch what it needs from Secrets Manager.",
+    why="Every process on the node and every read-only role can read user data. Whole organisations can read "
+    "tags. Both stay in old versions of launch templates.",
+    fix="Give the node a role, and read secrets from Secrets Manager.",
     severity="critical",
     framework=well_architected("SEC02-BP03", "sec_identities_secrets"),
     types=(),
@@ -44,7 +44,7 @@ _KEY = "AKIA" + "IOSFODNN7EXAMPLE"
     fails=Example(({"type": LAUNCH_TEMPLATE, "props": {"userData": f"export AWS_ACCESS_KEY_ID={_KEY}"}},)),
 )
 def no_plain_secrets(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """All strings of all resources; Pulumi secrets are left alone but where others can read them."""
+    """Check all strings of all resources, and Pulumi secrets where others can read them."""
     for path, text in _strings(resource.props, ""):
         if _MARK.search(text):
             found = _SECRET.search(text)
@@ -52,8 +52,8 @@ def no_plain_secrets(resource: Resource, context: RuleContext[Settings]) -> Iter
             if found is not None and (top in READABLE or not _kept(resource, path)):
                 kind = _NAMED.get(found.group()[:5].upper(), _NAMED.get(found.group()[:4].upper(), "a token"))
                 yield Violation(
-                    f"{path} holds {kind} in the clear, and credentials are kept in Secrets Manager",
-                    "take it out, change it, and let the role fetch it",
+                    f"{path} holds {kind} in the clear, and credentials belong in Secrets Manager",
+                    "remove it, revoke it, and let the role read it from there",
                     prop=path,
                 )
 

@@ -1,4 +1,4 @@
-"""Nodes have no public address unless the fleet file asks for one."""
+"""Nodes have no public address unless the fleet file requests one."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ FLAG = "associatePublicIpAddress"
     "no-public-ip",
     group="security",
     title="Nodes have no public address",
-    why="A node with a public address is one security group mistake away from the internet; nodes reach "
-    "out through NAT. EC2 gives no public address to an instance with several interfaces anyway.",
-    fix="Leave `associatePublicIpAddress` and `mapPublicIpOnLaunch` false. A node group that needs an "
-    "address says so in the fleet file (node_groups[].public_ip), and is then left alone here.",
+    why="With a public address, one wrong security group exposes a node to the internet. Nodes reach the "
+    "internet through NAT. EC2 gives no public address to an instance with several interfaces anyway.",
+    fix="Leave `associatePublicIpAddress` and `mapPublicIpOnLaunch` false. For a node group that needs an "
+    "address, set `node_groups[].public_ip` in the fleet file.",
     severity="high",
     framework=fsbp("EC2.9"),
     types=(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION),
@@ -43,7 +43,7 @@ FLAG = "associatePublicIpAddress"
     fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
 )
 def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Launch templates, instances, subnets, and addresses that are tied to an instance."""
+    """Check launch templates, instances, subnets, and addresses of instances."""
     plan = context.shared.plan
     asked = {(each.site, each.name) for each in plan.node_groups if each.public_ip} if plan else set()
     for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
@@ -62,7 +62,7 @@ def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Viola
     for address in map(declared, stack.of_type(ADDRESS, ASSOCIATION)):
         for prop in ("instance", "instanceId"):
             if address.get(prop) is not None:
-                yield _violation(address, prop, "nodes have no public address")
+                yield _violation(address, prop, "nodes must have no public address")
 
 
 def _asked(template: Resource, asked: set[tuple[str, str]]) -> bool:
@@ -71,19 +71,19 @@ def _asked(template: Resource, asked: set[tuple[str, str]]) -> bool:
 
 
 def _off(resource: Resource, paths: Sequence[str], *, unset: bool = True) -> Iterator[Violation]:
-    """`unset` says whether a property that is not set is false (else AWS sets it)."""
+    """Report paths that are not false. `unset`: a property that is not set counts as false."""
     for path in paths:
         value = resource.get(path)
         if not (is_off(value) or (value is None and unset)):
-            yield _violation(resource, path, "nodes have no public address")
+            yield _violation(resource, path, "nodes must have no public address")
         elif resource.ignores(path):
-            yield ignored(resource, path, "nodes have no public address")
+            yield ignored(resource, path, "nodes must have no public address")
 
 
 def _violation(resource: Resource, path: str, rule: str) -> Violation:
     return Violation(
         f"{path} is {resource.show(path)}, and {rule}",
-        "set it to false, or ask for a public address in the fleet file (node_groups[].public_ip)",
+        "set it to false, or request a public address in the fleet file (node_groups[].public_ip)",
         urn=resource.urn,
         prop=path,
         unknown=is_unknown(resource.get(path)),

@@ -1,4 +1,4 @@
-"""No policy of a bucket, key, topic, queue, secret or the like lets everybody use it."""
+"""No policy of a bucket, key, topic, queue or secret allows public access."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._attached import RESOURCE, documents
 from gpufleet.policies.rules.security._documents import parse
 from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._policy_paths import RESOURCE, documents
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
@@ -16,12 +16,12 @@ from gpufleet.resources.resource import Resource
 
 
 class NoPublicPoliciesSettings(Settings):
-    """What becomes of text that is not known in a preview."""
+    """How policies that are unknown in a preview count."""
 
     refuse_unknown: bool = Field(
         False,
-        description="Whether a policy that is not known in a preview is refused then; else it is judged "
-        "by `up`, when the ARNs in it are known and before it is created",
+        description="Whether a policy that is unknown in a preview fails; otherwise `up` checks it when its "
+        "ARNs are known, before it is created",
     )
 
 
@@ -36,10 +36,9 @@ def _example(principal: dict[str, str]) -> Example:
     "no-public-policies",
     group="security",
     title="No resource policy allows public access",
-    why="`Principal: *` is every AWS account there is, and for buckets and queues those without one too. "
-    "A condition on the account, organisation or source makes it somebody; KMS's default statement "
-    "names the account itself.",
-    fix="Name the principals, or add a condition on aws:SourceAccount, aws:PrincipalOrgID or the like.",
+    why="`Principal: *` is every AWS account, and for buckets and queues everyone. A condition on the "
+    "account, organisation or source restricts it. KMS's default statement has the account as principal.",
+    fix="List the principals, or add a condition on aws:SourceAccount, aws:PrincipalOrgID or the like.",
     severity="critical",
     framework=fsbp("SNS.4"),
     types=tuple(RESOURCE),
@@ -50,19 +49,19 @@ def _example(principal: dict[str, str]) -> Example:
 def no_public_policies(
     resource: Resource, context: RuleContext[NoPublicPoliciesSettings]
 ) -> Iterator[Violation]:
-    """Policies inline and as resources of their own."""
+    """Check policies, inline and in separate resources."""
     for path, value in documents(resource, RESOURCE):
         document = parse(value)
         if document.error:
-            yield _violation(path, f"no policy: {document.error}", "write a policy document in JSON")
+            yield _violation(path, f"not a policy: {document.error}", "write a policy document in JSON")
         elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-            yield _violation(path, "not known yet", "write ARNs that are known beforehand", unknown=True)
+            yield _violation(path, "not known yet", "use ARNs that are known in a preview", unknown=True)
         for statement in document:
             if statement.allows and statement.anybody and not statement.restricted:
                 yield _violation(
                     path,
-                    f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anybody",
-                    "name the principals, or add a condition on the account or organisation",
+                    f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anyone",
+                    "list the principals, or add a condition on the account or organisation",
                 )
         if resource.ignores(path):
             yield ignored(resource, path, "no policy may allow public access")

@@ -1,4 +1,4 @@
-"""EKS node groups do not open SSH to everybody."""
+"""EKS node groups do not open SSH to every network."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpufleet.resources.types import NODE_GROUP
     "node-ssh-restricted",
     group="security",
     title="EKS node groups do not open SSH to every network",
-    why="A node group with an SSH key and no source security group gets a security group of EKS's making "
-    "that lets the whole internet to port 22: it appears in no program.",
-    fix="Leave `remoteAccess` out and use Session Manager, or name `sourceSecurityGroupIds`.",
+    why="For a node group with an SSH key and no source security group, EKS creates a security group that "
+    "opens port 22 to the internet and appears in no program.",
+    fix="Remove `remoteAccess` and use Session Manager, or set `sourceSecurityGroupIds`.",
     severity="high",
     framework=fsbp("EC2.19"),
     types=(NODE_GROUP,),
@@ -32,7 +32,7 @@ from gpufleet.resources.types import NODE_GROUP
     fails=Example(({"type": NODE_GROUP, "props": {"remoteAccess": {"ec2SshKey": "ops"}}},)),
 )
 def node_ssh_restricted(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each node group with remote access."""
+    """Check each node group with remote access."""
     access = resource.get("remoteAccess")
     if access is None or (not is_unknown(access) and resource.get("remoteAccess.ec2SshKey") is None):
         return
@@ -41,7 +41,7 @@ def node_ssh_restricted(resource: Resource, context: RuleContext[Settings]) -> I
         yield Violation(
             f"remoteAccess.sourceSecurityGroupIds is {resource.show('remoteAccess.sourceSecurityGroupIds')}, "
             "and EKS then opens port 22 to every network",
-            "name the groups that may connect, or leave remoteAccess out",
+            "list the groups that may connect, or remove remoteAccess",
             prop="remoteAccess.sourceSecurityGroupIds",
             unknown=is_unknown(access),
         )

@@ -1,4 +1,4 @@
-"""Providers of AWS act in the account that the run was given, and reach AWS itself."""
+"""AWS providers use the account of the run, and AWS's own endpoints."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LOOPBACK = re.compile(r"https?://(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?(/
 
 
 class ProviderAccountSettings(Settings):
-    """Which other accounts are known."""
+    """Other known accounts."""
 
-    accounts: tuple[str, ...] = Field((), description="Ids of accounts whose roles a provider may take on")
+    accounts: tuple[str, ...] = Field((), description="Ids of accounts whose roles a provider may assume")
 
 
 def _provider(**props: Any) -> Example:
@@ -34,10 +34,10 @@ def _provider(**props: Any) -> Example:
 @resource_rule(
     "provider-account",
     group="security",
-    title="Providers act in the account of the run",
-    why="A provider with a role or credentials of its own makes its resources in another account, where "
-    "neither the budget of this one nor anybody who looks after it sees them.",
-    fix="Leave credentials to the environment of the run. An account that the fleet spans is named in the "
+    title="Providers use the account of the run",
+    why="A provider with another role or other credentials creates resources in another account, outside "
+    "this account's budget and monitoring.",
+    fix="Take credentials from the environment of the run. Add an account that the fleet spans to the "
     "rule's `accounts`.",
     severity="high",
     framework=well_architected("SEC01-BP01", "sec_securely_operate_multi_accounts"),
@@ -49,21 +49,21 @@ def _provider(**props: Any) -> Example:
 def provider_account(
     resource: Resource, context: RuleContext[ProviderAccountSettings]
 ) -> Iterator[Violation]:
-    """Roles, credentials and endpoints of each provider. The emulated AWS has keys of its own."""
+    """Check roles, credentials and endpoints of each provider. The emulated AWS has its own keys."""
     for prop in _ROLES:
         for arn in _roles(decoded(resource.get(prop))):
             found = _ACCOUNT.fullmatch(arn) if isinstance(arn, str) else None
             if found is None or found[1] not in context.settings.accounts:
-                what = f"account {found[1]}" if found else "an account that is not known"
-                yield _violation(prop, f"takes on a role in {what}", unknown=found is None)
+                what = f"account {found[1]}" if found else "an unknown account"
+                yield _violation(prop, f"assumes a role in {what}", unknown=found is None)
     if context.shared.config.get("gpufleet:cloud") == "sandbox":
         return
     for prop in _OWN:
         if resource.get(prop) not in (None, "", []) or is_unknown(resource.get(prop)):
-            yield _violation(prop, "has credentials of its own")
+            yield _violation(prop, "has its own credentials")
     for url in _urls(decoded(resource.get("endpoints"))):
         if not (isinstance(url, str) and _LOOPBACK.fullmatch(url)):
-            yield _violation("endpoints", "reaches something else than AWS")
+            yield _violation("endpoints", "uses endpoints outside AWS")
             return
 
 
@@ -85,8 +85,8 @@ def _urls(value: Any) -> Iterator[Any]:
 
 def _violation(prop: str, what: str, *, unknown: bool = False) -> Violation:
     return Violation(
-        f"{prop}: the provider {what}, and providers act in the account of the run",
-        "leave it out, and give the run the credentials; a known account goes into the rule's `accounts`",
+        f"{prop}: the provider {what}, and providers must use the account of the run",
+        "remove it, and give the run the credentials; add a known account to the rule's `accounts`",
         prop=prop,
         unknown=unknown,
     )

@@ -1,4 +1,4 @@
-"""SQS queues are encrypted at rest, by their own statement."""
+"""SQS queues state their encryption at rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUEUE = "aws:sqs/queue:Queue"
     "queues-encrypted",
     group="security",
     title="Queues are encrypted",
-    why="Interruption and scaling events name instances, accounts and jobs; they lie in a queue for days.",
+    why="Interruption and scaling events contain instances, accounts and jobs, and stay in a queue for days.",
     fix="Set `kmsMasterKeyId`, or `sqsManagedSseEnabled: true`.",
     severity="medium",
     framework=fsbp("SQS.1"),
@@ -27,7 +27,7 @@ QUEUE = "aws:sqs/queue:Queue"
     fails=Example(({"type": QUEUE, "props": {"name": "interruptions"}},)),
 )
 def queues_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each queue: with a key of KMS, or with SQS's own."""
+    """Check each queue: it needs a KMS key, or SQS's own encryption."""
     for queue in map(declared, stack.of_type(QUEUE)):
         if queue.get("kmsMasterKeyId") is not None:
             yield from require_key(
@@ -38,6 +38,6 @@ def queues_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[V
                 queue,
                 "sqsManagedSseEnabled",
                 is_on,
-                "a queue without kmsMasterKeyId is encrypted by SQS",
-                "set sqsManagedSseEnabled to true, or name a key in kmsMasterKeyId",
+                "a queue without kmsMasterKeyId must use SQS's own encryption",
+                "set sqsManagedSseEnabled to true, or kmsMasterKeyId to a key",
             )

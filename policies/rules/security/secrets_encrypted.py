@@ -1,4 +1,4 @@
-"""Secrets are kept where they are encrypted: Secrets Manager with a key of yours, SecureString parameters."""
+"""Secrets are encrypted: in Secrets Manager with a customer-managed key, or as SecureString parameters."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PARAMETER = "aws:ssm/parameter:Parameter"
 @stack_rule(
     "secrets-encrypted",
     group="security",
-    title="Secrets are encrypted with a key of yours",
-    why="Whoever may read secrets of an account may read those under AWS's own key; a key of yours needs "
-    "a permission of its own. A plain parameter is readable by every role with ssm:GetParameter.",
-    fix="Set `kmsKeyId` on secrets and `type: SecureString` on parameters; a parameter that is no secret "
-    "says so with `insecureValue`.",
+    title="Secrets are encrypted with a customer-managed key",
+    why="A role with access to secrets can read those under AWS's own key. A customer-managed key needs a "
+    "separate permission. Every role with ssm:GetParameter can read a plain parameter.",
+    fix="Set `kmsKeyId` on secrets and `type: SecureString` on parameters; use `insecureValue` for a "
+    "parameter that is not secret.",
     severity="high",
     framework=well_architected("SEC02-BP03", "sec_identities_secrets"),
     types=(SECRET, PARAMETER),
@@ -35,12 +35,12 @@ PARAMETER = "aws:ssm/parameter:Parameter"
     fails=Example(({"type": PARAMETER, "name": "token", "props": {"type": "String", "value": "s3cr3t"}},)),
 )
 def secrets_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Secrets, their copies in other regions, and parameters."""
-    rule = "a secret needs a key of yours"
+    """Check secrets, their replicas in other regions, and parameters."""
+    rule = "a secret needs a customer-managed key"
     for secret in map(declared, stack.of_type(SECRET)):
-        yield from require_key(stack, secret, "kmsKeyId", rule, "name a KMS key in kmsKeyId")
+        yield from require_key(stack, secret, "kmsKeyId", rule, "set it to a KMS key")
         for path, _ in secret.items("replicas"):
-            yield from require_key(stack, secret, f"{path}.kmsKeyId", rule, "name a key of that region")
+            yield from require_key(stack, secret, f"{path}.kmsKeyId", rule, "set it to a key of that region")
     for parameter in map(declared, stack.of_type(PARAMETER)):
         if parameter.get("insecureValue") is not None and parameter.get("value") is None:
             continue
@@ -48,6 +48,6 @@ def secrets_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[
             parameter,
             "type",
             lambda value: value == "SecureString",
-            "a parameter with a `value` is a SecureString",
-            "set type to SecureString, or write insecureValue if it is no secret",
+            "a parameter with a `value` must be a SecureString",
+            "set type to SecureString, or use insecureValue if it is not secret",
         )

@@ -19,9 +19,9 @@ ROTATION = "aws:secretsmanager/secretRotation:SecretRotation"
 
 
 class SecretsRotatedSettings(Settings):
-    """How often."""
+    """The longest rotation period."""
 
-    days: int = Field(90, ge=1, le=1000, description="Days between rotations at most")
+    days: int = Field(90, ge=1, le=1000, description="Maximum days between rotations")
 
 
 _SECRET = {"type": SECRET, "name": "token", "props": {}}
@@ -31,7 +31,7 @@ _SECRET = {"type": SECRET, "name": "token", "props": {}}
     "secrets-rotated",
     group="security",
     title="Secrets are rotated",
-    why="A secret that leaked without anybody noticing is of use until it is changed.",
+    why="A leaked secret stays usable until it is changed.",
     fix="Add an `aws:secretsmanager/secretRotation` with `automaticallyAfterDays`.",
     severity="medium",
     framework=fsbp("SecretsManager.1"),
@@ -51,7 +51,7 @@ _SECRET = {"type": SECRET, "name": "token", "props": {}}
     fails=Example((_SECRET,)),
 )
 def secrets_rotated(stack: Stack, context: RuleContext[SecretsRotatedSettings]) -> Iterator[Violation]:
-    """Each secret and the rotation that refers to it."""
+    """Check each secret and the rotation that refers to it."""
     for secret in stack.of_type(SECRET):
         rotations = [
             each
@@ -60,7 +60,7 @@ def secrets_rotated(stack: Stack, context: RuleContext[SecretsRotatedSettings]) 
         ]
         if not rotations:
             yield Violation(
-                f"it is never rotated, and {context.settings.days} days is the most",
+                f"it is never rotated, and {context.settings.days} days is the maximum",
                 "add an aws:secretsmanager/secretRotation for it",
                 urn=secret.urn,
             )
@@ -77,12 +77,12 @@ def _often(rotation: Resource, most: int) -> Iterator[Violation]:
             if int(found[0]) <= (most if found[1].startswith("day") else most * 24):
                 return
         elif schedule.strip().lower().startswith("cron("):
-            # A cron expression names a time of every month at the least often.
+            # A cron expression matches at least once a month.
             return
     yield from require(
         rotation,
         path,
         lambda value: not is_unknown(value) and isinstance(value, (int, float)) and 0 < value <= most,
-        f"{most} days is the most",
+        f"{most} days is the maximum",
         f"set it to {most} or less",
     )

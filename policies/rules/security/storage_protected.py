@@ -1,4 +1,4 @@
-"""Storage, its keys and clusters cannot be deleted by a slip, outside temporary environments."""
+"""Storage, its keys and clusters are protected from accidental deletion, outside temporary environments."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _ENCRYPTION = {
     "storage-protected",
     group="security",
     title="Storage, its keys and clusters are protected from deletion",
-    why="A renamed resource is a deletion and a creation: without protection the next `up` takes the "
-    "checkpoints with it. A key that is deleted takes the data that it encrypts.",
+    why="Renaming a resource deletes it and creates another: without protection the next `up` deletes "
+    "checkpoints. Deleting a key makes the data that it encrypts unreadable.",
     fix="Set the resource option `protect` (stack configuration gpufleet:protect), `forceDestroy: false` on "
     "buckets and `deletionProtection: true` on clusters.",
     severity="high",
@@ -49,7 +49,7 @@ _ENCRYPTION = {
 def storage_protected(
     stack: Stack, context: RuleContext[TemporaryEnvironmentSettings]
 ) -> Iterator[Violation]:
-    """Buckets, file systems, the keys that they are encrypted with, clusters, tables and databases."""
+    """Check buckets, file systems, their encryption keys, clusters, tables and databases."""
     if is_temporary(context):
         return
     for storage in stack.of_type(*STORAGE):
@@ -67,19 +67,19 @@ def storage_protected(
             resource,
             "forceDestroy",
             lambda value: value is None or is_off(value),
-            "it is not deleted with all that is in it",
+            "it must not be deleted with all its contents",
             "set it to false",
         )
     for resource in map(declared, stack.of_type(*_FLAGS)):
         yield from require(
-            resource, _FLAGS[resource.type], is_on, "it is protected from deletion", "set it to true"
+            resource, _FLAGS[resource.type], is_on, "it must be protected from deletion", "set it to true"
         )
 
 
 def _protected(resource: Resource) -> Iterator[Violation]:
     if not resource.options.protect:
         yield Violation(
-            "protect is false, and what holds data is protected from deletion",
+            "protect is false, and resources with data must be protected from deletion",
             "set the resource option protect (stack configuration gpufleet:protect)",
             urn=resource.urn,
         )

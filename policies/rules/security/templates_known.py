@@ -1,4 +1,4 @@
-"""Nodes launch from launch templates of this stack, in the version that it declares."""
+"""Nodes launch from this stack's launch templates, in the declared version."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
 @stack_rule(
     "templates-known",
     group="security",
-    title="Nodes launch from launch templates that are judged here",
-    why="Metadata service, disks, addresses and security groups of a node are in its launch template. One "
-    "from elsewhere, or an older version of one from here, is judged by no rule.",
+    title="Nodes launch from launch templates that the rules check",
+    why="A launch template defines a node's metadata service, disks, addresses and security groups. No rule "
+    "checks a template from elsewhere, or an older version of one from this stack.",
     fix="Keep the launch template in this stack and launch its newest version; give EKS node groups one.",
     severity="high",
     types=(*LAUNCHERS, *TEMPLATES),
@@ -34,12 +34,12 @@ from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
     fails=Example(({"type": NODE_GROUP, "props": {"scalingConfig": {"maxSize": 1}}},)),
 )
 def templates_known(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Whatever launches instances by a template, and node groups without one."""
+    """Check all launches from a template, and node groups without one."""
     for launch in launches(stack):
         remedy = "keep the launch template in this stack, and launch its newest version"
         if launch.unclear:
             yield Violation(
-                f"{launch.unclear}, so no rule can judge what its nodes are launched with",
+                f"{launch.unclear}, so no rule can check the settings of its nodes",
                 remedy,
                 urn=launch.resource.urn,
                 prop="launchTemplate",
@@ -47,8 +47,8 @@ def templates_known(stack: Stack, context: RuleContext[Settings]) -> Iterator[Vi
             )
         elif launch.resource.type == NODE_GROUP and not launch.templates:
             yield Violation(
-                "launchTemplate is not set, and EKS's own has no IMDSv2, no encryption and no tags of ours",
-                "give it a launch template",
+                "launchTemplate is not set, and EKS's default has no IMDSv2, encryption or cost tags",
+                "add a launch template",
                 urn=launch.resource.urn,
                 prop="launchTemplate",
             )

@@ -18,9 +18,9 @@ TOPIC = "aws:sns/topic:Topic"
     "topics-encrypted",
     group="security",
     title="Topics are encrypted",
-    why="Alerts of budgets and nodes pass through topics, and SNS encrypts messages only when it is told "
-    "with which key.",
-    fix="Set `kmsMasterKeyId`. A service that publishes needs to be let use the key, so name one of yours.",
+    why="Alerts of budgets and nodes pass through topics, and SNS encrypts messages only with an explicit "
+    "key.",
+    fix="Set `kmsMasterKeyId`. A service that publishes must be allowed to use the key, so use your own.",
     severity="medium",
     framework=security_hub("SNS.1"),
     types=(TOPIC,),
@@ -28,13 +28,13 @@ TOPIC = "aws:sns/topic:Topic"
     fails=Example(({"type": TOPIC, "props": {"name": "alerts"}},)),
 )
 def topics_encrypted(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Each topic."""
+    """Check each topic."""
     for topic in map(declared, stack.of_type(TOPIC)):
         yield from require_key(
             stack,
             topic,
             "kmsMasterKeyId",
-            "a topic is encrypted with a KMS key",
-            "name a KMS key in kmsMasterKeyId",
+            "a topic must be encrypted with a KMS key",
+            "set it to a KMS key",
             managed_by_aws=True,
         )

@@ -1,4 +1,4 @@
-"""Every VPC records its traffic."""
+"""Every VPC has flow logs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FLOW_LOG = "aws:ec2/flowLog:FlowLog"
 
 
 class VpcFlowLogsSettings(Settings):
-    """What is recorded."""
+    """Which traffic is recorded."""
 
-    traffic: tuple[str, ...] = Field(("ALL",), description="Values of trafficType that are enough")
+    traffic: tuple[str, ...] = Field(("ALL",), description="Allowed values of trafficType")
 
 
 _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
@@ -31,7 +31,7 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     "vpc-flow-logs",
     group="security",
     title="VPCs have flow logs",
-    why="When data has left, flow logs are what tells which node talked to whom, and how much.",
+    why="After data has leaked, only flow logs show which nodes communicated, and how much they sent.",
     fix="Add an `aws:ec2/flowLog` with `trafficType: ALL` for each VPC.",
     severity="medium",
     framework=fsbp("EC2.6"),
@@ -51,13 +51,13 @@ _VPC = {"type": VPC, "name": "vpc", "props": {"cidrBlock": "10.0.0.0/16"}}
     fails=Example((_VPC,)),
 )
 def vpc_flow_logs(stack: Stack, context: RuleContext[VpcFlowLogsSettings]) -> Iterator[Violation]:
-    """Each VPC with the flow logs of the whole of it; those of single subnets do not count."""
+    """Check each VPC with its flow logs; those of single subnets do not count."""
     allowed = context.settings.traffic
     for vpc in stack.of_type(VPC, DEFAULT_VPC):
         logs = [declared(each) for each in stack.referrers(vpc, "vpcId", FLOW_LOG)]
         if not logs:
             yield Violation(
-                "nothing records its traffic, and every VPC has flow logs",
+                "it has no flow log, and every VPC needs one",
                 "add an aws:ec2/flowLog for it",
                 urn=vpc.urn,
             )
@@ -68,6 +68,6 @@ def vpc_flow_logs(stack: Stack, context: RuleContext[VpcFlowLogsSettings]) -> It
                 each,
                 "trafficType",
                 lambda value: value in allowed,
-                f"{' or '.join(allowed)} is recorded",
+                f"{' or '.join(allowed)} is required",
                 f"set it to {allowed[0]}",
             )

@@ -1,1 +1,1 @@
-"""That every cost can be told to somebody."""
+"""Rules on the tags by which cost is split."""

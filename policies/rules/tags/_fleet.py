@@ -1,4 +1,4 @@
-"""Which of gpufleet's own tags there are in a fleet, and which of them go together."""
+"""The tags that gpufleet sets for a fleet, and their allowed combinations."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ OF_A_SITE = frozenset(
         "aws:ec2/vpcEndpoint:VpcEndpoint",
     }
 )
-"""What is billed to a site, or holds what is: it names its site."""
+"""Resource types that carry the tag of their site: they are billed to a site, or hold what is."""
 
 
 @dataclass(frozen=True)
 class FleetTags:
-    """The tags of a fleet: those on everything, and the names that tags of places may have.
+    """The tags of a fleet: those on all resources, and the allowed values of site, group and storage tags.
 
-    `teams` maps (site, node group) to the team of the group, None for a group of nobody's.
+    `teams` maps (site, node group) to the team of the group, None for a group without a team.
     """
 
     everywhere: Mapping[str, str]
@@ -64,43 +64,43 @@ class FleetTags:
     teams: Mapping[tuple[str, str], str | None]
 
     def site_in(self, region: str | None) -> str | None:
-        """The only site of the fleet in a region; None where there is none or several."""
+        """Return the only site of the fleet in a region; None if there is none or several."""
         found = [site for site, where in self.regions.items() if where == region]
         return found[0] if len(found) == 1 else None
 
     def wrong_places(
-        self, tags: Mapping[str, Any], region: str | None, *, alone: bool = False
+        self, tags: Mapping[str, Any], region: str | None, *, single: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """(key, what is wrong) for tags of places; `alone` where the other tags are not at hand."""
+        """Yield (key, problem) of site, group and storage tags; `single`: no other tags are available."""
         for key, value in tags.items():
             if not key.startswith(TAG_PREFIX) or key in self.everywhere:
                 continue
-            reason = self._wrong(key, value, tags, region, alone)
+            reason = self._wrong(key, value, tags, region, single)
             if reason:
                 yield key, reason
 
-    def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, alone: bool) -> str:
+    def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, single: bool) -> str:
         if key == EXPIRES:
             return "and the fleet file has no `expires`"
         if key not in (SITE, NODE_GROUP, STORAGE, TEAM):
-            return f"and gpufleet, whose {TAG_PREFIX} is, has no such tag"
+            return f"and gpufleet, which reserves {TAG_PREFIX}, has no such tag"
         if is_unknown(value):
-            return "and has to be one of the fleet file"
+            return "and must be one of the fleet file"
         site, group = tags.get(SITE), tags.get(NODE_GROUP)
         if key == SITE:
             if value not in self.sites:
                 return "and the fleet has no such site"
             elsewhere = region is not None and self.regions.get(value, region) != region
             return f"which is in {self.regions.get(value)}, and this is in {region}" if elsewhere else ""
-        if alone:
+        if single:
             named = {name for _, name in (self.teams if key == NODE_GROUP else self.storage)}
             known = set(self.teams.values()) if key == TEAM else named
             return "" if value in known else "and the fleet has none of that name"
         if is_unknown(site) or is_unknown(group):
-            return ""  # found by itself
+            return ""  # reported for that tag
         if key == TEAM:
             team = self.teams.get((str(site), str(group)))
-            return "" if team == value else "and its node group is not theirs"
+            return "" if team == value else "and its node group belongs to another team"
         found = (site, value) in (self.teams if key == NODE_GROUP else self.storage)
         return "" if found else f"and site {site or '(without a tag)'} has none of that name"
 
@@ -109,7 +109,7 @@ _last: list[tuple[FleetSpec, FleetTags]] = []
 
 
 def fleet_of(spec: FleetSpec) -> FleetTags:
-    """The tags of a fleet file, worked out once for all resources of a run."""
+    """Return the tags of a fleet file, computed once for all resources of a run."""
     for known, tags in _last:
         if known is spec:
             return tags

@@ -1,12 +1,14 @@
-"""What the instances, volumes and network interfaces that something launches are tagged with.
+"""The tags of instances, volumes and network interfaces that a launch creates.
 
-Of AWS's documentation: an EKS node group's own tags reach none of them, its launch template's tag
-specifications do (EKS User Guide, "Customize managed nodes with launch templates"); an Auto Scaling
-group's propagated tags reach instances and neither volumes nor interfaces, and win over the launch
-template's (EC2 Auto Scaling User Guide, "Tag Auto Scaling groups and instances"); an EC2 Fleet's own
-tags are the fleet's (CreateFleet). Volumes and, by the hour of a public address, interfaces are lines
-of a bill of their own, so both are required beside instances. A spot request costs nothing, and a
-specification for it makes every launch fail that buys on demand, so it is not required.
+According to AWS's documentation:
+- An EKS node group's own tags do not reach them; its launch template's tag specifications do (EKS User
+  Guide, "Customize managed nodes with launch templates").
+- An Auto Scaling group's propagated tags reach instances only, and override the launch template's (EC2
+  Auto Scaling User Guide, "Tag Auto Scaling groups and instances").
+- An EC2 Fleet's own tags are only the fleet's (CreateFleet).
+
+Volumes, and interfaces with a public address, are billed separately, so both need tags. A spot request
+costs nothing, and a specification for it makes every on-demand launch fail, so it needs none.
 """
 
 from __future__ import annotations
@@ -30,25 +32,25 @@ Kind = Literal["instance", "volume", "network-interface", "spot-instances-reques
 REQUIRED: tuple[Kind, ...] = ("instance", "volume", "network-interface")
 
 Launched = tuple[Resource, Kind, Tags]
-"""A resource to repair, a kind of thing that it makes, and the tags that these get."""
+"""A resource to repair, a kind of resource that it creates, and the tags of that kind."""
 
 _FARGATE = ("FARGATE", "FARGATE_SPOT")
 
 
 def of_template(template: Resource, kinds: Sequence[Kind]) -> Iterator[Launched]:
-    """What a launch template alone says."""
+    """Yield the tags of a launch template."""
     for kind in kinds:
         yield template, kind, _of_template(template, kind)
 
 
 def of_launch(launch: Launch, kinds: Sequence[Kind]) -> Iterator[Launched]:
-    """What one launch tags, for each of its launch templates."""
+    """Yield the tags of one launch, for each of its launch templates."""
     resource = launch.resource
     if resource.type == INSTANCE:
         if "volume" in kinds:
             yield from _volumes(resource, launch.templates)
     elif resource.type == SPOT_INSTANCE_REQUEST:
-        # The API that it uses (RequestSpotInstances) tags the request, and neither instance nor interface.
+        # RequestSpotInstances, the API of this resource, tags only the request.
         yield from ((resource, kind, Tags("tags", {})) for kind in kinds if kind in ("instance", "volume"))
     elif resource.type == BATCH:
         if resource.get("computeResources.type") not in _FARGATE and "instance" in kinds:
@@ -74,7 +76,7 @@ def _group(launch: Launch, kinds: Sequence[Kind]) -> Iterator[Launched]:
 
 
 def _of_template(template: Resource, kind: Kind) -> Tags:
-    # A launch configuration, its predecessor, has no tags to give.
+    # A launch configuration, the predecessor of launch templates, has no tags.
     found = specified(template, kind) if template.type == LAUNCH_TEMPLATE else None
     return found or Tags("tagSpecifications", {})
 
@@ -87,7 +89,7 @@ def _batch(resource: Resource, templates: Sequence[Resource]) -> Iterator[Launch
 
 
 def _volumes(instance: Resource, templates: Sequence[Resource]) -> Iterator[Launched]:
-    """Volumes of a single instance: its tags do not reach them, the provider's default tags do."""
+    """Yield the tags of a single instance's volumes: the instance's do not reach them, default tags do."""
     beneath = default_tags(instance)
     for template in templates:
         beneath = _of_template(template, "volume").over(beneath)
@@ -105,7 +107,7 @@ def _volumes(instance: Resource, templates: Sequence[Resource]) -> Iterator[Laun
 
 
 def has_no_template(launch: Launch) -> bool:
-    """Whether nothing but a launch template could tag what this starts, and it has none."""
+    """Return whether this launch needs a launch template for its tags, and has none."""
     alone = (INSTANCE, SPOT_INSTANCE_REQUEST, BATCH)
     if launch.templates or launch.unclear or launch.resource.type in alone:
         return False

@@ -1,4 +1,4 @@
-"""The keys that a tagged thing must have, and which values they take."""
+"""The required tag keys of a resource, and their allowed values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_KEYS: tuple[str, ...] = FleetSpec.model_fields["required_tags"].default
 
 
 class RequiredKeySettings(Settings):
-    """Which keys are required, and which values they take."""
+    """Required keys and their allowed values."""
 
     keys: tuple[str, ...] = Field((), description="Required keys besides the fleet file's `required_tags`")
     values: dict[str, tuple[str, ...]] = Field(
@@ -29,7 +29,7 @@ class RequiredKeySettings(Settings):
     )
     patterns: dict[str, re.Pattern[str]] = Field(
         default_factory=dict,
-        description="Regular expressions by key, which the whole value matches; such a key is required",
+        description="Regular expressions by key, which must match the whole value; such a key is required",
     )
 
     @field_validator("keys", "values", "patterns")
@@ -37,27 +37,27 @@ class RequiredKeySettings(Settings):
     def _are_keys(cls, value: dict[str, object] | tuple[str, ...]) -> dict[str, object] | tuple[str, ...]:
         for key in value:
             if not key.strip() or key.lower().startswith(RESERVED):
-                raise ValueError(f"{key!r} is no key that a tag of yours can have")
+                raise ValueError(f"{key!r} is not a valid tag key")
         return value
 
     def all_keys(self, spec: FleetSpec | None) -> tuple[str, ...]:
-        """The fleet file's required keys (without one, those it has by default), then these."""
+        """Return the fleet file's required keys (its defaults without a fleet file), then these."""
         of_fleet = spec.required_tags if spec is not None else DEFAULT_KEYS
         if not (self.keys or self.values or self.patterns):
             return of_fleet
         return tuple(dict.fromkeys((*of_fleet, *self.keys, *self.values, *self.patterns)))
 
 
-def lacking(
+def missing_tags(
     tags: Tags, keys: tuple[str, ...], needed: RequiredKeySettings, what: str = ""
 ) -> Iterator[Violation]:
-    """What is wrong with the tags of `what` ("its volumes", or empty for the resource itself)."""
+    """Yield what is wrong with the tags of `what` ("its volumes", or empty for the resource itself)."""
     whose = f"of {what} " if what else ""
     missing = [key for key in keys if key not in tags.values]
     if missing and tags.unclear:
         yield Violation(
             f"{tags.path} {whose}are not known yet, and {listed(missing)} must be among them",
-            "write these tags as plain values: compute no more than the values of others",
+            "write these tags as plain values; compute only other tags",
             prop=tags.path,
             unknown=True,
         )
@@ -66,7 +66,7 @@ def lacking(
         but = f" (there is {listed(near)}, and keys are compared letter by letter)" if near else ""
         yield Violation(
             f"{tags.path} {whose}lack {listed(missing)}{but}",
-            "add these tags; in a fleet file they stand under `tags`, and reach whatever is made with "
+            "add these tags; under `tags` of a fleet file they reach everything that uses "
             "the component's own tags",
             prop=tags.path,
         )
@@ -83,25 +83,25 @@ def lacking(
 
 
 def value_problems(tags: Tags, key: str, needed: RequiredKeySettings, whose: str = "") -> Iterator[Violation]:
-    """What is wrong with the value of one required key that is there."""
+    """Yield what is wrong with the value of one required key."""
     value, prop = tags.values[key], f"{tags.path}.{key}"
     if is_unknown(value):
         yield Violation(
             f"tag {key!r} {whose}is not known yet, and it is required",
-            "write its value plainly, or compute it from configuration",
+            "write its value as text, or compute it from configuration",
             prop=prop,
             unknown=True,
         )
         return
     reason = _wrong(value, key, needed)
     if key in tags.twice:
-        reason = "is there twice, and which one counts is not said"
+        reason = "occurs twice, and it is not defined which one counts"
     if reason:
         yield Violation(
             f"tag {key!r} {whose}is {tags.show(key)}, which {reason}",
             f"write one of {listed(needed.values[key])}"
             if key in needed.values
-            else f"write one value that says whose cost it is, such as {key}: atlas",
+            else f"write the value of one owner, such as {key}: atlas",
             prop=prop,
         )
 
@@ -113,11 +113,11 @@ def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
     if not text.strip():
         return "is blank: its cost is assigned to no owner"
     if text != text.strip():
-        return "has blanks at its ends, so that cost reports list it apart"
+        return "starts or ends with a blank, so cost reports list it separately"
     if len(text) > LONGEST_VALUE or not TAG_TEXT.fullmatch(text):
-        return f"AWS refuses: a value has at most {LONGEST_VALUE} letters, digits, blanks and _ . : / = + - @"
+        return f"AWS rejects: a value has at most {LONGEST_VALUE} letters, digits, blanks and _ . : / = + - @"
     if key in needed.values and text not in needed.values[key]:
-        return "is none of the allowed values"
+        return "is not an allowed value"
     pattern = needed.patterns.get(key)
     if pattern is not None and not pattern.fullmatch(text):
         return f"does not match {pattern.pattern}"
@@ -125,6 +125,6 @@ def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:
-    """Names for a message, the first six of them."""
+    """List names for a message, six at most."""
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return f"{', '.join(names[:6])}{more}"

@@ -1,4 +1,4 @@
-"""Tags as AWS gets them: of maps and lists, with the provider's default tags beneath a resource's own."""
+"""Tags of resources, from maps and lists, with the provider's default tags below a resource's own."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown, shown
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The tags at `path` of a resource: key -> value, which is UNKNOWN where it is not known yet.
+    """The tags at `path` of a resource: key -> value, UNKNOWN if not known yet.
 
-    `unclear` says that there may be more, and that what is missing may be there. `hidden` holds the
-    keys whose values no message may show, `twice` those that a list names more than once.
+    `unclear`: there may be more tags. `hidden`: keys whose values must not be shown. `twice`: keys that a
+    list contains more than once.
     """
 
     path: str
@@ -27,12 +27,12 @@ class Tags:
     twice: frozenset[str] = frozenset()
 
     def show(self, key: str) -> str:
-        """The value of a tag for a message."""
+        """Return the value of a tag for a message."""
         return "[secret]" if key in self.hidden else shown(self.values.get(key))
 
     def over(self, below: Tags) -> Tags:
-        """These tags laid over others, which count where these say nothing."""
-        # What is not known may replace whatever lies below.
+        """Return these tags merged over others: these win."""
+        # An unknown tag may replace any tag below.
         if self.unclear or below is _NONE:
             return self
         return Tags(
@@ -48,7 +48,7 @@ _NONE = Tags("defaultTags.tags", {})
 
 
 def read(resource: Resource, value: Any, path: str) -> Tags:
-    """The tags that `value`, the map or list at `path`, says."""
+    """Return the tags of `value`, the map or list at `path`."""
     if value is None:
         return Tags(path, {})
     if isinstance(value, Mapping):
@@ -90,16 +90,16 @@ def _is_secret(resource: Resource, path: str) -> bool:
 
 
 def own(resource: Resource) -> Tags:
-    """What the resource says itself."""
+    """Return the resource's own tags."""
     return read(resource, resource.props.get("tags"), "tags")
 
 
 def effective(resource: Resource) -> Tags:
-    """The tags that the resource gets: its own, over the default tags of its provider.
+    """Return the tags that the resource gets: its own, over the default tags of its provider.
 
-    AWS's providers lay default tags under the `tags` of every type that takes a map of them, and under
-    no others: an Auto Scaling group's list and a launch template's specifications get none. The real
-    provider writes the result into `tagsAll`, as unknown in whole as soon as one of the values is.
+    AWS's providers merge default tags into the `tags` of every type that takes a map of them, but not into
+    an Auto Scaling group's list or a launch template's specifications. The real provider writes the result
+    into `tagsAll`, which is unknown as a whole if one value is.
     """
     mine = own(resource)
     if taggable(resource.type) != "map":
@@ -107,14 +107,14 @@ def effective(resource: Resource) -> Tags:
     result = resource.props.get("tagsAll")
     beneath = default_tags(resource)
     if isinstance(result, Mapping):
-        # Default tags of the provider's environment variables are nowhere else.
+        # Only this property has the default tags of the provider's environment variables.
         beneath = Tags("tagsAll", {**beneath.values, **result}, hidden=frozenset(result))
     return mine.over(beneath)
 
 
 def default_tags(resource: Resource) -> Tags:
-    """The default tags of the provider; their values are not shown: a provider's inputs may be secret."""
-    # An S3 object can have the provider's default tags left out or replaced.
+    """Return the default tags of the provider. Their values are hidden: provider inputs may be secret."""
+    # An S3 object can remove or replace the provider's default tags.
     if "overrideProvider" in resource.props:
         other = resource.get("overrideProvider.defaultTags.tags")
         if other is not None:
@@ -124,7 +124,7 @@ def default_tags(resource: Resource) -> Tags:
 
 
 def provider_tags(value: Any) -> Tags:
-    """The map of a provider's `defaultTags`, which SDKs send as an object or as JSON text."""
+    """Return the map in a provider's `defaultTags`, which SDKs send as an object or as JSON text."""
     path = "defaultTags.tags"
     found = decoded(value)
     tags = found.get("tags") if isinstance(found, Mapping) else found
@@ -135,7 +135,7 @@ def provider_tags(value: Any) -> Tags:
 
 
 def decoded(value: Any) -> Any:
-    """A provider's nested input: SDKs send it as JSON text."""
+    """Return a provider's nested input: SDKs send it as JSON text."""
     return _parsed(value) if isinstance(value, str) else value
 
 
@@ -148,7 +148,7 @@ def _parsed(text: str) -> Any:
 
 
 def propagated(resource: Resource) -> Tags:
-    """Tags of an Auto Scaling group that its instances get."""
+    """Return the tags of an Auto Scaling group that its instances get."""
     entries = resource.props.get("tags")
     if entries is None:
         return Tags("tags", {})
@@ -161,15 +161,15 @@ def propagated(resource: Resource) -> Tags:
         elif entry.get("propagateAtLaunch") in (True, "true"):
             reaching.append(entry)
         else:
-            # Only its place counts, by which secrets are found.
+            # Only its path is needed, to find secrets.
             reaching.append({"key": "", "value": None})
     return _read_list(resource, reaching, "tags")
 
 
 def specified(template: Resource, kind: str) -> Tags | None:
-    """What a launch template says of the tags of one kind (`volume`); None where it says nothing.
+    """Return the tags of one kind (`volume`) in a launch template; None if it has none of the kind.
 
-    An entry of an unknown kind may be of any.
+    An entry of an unknown kind counts for every kind.
     """
     unclear: Tags | None = None
     for path, entry in template.items("tagSpecifications"):
@@ -182,11 +182,11 @@ def specified(template: Resource, kind: str) -> Tags | None:
 
 
 def misspelt(values: Mapping[str, Any], key: str) -> Iterator[str]:
-    """Keys that differ from `key` in case, blanks, dashes or underscores alone."""
+    """Yield keys that differ from `key` only in case, blanks, dashes or underscores."""
     wanted = folded(key)
     return (each for each in values if each != key and folded(each) == wanted)
 
 
 def folded(key: str) -> str:
-    """A key without what people mistake: case, blanks at the ends, `_` for `-`."""
+    """Normalise a key: case, blanks at the ends, `_` for `-`."""
     return key.strip().casefold().replace("_", "-").replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Backups, snapshots, tasks and volumes that a service makes later are tagged like what they come from."""
+"""Backups, snapshots, tasks and volumes that a service creates later have the tags of their source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gpufleet.policies.rules.tags._required import RequiredKeySettings, lacking
+from gpufleet.policies.rules.tags._required import RequiredKeySettings, missing_tags
 from gpufleet.policies.rules.tags._tags import Tags, read
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, resource_rule
@@ -24,29 +24,29 @@ JOB_DEFINITION = "aws:batch/jobDefinition:JobDefinition"
 VOLUME_DRIVER = "aws-ebs-csi-driver"
 
 OF_ITS_CLUSTER = ("aws:rds/clusterInstance:ClusterInstance", "aws:docdb/clusterInstance:ClusterInstance")
-"""Types with a switch that does nothing: the snapshots are the cluster's, and so are their tags."""
+"""Types whose switch has no effect: the snapshots, and so their tags, are the cluster's."""
 
 COPIES = {
     token: tuple(prop for prop in besides(token) if prop.startswith("copyTagsTo"))
     for token in taggable_types()
     if token not in OF_ITS_CLUSTER and any(prop.startswith("copyTagsTo") for prop in besides(token))
 }
-"""Type -> switches that have its tags copied; off unless they are set."""
+"""Type -> switches that copy its tags; off by default."""
 
 MADE_WITH = {
     "aws:imagebuilder/infrastructureConfiguration:InfrastructureConfiguration": "resourceTags",
     "aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate": "resourceTags",
     "aws:drs/replicationConfigurationTemplate:ReplicationConfigurationTemplate": "stagingAreaTags",
 }
-"""Type -> the map of tags of what it creates."""
+"""Type -> the property with the tags of what it creates."""
 
 
 @resource_rule(
     "copied-tags",
     group="tags",
-    title="What a service makes of a tagged resource is tagged too: backups, snapshots, tasks, volumes",
-    why="Backups of a parallel file system and volumes that Kubernetes claims are billed for years by "
-    "themselves, and no tag reaches them unless the resource says so.",
+    title="Backups, snapshots, tasks and volumes of a tagged resource are tagged too",
+    why="Backups of a parallel file system and volumes claimed by Kubernetes are billed separately for "
+    "years. They get no tags unless the resource copies them.",
     fix="Set `copyTagsToBackups` (FSx), `copyTagsToSnapshot` (RDS, Neptune), `copyTags` (lifecycle "
     "policies), `propagateTags` (ECS, Batch), and `controller.extraVolumeTags` in the configuration of "
     "the EKS add-on aws-ebs-csi-driver.",
@@ -64,7 +64,7 @@ MADE_WITH = {
     fails=Example(({"type": LUSTRE, "props": {"deploymentType": "PERSISTENT_2"}},)),
 )
 def copied_tags(resource: Resource, context: RuleContext[RequiredKeySettings]) -> Iterator[Violation]:
-    """Switches that copy tags, and maps of tags of what is created."""
+    """Check switches that copy tags, and tags of what is created."""
     for prop in COPIES.get(resource.type, ()):
         if not _has_no_backups(resource):
             yield from _switched_on(resource, prop)
@@ -75,11 +75,11 @@ def copied_tags(resource: Resource, context: RuleContext[RequiredKeySettings]) -
     elif resource.type in MADE_WITH or resource.type in (LIFECYCLE, ADDON):
         keys = context.settings.all_keys(context.shared.spec)
         for what, tags in _made(resource):
-            yield from lacking(tags, keys, context.settings, what)
+            yield from missing_tags(tags, keys, context.settings, what)
 
 
 def _has_no_backups(resource: Resource) -> bool:
-    # Scratch file systems have none, and FSx refuses the switch there.
+    # Scratch file systems have no backups, and FSx rejects the switch.
     return resource.type == LUSTRE and is_scratch(resource)
 
 
@@ -87,7 +87,7 @@ def _switched_on(resource: Resource, prop: str) -> Iterator[Violation]:
     value = resource.get(prop)
     if value not in (True, "true"):
         yield Violation(
-            f"{prop} is {shown(value)}, and what is made of this gets no tags unless it is true",
+            f"{prop} is {shown(value)}, and what is created from this gets tags only if it is true",
             f"set {prop} to true",
             prop=prop,
             unknown=is_unknown(value),

@@ -20,24 +20,22 @@ OURS = (f"{TAG_PREFIX}environment", f"{TAG_PREFIX}fleet", SITE, NODE_GROUP, TEAM
 
 
 class CostAllocationTagsSettings(Settings):
-    """Which keys have to be active, and which are, elsewhere."""
+    """Keys that must be active, and keys activated elsewhere."""
 
     keys: tuple[str, ...] = Field(
-        (), description="Keys to be active; those required in the fleet file and gpufleet's own if empty"
+        (), description="Keys that must be active; the fleet file's required keys and gpufleet's own if empty"
     )
-    active_elsewhere: tuple[str, ...] = Field(
-        (), description="Keys that somebody activated in the account that pays"
-    )
+    active_elsewhere: tuple[str, ...] = Field((), description="Keys that are activated in the payer account")
 
 
 @stack_rule(
     "cost-allocation-tags",
     group="tags",
     title="The keys by which cost is split are activated for cost allocation",
-    why="AWS counts by a tag from the day its key is activated, and never for the past: until then a budget "
-    "that filters by it counts nothing, and alarms nobody.",
-    fix="In the account that pays, activate the keys (`aws ce update-cost-allocation-tags-status`, or a "
-    "CostAllocationTag resource each), and list them in `active_elsewhere`.",
+    why="AWS counts by a tag only from the day its key is activated. Until then a budget that filters by the "
+    "tag counts nothing and sends no alert.",
+    fix="Activate the keys in the payer account (`aws ce update-cost-allocation-tags-status`, or a "
+    "CostAllocationTag resource each), and add them to `active_elsewhere`.",
     severity="medium",
     enforcement="advisory",
     framework=ALLOCATION,
@@ -55,7 +53,7 @@ class CostAllocationTagsSettings(Settings):
 def cost_allocation_tags(
     stack: Stack, context: RuleContext[CostAllocationTagsSettings]
 ) -> Iterator[Violation]:
-    """Activations in this stack, and what the settings say of others."""
+    """Check activations in this stack, and keys that the settings list as active elsewhere."""
     settings, spec = context.settings, context.shared.spec
     required = spec.required_tags if spec is not None else DEFAULT_KEYS
     wanted = settings.keys or (*required, *OURS)
@@ -78,6 +76,6 @@ def cost_allocation_tags(
     if missing:
         yield Violation(
             f"{listed(missing)} are not activated for cost allocation by this stack",
-            "activate them in the account that pays, and list them in the rule's active_elsewhere",
+            "activate them in the payer account, and add them to the rule's active_elsewhere",
             unknown=unclear,
         )

@@ -1,4 +1,4 @@
-"""Instances, volumes and network interfaces that a group launches carry the required tags."""
+"""Instances, volumes and network interfaces that a group launches have the required tags."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
-from gpufleet.policies.rules.tags._required import RequiredKeySettings, lacking
+from gpufleet.policies.rules.tags._required import RequiredKeySettings, missing_tags
 from gpufleet.policies.rules.tags._tags import Tags
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
@@ -20,9 +20,9 @@ _TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 
 
 class PropagatedTagsSettings(RequiredKeySettings):
-    """Which things that a launch creates need tags."""
+    """Which launched resources need tags."""
 
-    launched: tuple[Kind, ...] = Field(REQUIRED, description="What a launch template has to tag")
+    launched: tuple[Kind, ...] = Field(REQUIRED, description="What a launch template must tag")
 
 
 def _template(*kinds: str) -> dict[str, object]:
@@ -53,11 +53,11 @@ def _node_group(**props: object) -> dict[str, object]:
 @stack_rule(
     "propagated-tags",
     group="tags",
-    title="What a group launches carries the required tags: instances, volumes, network interfaces",
-    why="Instances and their volumes are nearly all of a GPU fleet's bill, and the tags of the node group or "
-    "fleet that launches them do not reach them.",
-    fix="Give the launch template a `tagSpecifications` entry with the tags for each of `instance`, `volume` "
-    "and `network-interface`, and the node group that launch template.",
+    title="Launched instances, volumes and network interfaces have the required tags",
+    why="Instances and their volumes are nearly all of a GPU fleet's bill, and they do not get the tags of "
+    "the node group or fleet that launches them.",
+    fix="Add a `tagSpecifications` entry with the tags for each of `instance`, `volume` and "
+    "`network-interface` to the launch template, and use it for the node group.",
     severity="high",
     framework=Framework(
         "AWS Resource Tagging Standard",
@@ -73,7 +73,7 @@ def _node_group(**props: object) -> dict[str, object]:
     fails=Example((_template("instance"), _node_group())),
 )
 def propagated_tags(stack: Stack, context: RuleContext[PropagatedTagsSettings]) -> Iterator[Violation]:
-    """Every way to start instances with its launch templates, and templates that nothing here uses."""
+    """Check all launches with their launch templates, and unused templates."""
     settings = context.settings
     keys = settings.all_keys(context.shared.spec)
     used: set[str] = set()
@@ -83,27 +83,27 @@ def propagated_tags(stack: Stack, context: RuleContext[PropagatedTagsSettings]) 
         used.update(template.urn for template in launch.templates)
         if launch.unclear:
             yield Violation(
-                f"what it launches cannot be judged: {launch.unclear}",
-                "launch from a template of this stack, at its newest version",
+                f"the tags of what it launches cannot be checked: {launch.unclear}",
+                "launch from a template of this stack, in its newest version",
                 urn=resource.urn,
                 unknown=True,
             )
         elif has_no_template(launch):
             yield Violation(
-                f"there is no launch template, and without one {', '.join(settings.launched)} get no tags",
-                "give it a launch template whose tagSpecifications carry them",
+                f"it has no launch template, and without one {', '.join(settings.launched)} get no tags",
+                "add a launch template whose tagSpecifications contain them",
                 urn=resource.urn,
                 prop="launchTemplate",
             )
         for where, kind, tags in of_launch(launch, settings.launched):
-            yield from _lacking(where, kind, tags, keys, settings, seen)
+            yield from _missing(where, kind, tags, keys, settings, seen)
     for template in stack.of_type(LAUNCH_TEMPLATE):
         if template.urn not in used:
             for where, kind, tags in of_template(declared(template), settings.launched):
-                yield from _lacking(where, kind, tags, keys, settings, seen)
+                yield from _missing(where, kind, tags, keys, settings, seen)
 
 
-def _lacking(
+def _missing(
     where: Resource,
     kind: Kind,
     tags: Tags,
@@ -111,7 +111,7 @@ def _lacking(
     settings: PropagatedTagsSettings,
     seen: set[tuple[str, str]],
 ) -> Iterator[Violation]:
-    for each in lacking(tags, keys, settings, f"each {kind} it launches"):
+    for each in missing_tags(tags, keys, settings, f"each {kind} it launches"):
         if (where.urn, each.message) not in seen:
             seen.add((where.urn, each.message))
             remedy = f"write them in a tagSpecifications entry with resourceType {kind}"

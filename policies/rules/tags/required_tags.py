@@ -1,4 +1,4 @@
-"""Whatever can carry tags carries those by which cost is split."""
+"""Every taggable resource has the tags by which cost is split."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from pydantic import Field, field_validator
 
-from gpufleet.policies.rules.tags._required import ALLOCATION, RequiredKeySettings, lacking, value_problems
+from gpufleet.policies.rules.tags._required import (
+    ALLOCATION,
+    RequiredKeySettings,
+    missing_tags,
+    value_problems,
+)
 from gpufleet.policies.rules.tags._tags import Tags, effective
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, resource_rule
@@ -29,16 +34,16 @@ class RequiredTagsSettings(RequiredKeySettings):
     def _exist(cls, value: frozenset[str]) -> frozenset[str]:
         for each in sorted(value):
             if not exists(each):
-                raise ValueError(f"{each!r} is no resource type of pulumi_aws")
+                raise ValueError(f"{each!r} is not a resource type of pulumi_aws")
         return value
 
 
 @resource_rule(
     "required-tags",
     group="tags",
-    title="Everything that can carry tags has the required ones, with values that say something",
-    why="Cost is split by tags: what lacks one, or has it in another spelling, shows up under nobody's name "
-    "in every cost report, and stays there for the past even when it is mended.",
+    title="Every taggable resource has the required tags, with valid values",
+    why="Cost is split by tags. A resource without a tag, or with another spelling of it, has no owner in "
+    "cost reports. A later correction does not change past reports.",
     fix="Put the required keys under `tags` of the fleet file, and pass a component's tags on to each of its "
     "resources. Default tags of the AWS provider count.",
     severity="medium",
@@ -62,7 +67,7 @@ class RequiredTagsSettings(RequiredKeySettings):
     ),
 )
 def required_tags(resource: Resource, context: RuleContext[RequiredTagsSettings]) -> Iterator[Violation]:
-    """The tags of every type that takes any, and resources that are a tag of another one."""
+    """Check the tags of all taggable types, and resources that are a tag of another one."""
     needed = context.settings
     if resource.type in needed.except_types:
         return
@@ -70,17 +75,17 @@ def required_tags(resource: Resource, context: RuleContext[RequiredTagsSettings]
     if resource.type in SINGLE:
         yield from _single(resource, keys, needed)
     else:
-        yield from lacking(effective(resource), keys, needed)
+        yield from missing_tags(effective(resource), keys, needed)
 
 
 def _single(resource: Resource, keys: tuple[str, ...], needed: RequiredTagsSettings) -> Iterator[Violation]:
-    """One tag of another resource: it takes the place of that one's own."""
+    """Check one tag of another resource: it replaces that resource's own tag."""
     at = "tag." if resource.type == AUTO_SCALING_TAG else ""
     key = resource.get(f"{at}key")
     if is_unknown(key):
         yield Violation(
-            f"{at}key is not known yet, and may be one that is required",
-            "write the key plainly",
+            f"{at}key is not known yet, and may be a required one",
+            "write the key as text",
             prop=f"{at}key",
             unknown=True,
         )

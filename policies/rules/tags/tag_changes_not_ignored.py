@@ -19,16 +19,16 @@ from gpufleet.resources.types import AUTO_SCALING_TAG, PROVIDER, VOLUME
 _PART = re.compile(r'"((?:[^"\\]|\\.)*)"|([^.\[\]"]+)')
 
 _TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.values()}.union(*COPIES.values())
-"""Properties by which tags reach what a resource makes."""
+"""Properties that pass tags on to what a resource creates."""
 
 
 @resource_rule(
     "tag-changes-not-ignored",
     group="tags",
     title="Changes of cost tags are never ignored",
-    why="With `ignoreChanges` on tags a resource keeps the tags of its first day: the fleet file names a new "
-    "team or cost centre, the preview shows it, and the bill goes on to the old one.",
-    fix="Take `tags` and `tagsAll` out of `ignoreChanges`; name single keys that others write "
+    why="With `ignoreChanges` on tags a resource keeps its first tags. The fleet file has a new team or cost "
+    "centre, the preview shows it, and the old one keeps getting the bill.",
+    fix="Remove `tags` and `tagsAll` from `ignoreChanges`; list single keys that other tools write "
     '(`tags["backup.example/last"]`) instead. Do the same in the provider\'s `ignoreTags`.',
     severity="medium",
     framework=ALLOCATION,
@@ -48,15 +48,15 @@ _TAGGING = {"tagSpecifications", "volumeTags", "propagateTags", *MADE_WITH.value
 def tag_changes_not_ignored(
     resource: Resource, context: RuleContext[RequiredKeySettings]
 ) -> Iterator[Violation]:
-    """The option of every taggable resource, and the provider's list of tags to leave alone."""
+    """Check the option of every taggable resource, and the provider's list of ignored tags."""
     if resource.type == PROVIDER:
         yield from _ignored_by_provider(resource, context.settings.all_keys(context.shared.spec))
         return
     for path in resource.options.ignore_changes:
         if _hides(path, resource, context):
             yield Violation(
-                f"ignoreChanges holds {path!r}, which keeps tags by which cost is split as they are",
-                "take it out, or name single other keys",
+                f"ignoreChanges holds {path!r}, which hides changes of cost tags",
+                "remove it, or list single other keys",
                 prop=path,
             )
 
@@ -74,7 +74,7 @@ def _hides(path: str, resource: Resource, context: RuleContext[RequiredKeySettin
     if place is None:
         return bool(parts) and parts[0] in _TAGGING
     key = ".".join(parts[place + 1 :])
-    # The index of a list says nothing of which tag it is.
+    # The index of a list does not say which tag it is.
     return not key or "*" in key or parts[place + 1].isdigit() or _is_cost_key(key, required)
 
 
@@ -94,7 +94,7 @@ def _ignored_by_provider(provider: Resource, required: tuple[str, ...]) -> Itera
             if is_unknown(each) or covers(str(each), required):
                 yield Violation(
                     f"ignoreTags.{part} holds {shown(each)}, and no resource of this provider gets such tags",
-                    "take it out; only keys by which no cost is split can be ignored",
+                    "remove it; only keys by which no cost is split can be ignored",
                     prop=f"ignoreTags.{part}",
                     unknown=is_unknown(each),
                 )

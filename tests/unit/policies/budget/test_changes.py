@@ -1,4 +1,4 @@
-"""What one change adds, what open changes add together, what is paid at once, and what is committed."""
+"""What one change adds, what open changes add together, what is paid upfront, and what is committed."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def offering(**props: Any) -> dict[str, Any]:
 
 def test_upfront_payment_needs_a_cap() -> None:
     (found,) = judged(budget_upfront, (offering(), block()))
-    assert "1,888 USD are paid at once" in found.message
+    assert "1,888 USD are paid upfront" in found.message
     assert judged(budget_upfront, example_nodes(1)) == []
 
 

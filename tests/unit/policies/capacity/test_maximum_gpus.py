@@ -1,4 +1,4 @@
-"""maximum-gpus: counted at the largest size, once, and never passed where it cannot be counted."""
+"""maximum-gpus: counted at maximum size, once, and never passed where it cannot be counted."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_open_reservation_is_used_by_a_group_of_its_type_and_zone(ask: Ask) -> N
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"instanceTypes": ["p5en.48xlarge"]}, "never starts"),
+        ({"instanceTypes": ["p5en.48xlarge"]}, "never start"),
         ({"capacityType": "SPOT"}, "spot"),
     ],
 )
@@ -168,7 +168,7 @@ def test_nodes_and_reservation_in_one_placement_group_pass(ask: Ask) -> None:
 def test_nodes_outside_the_placement_group_of_their_reservation_are_found(ask: Ask) -> None:
     inside = {**held(placementGroupArn=UNKNOWN), "depends": {"placementGroupArn": ["close"]}}
     (found,) = ask(PLACEMENT, CLOSE, inside, template(), nodes())
-    assert "names no placement group" in found.message
+    assert "it has no placement group" in found.message
 
 
 def test_foreign_reservation_may_be_in_any_placement_group(ask: Ask) -> None:

@@ -120,11 +120,11 @@ def lifecycle(days: Any = None, *, former: Any = None, status: str = "Enabled") 
 @pytest.mark.parametrize(
     ("before", "after", "how"),
     [
-        ([], [lifecycle(1)], "after 1 days and not never"),
-        ([lifecycle(90)], [lifecycle(30)], "after 30 days and not after 90 days"),
-        ([lifecycle(90, status="Disabled")], [lifecycle(90)], "after 90 days and not never"),
+        ([], [lifecycle(1)], "after 1 days instead of never"),
+        ([lifecycle(90)], [lifecycle(30)], "after 30 days instead of after 90 days"),
+        ([lifecycle(90, status="Disabled")], [lifecycle(90)], "after 90 days instead of never"),
         ([lifecycle(former=30)], [lifecycle(former=1)], "former versions"),
-        ([lifecycle(90)], [lifecycle(UNKNOWN)], "not known"),
+        ([lifecycle(90)], [lifecycle(UNKNOWN)], "unknown date"),
     ],
 )
 def test_bucket_must_not_expire_its_objects_sooner(

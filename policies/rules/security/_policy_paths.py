@@ -1,4 +1,4 @@
-"""Where policy documents are written: the property of each type that holds one."""
+"""Properties that hold policy documents, by resource type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDENTITY: Mapping[str, str] = {
     "aws:iam/role:Role": "inlinePolicies[].policy",
     "aws:ssoadmin/permissionSetInlinePolicy:PermissionSetInlinePolicy": "inlinePolicy",
 }
-"""Policies that say what a role, user or group may do."""
+"""Identity policies: they define what a role, user or group may do."""
 
 RESOURCE: Mapping[str, str] = {
     "aws:s3/bucket:Bucket": "policy",
@@ -41,11 +41,11 @@ RESOURCE: Mapping[str, str] = {
     "aws:cloudwatch/eventBusPolicy:EventBusPolicy": "policy",
     "aws:cloudwatch/logResourcePolicy:LogResourcePolicy": "policyDocument",
 }
-"""Policies that say who may use the resource that they are attached to."""
+"""Resource policies: they define who may use the resource that they are attached to."""
 
 
 def documents(resource: Resource, paths: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    """(path, value) of each policy document that the resource holds."""
+    """Yield (path, value) of each policy document that the resource holds."""
     head, _, tail = paths[resource.type].partition("[].")
     if not tail:
         value = resource.get(head)

@@ -1,6 +1,6 @@
-"""What a change takes away: deleted and replaced resources, as the engine says.
+"""Resources that a change deletes or replaces, as the engine reports them.
 
-A resource that got another name by an alias is no deletion: the engine reports it under its new name.
+A resource renamed by an alias is not deleted: the engine reports it under its new name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from gpufleet.policy.change import ChangeStep, StackChange
 Fate = Literal["delete", "replace"]
 
 
-def gone(change: StackChange, types: Collection[str]) -> Iterator[tuple[ChangeStep, Fate]]:
-    """The steps that delete or replace resources of the types, with which of the two."""
+def removals(change: StackChange, types: Collection[str]) -> Iterator[tuple[ChangeStep, Fate]]:
+    """Yield the steps that delete or replace resources of the types, each with "delete" or "replace"."""
     for step in change.steps:
         if step.before is None or step.before.type not in types:
             continue
@@ -25,6 +25,6 @@ def gone(change: StackChange, types: Collection[str]) -> Iterator[tuple[ChangeSt
 
 
 def forced(step: ChangeStep) -> str:
-    """What forces a replacement, for a message."""
+    """Return what forces a replacement, for a message."""
     keys = step.replace_keys or step.diff
     return f" (by {', '.join(keys)})" if keys else ""

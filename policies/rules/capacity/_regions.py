@@ -1,4 +1,4 @@
-"""Where a resource of AWS is: its region, by its own property, its provider, or the stack's configuration."""
+"""The region of an AWS resource: from its own property, its provider, or the stack configuration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 
 
 def region_of(resource: Resource, shared: PolicyContext) -> str | Unknown:
-    """The region; empty where nothing names one, UNKNOWN where it is not known yet."""
+    """Return the region; empty if none is set, UNKNOWN if it is not known yet."""
     own = resource.get("region")
     if own is UNKNOWN and resource.inputs is not None and "region" not in resource.inputs:
         own = None
@@ -21,12 +21,12 @@ def region_of(resource: Resource, shared: PolicyContext) -> str | Unknown:
 
 
 def site_regions(shared: PolicyContext) -> tuple[str, ...]:
-    """The regions of the fleet's cloud sites; none without a fleet file."""
+    """Return the regions of the fleet's cloud sites; empty without a fleet file."""
     return tuple(dict.fromkeys(site.region for site in shared.spec.cloud)) if shared.spec is not None else ()
 
 
 def site_zones(shared: PolicyContext) -> tuple[str, ...]:
-    """The zones of the fleet's cloud sites; none without a fleet file."""
+    """Return the zones of the fleet's cloud sites; empty without a fleet file."""
     if shared.spec is None:
         return ()
     return tuple(dict.fromkeys(zone for site in shared.spec.cloud for zone in site.zones))

@@ -1,4 +1,4 @@
-"""Capacity that something else than EC2's own launchers starts: its types are read, its number is not."""
+"""Instances that services other than EC2 start: their types are checked, their number is unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAME_FLEET = "aws:gamelift/fleet:Fleet"
 CAPACITY_PROVIDER = "aws:ecs/capacityProvider:CapacityProvider"
 NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
 
-TYPES_ELSEWHERE = {
+OTHER_LAUNCHERS = {
     DEDICATED_HOST: ("instanceType",),
     NOTEBOOK: ("instanceType",),
     ENDPOINT_CONFIGURATION: ("productionVariants[].instanceType", "shadowProductionVariants[].instanceType"),
@@ -30,13 +30,13 @@ TYPES_ELSEWHERE = {
     EMR_FLEET: ("instanceTypeConfigs[].instanceType",),
     GAME_FLEET: ("ec2InstanceType",),
 }
-"""Where instance types are written by services that start instances of their own."""
+"""Properties that hold the instance types of services that start instances themselves."""
 
 
 def types_written(resource: Resource) -> Iterator[tuple[str, object]]:
-    """(path, value) of each instance type that a resource of `TYPES_ELSEWHERE` declares."""
+    """Yield (path, value) of each instance type that a resource of `OTHER_LAUNCHERS` declares."""
     own = declared(resource)
-    for path in TYPES_ELSEWHERE[resource.type]:
+    for path in OTHER_LAUNCHERS[resource.type]:
         head, _, tail = path.partition("[].")
         if not tail:
             if own.get(path) is not None:
@@ -49,8 +49,8 @@ def types_written(resource: Resource) -> Iterator[tuple[str, object]]:
 
 
 def uncounted(stack: Stack, catalog: Catalog) -> Iterator[Violation]:
-    """What may start GPUs in numbers that nothing here can count."""
-    for resource in stack.of_type(*TYPES_ELSEWHERE):
+    """Report services that may start GPUs without a known limit."""
+    for resource in stack.of_type(*OTHER_LAUNCHERS):
         for prop, value in types_written(resource):
             known = catalog.instances.get(value.removeprefix("ml.")) if isinstance(value, str) else None
             if known is None or known.gpu is not None or "gpu" in known.unverified:
@@ -64,7 +64,7 @@ def uncounted(stack: Stack, catalog: Catalog) -> Iterator[Violation]:
     for pool in stack.of_type(*NODE_POOLS):
         limits = pool.get("spec.limits")
         if not isinstance(limits, dict) or limits.get("nvidia.com/gpu") not in (0, "0"):
-            yield _violation(pool, "Karpenter starts nodes of its own choice", "spec.limits")
+            yield _violation(pool, "Karpenter chooses the nodes that it starts", "spec.limits")
 
 
 def _violation(resource: Resource, why: str, prop: str) -> Violation:

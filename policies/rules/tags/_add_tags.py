@@ -1,4 +1,4 @@
-"""Adds tags to whatever form of tags a resource has, and leaves everything else as it is."""
+"""Adds tags to a resource, in any of the forms that AWS resource types use."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import LAUNCH_TEMPLATE
 
 _REFUSES_TWO_SPELLINGS = "aws:iam/"
-"""IAM takes no two keys that differ in case alone (IAM User Guide, "Tags for IAM resources")."""
+"""IAM rejects two keys that differ only in case (IAM User Guide, "Tags for IAM resources")."""
 
 
-def mended(
+def with_tags(
     resource: Resource, wanted: Mapping[str, str], otherwise: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """The top-level properties that change so that the resource has the wanted tags; None if none does.
+    """Return the top-level properties that must change for the wanted tags; None if none must.
 
-    Tags of `otherwise` are added where there is none of the key, whatever its value.
-
-    Tags that are not known yet as a whole cannot be added to, and stay. Order and place of what is
-    there do not change, so that what is secret stays so.
+    Tags of `otherwise` are added only if the key is missing, whatever its value. Tags that are unknown as a
+    whole stay as they are. Existing tags keep their order and place, so secret values stay secret.
     """
     changed: dict[str, Any] = {}
     tags = resource.props.get("tags")
@@ -34,7 +32,7 @@ def mended(
         _put(changed, "tags", tags, _map(tags, wanted, otherwise, one_spelling))
         result = resource.props.get("tagsAll")
         if isinstance(result, Mapping):
-            # The real provider works this out before rules are asked, and goes by it.
+            # The real provider computes this before rules run, and uses it.
             _put(changed, "tagsAll", result, _map(result, wanted, otherwise, one_spelling))
     if resource.type == LAUNCH_TEMPLATE:
         entries = resource.props.get("tagSpecifications")
