@@ -1,1 +1,1 @@
-"""Pulumi components of the cloud half: each works on its own in anybody's Pulumi program."""
+"""Pulumi components of the cloud half: each works in any Pulumi program."""

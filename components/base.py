@@ -1,4 +1,4 @@
-"""What every component shares: tags on each child, where it runs, and KMS keys with a stated policy."""
+"""Shared parts of all components: tags of children, provider context, and KMS keys with a policy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pulumi
 import pulumi_aws as aws
 
 Tags = Mapping[str, pulumi.Input[str]]
-"""Tags that every taggable child carries; a `Name` of its own is added to them."""
+"""Tags of every taggable child; its own `Name` is added to them."""
 
 
 @dataclass(frozen=True)
 class AwsContext:
-    """The account, partition (`aws`, `aws-cn`, ...) and region that a component's provider speaks to."""
+    """The account, partition (`aws`, `aws-cn`, ...) and region of a component's provider."""
 
     account_id: pulumi.Output[str]
     partition: pulumi.Output[str]
@@ -26,7 +26,7 @@ class AwsContext:
 class Component(pulumi.ComponentResource):
     """A component whose children are parented to it and carry its tags.
 
-    Children are named after the component (`<name>-<part>`), so two of a kind live in one program.
+    Children are named after the component (`<name>-<part>`), so a program can have several of a kind.
     """
 
     def __init__(self, token: str, name: str, tags: Tags, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -34,15 +34,15 @@ class Component(pulumi.ComponentResource):
         self._component_tags = dict(tags)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Resource options of a child: parented here, and whatever else `options` says."""
+        """Return resource options of a child: its parent is this component, plus `options`."""
         return pulumi.ResourceOptions(parent=self, **options)
 
     def tags(self, name: str, **extra: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
-        """The tags of the child called `name`."""
+        """Return the tags of the child `name`."""
         return {**self._component_tags, **extra, "Name": name}
 
     def aws_context(self) -> AwsContext:
-        """Where this component's provider runs, asked of the provider itself."""
+        """Return the account and region of this component's provider, as the provider reports them."""
         opts = pulumi.InvokeOutputOptions(parent=self)
         return AwsContext(
             account_id=aws.get_caller_identity_output(opts=opts).account_id,
@@ -52,12 +52,12 @@ class Component(pulumi.ComponentResource):
 
 
 def assume_role_policy(*services: str, actions: Sequence[str] = ("sts:AssumeRole",)) -> str:
-    """A trust policy that lets the named AWS services assume a role (`ec2.amazonaws.com`)."""
+    """Return a trust policy that lets AWS services (`ec2.amazonaws.com`) assume a role."""
     return _document([{"Effect": "Allow", "Principal": {"Service": list(services)}, "Action": list(actions)}])
 
 
 def policy_document(statements: Sequence[Mapping[str, Any]]) -> pulumi.Output[str]:
-    """An IAM policy document as JSON; statements may hold outputs anywhere."""
+    """Return an IAM policy document as JSON; statements may contain outputs."""
     return pulumi.Output.json_dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 
@@ -74,10 +74,10 @@ def encryption_key(
     services: Sequence[Mapping[str, Any]] = (),
     protect: bool = False,
 ) -> aws.kms.Key:
-    """A customer-managed KMS key, rotated yearly, kept for 30 days after its deletion is asked for.
+    """Create a customer-managed KMS key, rotated yearly and kept for 30 days after a request to delete it.
 
-    The account's own IAM policies govern the key (AWS's default statement: without it nobody could
-    ever change the key again); `services` are the statements that let AWS services use it.
+    The account's own IAM policies govern the key (AWS's default statement, without which the key could no
+    longer be managed); `services` are the statements that let AWS services use it.
     """
     owner = {
         "Sid": "AccountGovernsThisKeyThroughIam",
@@ -100,7 +100,7 @@ def encryption_key(
 
 
 def logs_may_use_key(context: AwsContext, log_group_name: pulumi.Input[str]) -> dict[str, Any]:
-    """The key policy statement that lets CloudWatch Logs encrypt the one log group named."""
+    """Return the key policy statement that lets CloudWatch Logs encrypt one log group."""
     return {
         "Sid": "LogsEncryptThisGroup",
         "Effect": "Allow",
@@ -122,12 +122,12 @@ def logs_may_use_key(context: AwsContext, log_group_name: pulumi.Input[str]) -> 
 
 
 def available_after(value: pulumi.Output[str], resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
-    """The value, known only once the resources exist: whoever uses it waits for them."""
+    """Return the value, known only once the resources exist, so that its users wait for them."""
     return pulumi.Output.all(value, *(item.urn for item in resources)).apply(lambda parts: str(parts[0]))
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of an output type, which arrives as an object or as a dictionary in camel case."""
+    """Return a field of an output type, which arrives as an object or as a dictionary in camel case."""
     if isinstance(value, Mapping):
         head, *rest = name.split("_")
         return value[name] if name in value else value[head + "".join(part.capitalize() for part in rest)]

@@ -1,4 +1,4 @@
-"""Bucket: an S3 bucket that is private, encrypted and reached by TLS alone."""
+"""Bucket: a private, encrypted S3 bucket that accepts only TLS."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pulumi_aws as aws
 from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
 
 NONCURRENT_DAYS = 30
-"""How long an overwritten or deleted version can be had back, where objects expire at all."""
+"""How long overwritten and deleted versions are kept if objects expire."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketArgs:
-    """Inputs of `Bucket`. `bucket` is its name in S3. `protect` keeps Pulumi from deleting it, and
-    without it (`protect=False`) a bucket is deleted with all that is in it. `kms_key_arn` is a key that
-    exists, whose policy lets FSx's service role use it where a file system is linked; without it one is made.
+    """Inputs of `Bucket`. `bucket` is its name in S3. `protect` prevents Pulumi from deleting it; with
+    `protect=False` a bucket is deleted with all its objects. `kms_key_arn` is an existing key, whose policy
+    must let FSx's service role use it if a file system is linked; without it the component creates a key.
     """
 
     bucket: str
@@ -29,16 +29,16 @@ class BucketArgs:
 
 
 class Bucket(Component):
-    """A private bucket, encrypted with the key given or one of its own, owner of all its objects.
+    """A private bucket that owns all its objects, encrypted with the given key or its own.
 
-    Its own key lets FSx's service role of this account use it, so that a file system can be linked.
-    Unfinished uploads go after a week.
+    The policy of its own key lets this account's FSx service role use it, so that a file system can be
+    linked. Incomplete uploads are deleted after a week.
     """
 
     bucket_name: pulumi.Output[str]
     arn: pulumi.Output[str]
     key_arn: pulumi.Output[str]
-    """The key of its objects; who reads or writes them needs the use of it too."""
+    """The key of its objects; readers and writers need permission to use it."""
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:storage:Bucket", name, args.tags, opts)
@@ -99,7 +99,7 @@ class Bucket(Component):
             rule=aws.s3.BucketOwnershipControlsRuleArgs(object_ownership="BucketOwnerEnforced"),
             opts=self.child(),
         )
-        # Made from the name, which is known before the bucket exists: rules read the policy in a preview.
+        # Built from the name, which is known before the bucket exists: rules check the policy in a preview.
         arn = pulumi.Output.format("arn:{0}:s3:::{1}", context.partition, args.bucket)
         aws.s3.BucketPolicy(
             name,
@@ -116,7 +116,7 @@ class Bucket(Component):
                     }
                 ]
             ),
-            # S3 refuses two changes of a bucket's access at the same time.
+            # S3 rejects concurrent changes of a bucket's access settings.
             opts=self.child(depends_on=[block]),
         )
         self.bucket_name = bucket.bucket
@@ -127,8 +127,8 @@ class Bucket(Component):
                 "bucketName": self.bucket_name,
                 "arn": self.arn,
                 "keyArn": self.key_arn,
-                # Known once it exists: the rule storage-survives tells by it an interrupted creation from a
-                # bucket whose lifecycle is added later.
+                # Known once it exists: the rule storage-survives uses it to distinguish an interrupted
+                # creation from a bucket whose lifecycle is added later.
                 "lifecycleId": lifecycle.id,
             }
         )
@@ -168,7 +168,7 @@ class Bucket(Component):
 
 
 def _file_systems_may_use_key(context: AwsContext) -> dict[str, object]:
-    """FSx uses a linked bucket as a service-linked role whose name ends in the file system's id."""
+    """Return the statement for FSx, whose service-linked role name ends in the file system's id."""
     role = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_fs-*"
     return {
         "Sid": "LinkedFileSystems",

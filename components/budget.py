@@ -1,4 +1,4 @@
-"""BudgetGuard: an AWS budget over tagged resources that tells people before the money is gone."""
+"""BudgetGuard: an AWS budget over tagged resources, with alerts before the limit is reached."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpufleet.components.base import AwsContext, Component, Tags, encryption_key
 from gpufleet.errors import InputError
 
 MAX_NOTIFICATIONS = 10
-"""Notifications that one budget takes (CreateBudget, NotificationsWithSubscribers)."""
+"""Maximum number of notifications of one budget (CreateBudget, NotificationsWithSubscribers)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetGuardArgs:
-    """Inputs of `BudgetGuard`: the monthly limit in USD, thresholds in percent of it, and who is told.
+    """Inputs of `BudgetGuard`: the monthly limit in USD, thresholds in percent of it, and the recipients.
 
-    Only what carries all of `cost_tags` counts. AWS counts by a tag from the day it is activated as
-    a cost allocation tag (Billing console, or `aws ce update-cost-allocation-tags-status`).
+    Only resources with all of `cost_tags` count. AWS counts by a tag from the day it is activated as a cost
+    allocation tag (Billing console, or `aws ce update-cost-allocation-tags-status`). The recipients in
     `emails` must confirm their subscription once.
     """
 
@@ -36,8 +36,8 @@ class BudgetGuardArgs:
 class BudgetGuard(Component):
     """A monthly budget with an alert at each threshold, and one when a month's forecast is above 100%.
 
-    Alerts go to an encrypted topic that only AWS Budgets, for this account, may publish to. AWS
-    updates a budget a few times a day: it warns, and cannot stop a run that is already too dear.
+    Alerts go to an encrypted topic that only AWS Budgets, for this account, may publish to. AWS updates a
+    budget a few times a day: alerts cannot stop a run that already costs too much.
     """
 
     topic_arn: pulumi.Output[str]
@@ -46,7 +46,7 @@ class BudgetGuard(Component):
     def __init__(self, name: str, args: BudgetGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         if len(args.thresholds) + 1 > MAX_NOTIFICATIONS:
             raise InputError(
-                f"budget {name}: {len(args.thresholds)} alerts; a budget takes {MAX_NOTIFICATIONS - 1}",
+                f"budget {name}: {len(args.thresholds)} alerts; a budget can have {MAX_NOTIFICATIONS - 1}",
                 remedy="name fewer thresholds",
             )
         super().__init__("gpufleet:budget:BudgetGuard", name, args.tags, opts)
@@ -89,7 +89,7 @@ class BudgetGuard(Component):
                 for kind, threshold in [*alerts, ("FORECASTED", Decimal(100))]
             ],
             tags=self.tags(name),
-            # Budgets sends a test message when a notification is made.
+            # Budgets sends a test message when a notification is created.
             opts=self.child(depends_on=[policy]),
         )
         self.topic_arn = topic.arn
@@ -98,7 +98,7 @@ class BudgetGuard(Component):
 
 
 def _carries_all(tags: Mapping[str, str]) -> aws.budgets.BudgetFilterExpressionArgs | None:
-    """A filter for resources that carry every one of the tags; the older cost filters do not say `and`."""
+    """Return a filter for resources with all of the tags; the older cost filters have no `and`."""
     if not tags:
         return None
     if len(tags) == 1:

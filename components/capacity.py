@@ -1,4 +1,4 @@
-"""Capacity: reservations that a node group launches into, by the hour or paid for at once."""
+"""Reservations that a node group launches into, billed by the hour or paid upfront."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PLATFORM = "Linux/UNIX"
 
 @dataclass(frozen=True, kw_only=True)
 class OnDemandReservationArgs:
-    """Inputs of `OnDemandReservation`. With `placement_group` the capacity is reserved inside a cluster
-    placement group: reserved outside of it, the group could not use it.
+    """Inputs of `OnDemandReservation`. With `placement_group` the capacity is reserved in a cluster placement
+    group, which cannot use capacity reserved outside it.
     """
 
     instance_type: str
@@ -29,9 +29,9 @@ class OnDemandReservationArgs:
 
 
 class OnDemandReservation(Component):
-    """An On-Demand Capacity Reservation: billed from now on, used or not, until it is deleted.
+    """An On-Demand Capacity Reservation: billed from creation to deletion, used or not.
 
-    Only launches that name it get it (`targeted`), so no other instance takes it by accident.
+    Only launches that target it use it (`targeted`), so no other instance takes it by accident.
     """
 
     reservation_id: pulumi.Output[str]
@@ -68,11 +68,11 @@ class OnDemandReservation(Component):
 class CapacityBlockArgs:
     """Inputs of `CapacityBlock`: `count` nodes of one type for `duration`, in one of `zones`.
 
-    `start` is a date (ISO 8601, UTC) or relative (`in 14 d`); a relative one is resolved when the
-    block is bought and never again. `max_upfront_usd` caps the payment; without it there is no
-    cap. `protect` keeps Pulumi from replacing the block, which would buy another, and from
-    forgetting it. `client` are options of the boto3 client that looks for offerings
-    (`endpoint_url`, `profile`...), for an account or endpoint that is not the default one.
+    `start` is a date (ISO 8601, UTC) or relative (`in 14 d`); a relative one is resolved once, when the
+    block is bought. `max_upfront_usd` limits the payment; without it there is no limit. `protect` prevents
+    Pulumi from replacing the block, which would buy another, and from removing it from the state.
+    `client` are options of the boto3 client that searches offerings (`endpoint_url`, `profile`...), for
+    another account or endpoint than the default.
     """
 
     instance_type: str
@@ -89,11 +89,10 @@ class CapacityBlockArgs:
 class CapacityBlock(Component):
     """An EC2 Capacity Block for ML. **Creating it spends real money: all of it upfront, non-refundable.**
 
-    The earliest offering of exactly this duration, at the start or up to 36 h after it, is looked up,
-    then the cheapest of those; it is bought, and its id, dates, zone and price stay in the state. A
-    change of type, count, duration or start, or zones without the bought one, means another block,
-    another payment: `protect` refuses it. AWS cannot cancel a block, so deleting this resource only
-    forgets it.
+    The component buys the earliest offering of exactly this duration, at the start or up to 36 h after it,
+    and the cheapest of those. The state keeps its id, dates, zone and price. Another type, count, duration
+    or start, or zones without the bought one, means another block and another payment, which `protect`
+    prevents. AWS cannot cancel a block: deleting this resource only removes it from the state.
     """
 
     reservation_id: pulumi.Output[str]

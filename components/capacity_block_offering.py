@@ -1,9 +1,8 @@
-"""A Capacity Block offering, looked up once and kept in the state: a dynamic resource.
+"""A Capacity Block offering, searched once and kept in the state: a dynamic resource.
 
-Offerings are only valid for minutes and start at real dates, so a look-up on each run would give
-each run another answer. Here `create` looks up, `diff` compares what was asked for and nothing
-else, and `read` never asks again. The module imports nothing that imports pulumi_aws: the plugin
-that runs it would load all of that on each start.
+Offerings are valid for minutes and start at fixed dates, so every search returns another one. `create`
+searches, `diff` compares only the requested values, and `read` does not search. The module imports nothing
+that imports pulumi_aws, which its plugin would load at each start.
 """
 
 from __future__ import annotations
@@ -22,28 +21,28 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Resou
 from gpufleet.components.dynamic import changed, client, iso
 
 ASKED = ("instance_type", "count", "duration_hours", "start", "zones", "region")
-"""What decides which block is bought. A change of any of these is another block, except for `zones`
-that still hold the one that was bought.
+"""The inputs that decide which block is bought. A change of one of them means another block, except `zones`
+that still contain the zone of the bought block.
 """
 
 START_WITHIN = timedelta(hours=36)
-"""How much later than asked a block may start: blocks begin once a day, so the next day's fits always."""
+"""How long after the requested start a block may start: blocks begin once a day, so the next day's fits."""
 
 STARTED = "GPUFLEET_STARTED_BLOCKS"
-"""Environment variable, set for an account that is made up: a block whose start is past is looked up as one
-that starts now. `gpufleet check` sets it, to judge a fleet with a block that runs."""
+"""Environment variable for a simulated account: a block whose start is past is searched as if it started now.
+`gpufleet check` sets it for fleets with a running block."""
 
 _RELATIVE = re.compile(r"^in\s+(\d+)\s*(h|d|w)$")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 class OfferingProvider(ResourceProvider):
-    """Looks up an offering on create. Imported by its name, so an edit here changes no resource."""
+    """Searches an offering on create. Imported by its name, so an edit here changes no resource."""
 
     serialize_as_secret_always = False
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """The earliest, then the cheapest offering that fits; refuses when none does or it costs too much."""
+        """Return the earliest, then cheapest offering that fits; fail if none does or it costs too much."""
         now = datetime.now(UTC)
         wanted = resolve_start(str(props["start"]), now)
         if wanted < now and os.environ.get(STARTED):
@@ -51,8 +50,8 @@ class OfferingProvider(ResourceProvider):
         if wanted < now:
             raise Exception(
                 f"the start {props['start']} of the Capacity Block has passed, and blocks are sold before "
-                "they start: ask for a later one, or take its node group out of the fleet file if the "
-                "block has had its time"
+                "they start: request a later start, or remove its node group from the fleet file if the "
+                "block has ended"
             )
         window = Window.of(wanted, _hours(props))
         found = choose(_offerings(props, window.earliest, window.end), props["zones"], window)
@@ -61,7 +60,7 @@ class OfferingProvider(ResourceProvider):
             raise Exception(
                 f"no Capacity Block of {_count(props)} x {props['instance_type']} for "
                 f"{window.hours} h in {', '.join(props['zones'])} starts from "
-                f"{window.earliest:%Y-%m-%d %H:%M} to {window.latest:%Y-%m-%d %H:%M} UTC: ask for another "
+                f"{window.earliest:%Y-%m-%d %H:%M} to {window.latest:%Y-%m-%d %H:%M} UTC: request another "
                 f"start, duration, zone or number of nodes; {_alternatives(offered)}"
             )
         refuse_above_cap(found, props.get("max_upfront_usd"))
@@ -77,9 +76,9 @@ class OfferingProvider(ResourceProvider):
         return CreateResult(found["CapacityBlockOfferingId"], outputs)
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Only what was asked for counts; where the client connects and what may be paid do not."""
+        """Compare the requested values only, not the client options and the payment limit."""
         different = changed(_olds, _news, ASKED)
-        # More zones, fewer or another order: the paid block stays while its own zone is among them.
+        # With other zones, the paid block stays if its own zone is among them.
         if "zones" in different and _olds.get("zone") in _news["zones"]:
             different.remove("zones")
         return DiffResult(
@@ -87,19 +86,19 @@ class OfferingProvider(ResourceProvider):
         )
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """What the state says: an offering is gone from AWS as soon as it is bought."""
+        """Return the state: AWS no longer lists an offering that was bought."""
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Never asked for: every change that counts is a replacement."""
+        """Never called: every relevant change is a replacement."""
         return UpdateResult(_olds)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Nothing to delete: an offering is an answer and no resource."""
+        """Delete nothing: an offering is not a resource in AWS."""
 
 
 class CapacityBlockOffering(Resource, module="capacity", name="CapacityBlockOffering"):
-    """The offering that was found. Dates are ISO 8601 in UTC, the fee is an exact decimal."""
+    """The selected offering. Dates are ISO 8601 in UTC, the fee is an exact decimal."""
 
     offering_id: pulumi.Output[str]
     zone: pulumi.Output[str]
@@ -116,7 +115,7 @@ class CapacityBlockOffering(Resource, module="capacity", name="CapacityBlockOffe
 
 
 def resolve_start(text: str, now: datetime) -> datetime:
-    """The moment that `in 14 d`, `in 48 h` or an ISO 8601 date means. Raises ValueError for other text."""
+    """Parse `in 14 d`, `in 48 h` or an ISO 8601 date. Raises ValueError for other text."""
     relative = _RELATIVE.match(text.strip())
     if relative:
         return now + timedelta(**{_UNITS[relative[2]]: int(relative[1])})
@@ -126,7 +125,7 @@ def resolve_start(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True)
 class Window:
-    """Which blocks fit: they last exactly `hours` and start from `earliest` to `latest`."""
+    """Blocks that fit: they last exactly `hours` and start from `earliest` to `latest`."""
 
     earliest: datetime
     latest: datetime
@@ -134,16 +133,16 @@ class Window:
 
     @classmethod
     def of(cls, wanted: datetime, hours: int) -> Window:
-        """The window of a block that is wanted at a moment."""
+        """Return the window of a block requested for a time."""
         return cls(wanted, wanted + START_WITHIN, hours)
 
     @property
     def end(self) -> datetime:
-        """When the latest of them has ended."""
+        """Return when the latest of them has ended."""
         return self.latest + timedelta(hours=self.hours)
 
     def holds(self, offering: Mapping[str, Any]) -> bool:
-        """Whether the offering fits. AWS answers with blocks of other durations, too."""
+        """Return whether the offering fits. AWS also returns blocks of other durations."""
         return (
             self.earliest <= offering["StartDate"] <= self.latest
             and int(offering["CapacityBlockDurationHours"]) == self.hours
@@ -153,13 +152,13 @@ class Window:
 def choose(
     offerings: Sequence[Mapping[str, Any]], zones: Sequence[str], window: Window
 ) -> Mapping[str, Any] | None:
-    """The offering that starts first in one of the zones and in the window; the cheapest of equals."""
+    """Return the offering that starts first in one of the zones and in the window; the cheapest of equals."""
     fitting = [o for o in offerings if o["AvailabilityZone"] in zones and window.holds(o)]
     return min(fitting, key=_soon_and_cheap, default=None)
 
 
 def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
-    """Raises when the upfront fee is above the cap, or not in the cap's currency."""
+    """Raise if the upfront fee is above the limit, or in another currency."""
     if cap is None:
         return
     fee, currency = Decimal(str(offering["UpfrontFee"])), offering.get("CurrencyCode") or "USD"

@@ -1,9 +1,8 @@
-"""When the nodes of a Capacity Block start and stop: scheduled actions of their Auto Scaling group.
+"""Scheduled actions of an Auto Scaling group that start and stop the nodes of a Capacity Block.
 
-A dynamic resource and not `aws.autoscaling.Schedule`: AWS forgets an action once it has run, so a
-refresh would find it gone, and the next run would ask for it again, at a time that has passed.
-Here an action that has had its time is done, and stays done. Like the look-up of the offering,
-this module imports nothing that imports pulumi_aws.
+This is a dynamic resource instead of `aws.autoscaling.Schedule`, because AWS deletes an action once it has
+run: a refresh would not find it, and the next run would create it again for a time in the past. Here a
+completed action stays completed. The module imports nothing that imports pulumi_aws.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Resou
 from gpufleet.components.dynamic import changed, client, iso
 
 ASKED = ("group_name", "reservation_id", "nodes", "region")
-"""What decides the actions. A change of any of these makes them anew."""
+"""The inputs that decide the actions. A change of one of them replaces the actions."""
 
 STOP_BEFORE_END = timedelta(minutes=45)
-"""EC2 begins to terminate a block's instances 30 minutes before its end; jobs get 15 more to leave."""
+"""EC2 starts to terminate a block's instances 30 minutes before its end; jobs get 15 more minutes."""
 
 SOONEST = timedelta(minutes=2)
-"""Auto Scaling takes times in the future only: a block that runs already starts its nodes after this."""
+"""Auto Scaling accepts only future times: a running block starts its nodes after this delay."""
 
 
 class ScheduleProvider(ResourceProvider):
-    """Puts and removes the actions. Imported by its name, so an edit here changes no resource."""
+    """Creates and deletes the actions. Imported by its name, so an edit here changes no resource."""
 
     serialize_as_secret_always = False
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        """The actions that still lie ahead; the block says when it starts and ends."""
+        """Create the actions that are still due, by the dates of the block."""
         nodes = int(props["nodes"])
         start, end = _window(props)
         actions = plan_actions(start, end, nodes, datetime.now(UTC))
@@ -52,21 +51,21 @@ class ScheduleProvider(ResourceProvider):
         return CreateResult(f"{props['group_name']}/{props['reservation_id']}", outputs)
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        """Only the group, the block and the number of nodes count."""
+        """Compare the group, the block and the number of nodes only."""
         different = changed(_olds, _news, ASKED)
-        # Two sets of actions cannot have the same names side by side.
+        # Two sets of actions cannot have the same names.
         return DiffResult(changes=bool(different), replaces=different, stables=[], delete_before_replace=True)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
-        """What the state says: an action that has run is gone from AWS, and that is right."""
+        """Return the state: AWS deletes an action that has run."""
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Never asked for: every change that counts is a replacement."""
+        """Never called: every relevant change is a replacement."""
         return UpdateResult(_olds)
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
-        """Removes the actions that have not run yet."""
+        """Delete the actions that have not run yet."""
         from botocore.exceptions import EndpointConnectionError
 
         scaling = client(_props, "autoscaling")
@@ -80,7 +79,7 @@ class ScheduleProvider(ResourceProvider):
         except EndpointConnectionError:
             if "endpoint_url" not in (_props.get("client") or {}):
                 raise
-            # An emulated AWS that is gone, and its actions with it.
+            # The emulated AWS was deleted, and its actions with it.
             return
         for action in known["ScheduledUpdateGroupActions"]:
             scaling.delete_scheduled_action(
@@ -91,8 +90,8 @@ class ScheduleProvider(ResourceProvider):
 class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSchedule"):
     """Starts all `nodes` of `group_name` when the block starts, and stops them before it ends.
 
-    `group_name` is an Auto Scaling group (that of an EKS node group, too), `reservation_id` the
-    block, `client` options of the boto3 clients, as for `CapacityBlock`.
+    `group_name` is an Auto Scaling group (also that of an EKS node group), `reservation_id` the block,
+    `client` options of the boto3 clients, as for `CapacityBlock`.
     """
 
     start_date: pulumi.Output[str]
@@ -124,7 +123,7 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
 def plan_actions(
     start: datetime, end: datetime, nodes: int, now: datetime
 ) -> dict[str, tuple[datetime, int]]:
-    """The actions that still lie ahead of `now`: name to moment and number of nodes."""
+    """Return the actions that are due after `now`: name to time and number of nodes."""
     stop = end - STOP_BEFORE_END
     soonest = now + SOONEST
     actions = {}
@@ -141,7 +140,7 @@ def _window(props: Mapping[str, Any]) -> tuple[datetime, datetime]:
     )["CapacityReservations"]
     if not found or not found[0].get("EndDate"):
         raise Exception(
-            f"{props['reservation_id']} is not a Capacity Block with a start and an end: name one that is"
+            f"{props['reservation_id']} is not a Capacity Block with a start and an end: use one that is"
         )
     return found[0]["StartDate"], found[0]["EndDate"]
 

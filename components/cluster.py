@@ -1,4 +1,4 @@
-"""EksCluster: a Kubernetes control plane that is private, encrypted and logged, with its system nodes."""
+"""EksCluster: a private, encrypted Kubernetes control plane with logs, and its system nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPol
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """The nodes without GPUs that carry the cluster's own services."""
+    """Nodes without GPUs that run the cluster's own services."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
@@ -43,14 +43,14 @@ class SystemNodesArgs:
 class EksClusterArgs:
     """Inputs of `EksCluster`.
 
-    The endpoint is private, and only members of the cluster's security group reach it: `private_cidrs`
-    lets networks that are routed to this one in (a VPN, racks), `public_cidrs` opens it to networks on
-    the internet too. `admins` are ARNs of IAM principals that administer the cluster, besides the one
-    that creates it. With `support_type` STANDARD, EKS upgrades a cluster by itself when the standard
-    support of `version` ends; EXTENDED keeps the version, at six times the hourly price (EKS pricing).
-    `addons` are installed and no others; those of EKS_ADDONS and `aws-fsx-csi-driver` are known here.
-    An add-on that `addon_versions` does not name gets EKS's default for `version` once, and keeps it.
-    System nodes launch once everything in `after` exists (the routes of their subnets).
+    The endpoint is private, and only members of the cluster's security group reach it. `private_cidrs`
+    allows networks that are routed to this one (a VPN, racks), `public_cidrs` networks on the internet.
+    `admins` are ARNs of IAM principals that administer the cluster, in addition to the one that creates it.
+    With `support_type` STANDARD, EKS upgrades a cluster automatically when the standard support of
+    `version` ends; EXTENDED keeps the version, at six times the hourly price (EKS pricing). Only `addons`
+    are installed; supported are those of EKS_ADDONS and `aws-fsx-csi-driver`. An add-on without an entry in
+    `addon_versions` gets EKS's default for `version` once, and keeps it. System nodes launch once
+    everything in `after` exists (the routes of their subnets).
     """
 
     cluster_name: str
@@ -73,23 +73,23 @@ class EksClusterArgs:
 
 
 class EksCluster(Component):
-    """An EKS cluster with system nodes and the add-ons that GPU nodes build on.
+    """An EKS cluster with system nodes and the add-ons that GPU nodes need.
 
-    Secrets are encrypted with a key of the cluster's own, all control-plane logs are kept, access is
-    granted by access entries alone (authentication mode API), and pods get AWS roles by Pod Identity.
+    The cluster has its own key for secrets, keeps all control-plane logs, grants access only by access
+    entries (authentication mode API), and gives pods AWS roles by Pod Identity.
     """
 
     cluster_name: pulumi.Output[str]
     endpoint: pulumi.Output[str]
     version: pulumi.Output[str]
     security_group_id: pulumi.Output[str]
-    """EKS's own group: whoever is in it talks to the control plane and to the other nodes."""
+    """EKS's own group: its members can reach the control plane and the other nodes."""
     kubeconfig: pulumi.Output[str]
-    """Secret. JSON, which every YAML reader takes; credentials come from `aws eks get-token`."""
+    """Secret. JSON, which every YAML parser reads; credentials come from `aws eks get-token`."""
     ready: Sequence[pulumi.Resource]
-    """What must exist before GPU nodes join: the add-ons without which a node is never ready."""
+    """Resources that must exist before GPU nodes join: the add-ons that a node needs to become ready."""
     system_ready: Sequence[pulumi.Resource]
-    """What must exist before workloads are applied: system nodes and all add-ons."""
+    """Resources that must exist before workloads are applied: system nodes and all add-ons."""
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         _check(name, args)
@@ -105,7 +105,7 @@ class EksCluster(Component):
         )
         logs = aws.cloudwatch.LogGroup(
             name,
-            # EKS writes to this name; made first, it has a retention and a key from the start.
+            # EKS writes to this name. Created first, the group has its retention and key from the start.
             name=group_name,
             retention_in_days=args.log_retention_days,
             kms_key_id=key.arn,
@@ -117,7 +117,7 @@ class EksCluster(Component):
             name=args.cluster_name,
             version=args.version,
             role_arn=args.cluster_role_arn,
-            # The add-ons below are installed, and updated, as resources of their own.
+            # The add-ons below are separate resources, which install and update them.
             bootstrap_self_managed_addons=False,
             access_config=aws.eks.ClusterAccessConfigArgs(
                 authentication_mode="API", bootstrap_cluster_creator_admin_permissions=True
@@ -164,7 +164,7 @@ class EksCluster(Component):
     def _private_access(self, name: str, cidrs: Sequence[str]) -> None:
         for cidr in cidrs:
             if cidr.endswith("/0"):
-                raise ValueError(f"{name}: private_cidrs names networks, and {cidr} is everybody")
+                raise ValueError(f"{name}: private_cidrs has {cidr}, which is every network")
             label = f"{name}-api-{cidr.replace('/', '-')}"
             aws.vpc.SecurityGroupIngressRule(
                 label,
@@ -180,8 +180,8 @@ class EksCluster(Component):
 
     def _admins(self, name: str, admins: Sequence[pulumi.Input[str]], partition: pulumi.Output[str]) -> None:
         for number, principal in enumerate(admins):
-            # Named by whom it is for: with a number, to drop the first would rename all the others, and
-            # EKS refuses a second entry for a principal that still has one.
+            # Named after the principal: with numbers, removing the first would rename all others, and EKS
+            # rejects a second entry for a principal.
             who = _slug(principal) if isinstance(principal, str) else number
             label = f"{name}-admin-{who}"
             entry = aws.eks.AccessEntry(
@@ -202,7 +202,7 @@ class EksCluster(Component):
             )
 
     def _addons_for_nodes(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
-        """What a node needs to become ready: Pod Identity first, then the network plugin that uses it."""
+        """Install what a node needs to become ready: Pod Identity, then the network plugin that uses it."""
         made: list[pulumi.Resource] = []
         if "eks-pod-identity-agent" in args.addons:
             made.append(self._addon(name, "eks-pod-identity-agent", args, []))
@@ -210,7 +210,7 @@ class EksCluster(Component):
             network = self._pod_role(
                 f"{name}-vpc-cni", args, "aws-node", managed_policies=["AmazonEKS_CNI_Policy"]
             )
-            # Without this the plugin ignores every NetworkPolicy, silently.
+            # Without this setting the plugin silently ignores every NetworkPolicy.
             policies = {"enableNetworkPolicy": "true"}
             made.append(self._addon(name, "vpc-cni", args, [*made, network], policies))
         if "kube-proxy" in args.addons:
@@ -243,7 +243,7 @@ class EksCluster(Component):
     def _addons_on_nodes(
         self, name: str, args: EksClusterArgs, system: pulumi.Resource
     ) -> list[pulumi.Resource]:
-        """Add-ons that run on the system nodes."""
+        """Install add-ons that run on the system nodes."""
         addons: list[pulumi.Resource] = []
         if "coredns" in args.addons:
             addons.append(self._addon(name, "coredns", args, [system]))
@@ -254,11 +254,11 @@ class EksCluster(Component):
                 "ebs-csi-controller-sa",
                 managed_policies=["service-role/AmazonEBSCSIDriverPolicy"],
             )
-            # The volumes that pods claim are billed like any other, and get no tags of the cluster's.
+            # Volumes that pods claim are billed too, and do not get the cluster's tags.
             tagged = {"controller": {"extraVolumeTags": dict(args.tags)}}
             addons.append(self._addon(name, "aws-ebs-csi-driver", args, [system, block_storage], tagged))
         if LUSTRE_ADDON in args.addons:
-            # File systems are made outside Kubernetes and mounted by name: the driver only looks.
+            # File systems are created outside Kubernetes and mounted by name: the driver only reads.
             context = self.aws_context()
             look: list[dict[str, Any]] = [
                 {"Effect": "Allow", "Action": ["fsx:DescribeFileSystems"], "Resource": "*"},
@@ -322,7 +322,7 @@ class EksCluster(Component):
 
 
 def kubeconfig(cluster_name: str, endpoint: str, certificate_authority: str, region: str) -> str:
-    """A kubeconfig, as JSON, that asks the AWS CLI for a token at each use and so holds none."""
+    """Return a kubeconfig, as JSON. It contains no token: kubectl gets one from the AWS CLI at each use."""
     return json.dumps(
         {
             "apiVersion": "v1",
@@ -365,6 +365,6 @@ def _check(name: str, args: EksClusterArgs) -> None:
     unknown = [each for each in args.addons if each not in known]
     if unknown:
         raise InputError(
-            f"cluster {name}: add-on {unknown[0]} is not one that this component installs",
-            remedy=f"name some of {', '.join(known)}, and make an aws.eks.Addon of your own for others",
+            f"cluster {name}: add-on {unknown[0]} is not supported by this component",
+            remedy=f"use some of {', '.join(known)}, and create an aws.eks.Addon for others",
         )

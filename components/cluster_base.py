@@ -1,4 +1,4 @@
-"""ClusterBase: what every GPU cluster has inside: teams with quotas, priorities, device plugins."""
+"""ClusterBase: the contents of every GPU cluster: teams with quotas, priorities, device plugins."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gpufleet.components.device_plugins import (
 from gpufleet.components.gpu_operator import gpu_operator
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
-"""Values of the priority classes; all far below those of Kubernetes's own (2,000,000,000)."""
+"""Values of the priority classes, far below those of Kubernetes's own (2,000,000,000)."""
 
 Priority = Literal["low", "normal", "high"]
 
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
-"""Kubernetes's own classes, above all of ours. It keeps them to no namespace: quotas have to."""
+"""Kubernetes's own classes, above all of ours. They work in every namespace, so quotas must limit them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TeamArgs:
-    """A team: its namespace, the GPUs that its pods may hold at once, the highest priority they may have.
+    """A team: its namespace, the maximum number of GPUs of its pods, and their highest priority.
 
-    Its pods are reached from their own namespace. What comes from elsewhere (an ingress controller, a
-    load balancer that sends to pod addresses, a metrics collector) is let in by `ingress_namespaces`
-    (names) and `ingress_cidrs`; probes of the node's kubelet always come through.
+    Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
+    other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
+    probes of the node's kubelet are always allowed.
     """
 
     name: str
@@ -46,9 +46,9 @@ class TeamArgs:
 class ClusterBaseArgs:
     """Inputs of `ClusterBase`.
 
-    `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack`
-    chooses NVIDIA's device plugin alone or its GPU Operator (plugin, DCGM exporter, MIG manager).
-    `images` replaces image names, for clusters that pull from a registry of their own.
+    `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack` selects
+    NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `images` replaces
+    image names, for clusters with their own registry.
     """
 
     teams: Sequence[TeamArgs] = ()
@@ -65,10 +65,10 @@ class ClusterBaseArgs:
 class ClusterBase(pulumi.ComponentResource):
     """Namespaces with quotas, priority classes and device plugins, as plain typed manifests.
 
-    A team's quota covers GPUs; pods of a priority above the team's are refused by a quota of zero.
-    Pod security is enforced at `baseline`. A network policy per namespace lets traffic in from inside
-    it and from where the team says, where the cluster's network plugin enforces policies: EKS's does
-    so only when its add-on is told to (`enableNetworkPolicy`). Traffic out is not restricted.
+    A team's quota limits GPUs. A quota of zero rejects pods of a priority above the team's. Pod security is
+    enforced at `baseline`. A network policy per namespace allows traffic from inside it and from the team's
+    sources, if the cluster's network plugin enforces policies: EKS's does only with `enableNetworkPolicy`
+    in its add-on. Outbound traffic is not restricted.
     """
 
     namespaces: Mapping[str, pulumi.Output[str]]
@@ -150,7 +150,7 @@ class ClusterBase(pulumi.ComponentResource):
                 limits=[
                     k8s.core.v1.LimitRangeItemArgs(
                         type="Container",
-                        # No default limit: it would refuse who asks for more, and kill who uses more.
+                        # No default limit: it would reject larger requests and kill pods that use more.
                         default_request={"cpu": "1", "memory": "4Gi"},
                     )
                 ]
@@ -173,12 +173,12 @@ class ClusterBase(pulumi.ComponentResource):
 
 
 def priority_class(priority: str) -> str:
-    """The name of a priority class in the cluster."""
+    """Return the name of a priority class in the cluster."""
     return f"gpufleet-{priority}"
 
 
 def _peers(team: TeamArgs) -> list[k8s.networking.v1.NetworkPolicyPeerArgs]:
-    """Who reaches the team's pods: its own pods, and the namespaces and networks that it names."""
+    """Return the sources that reach the team's pods: its own pods, and its namespaces and networks."""
     inside = k8s.networking.v1.NetworkPolicyPeerArgs(pod_selector=k8s.meta.v1.LabelSelectorArgs())
     namespaces = [
         k8s.networking.v1.NetworkPolicyPeerArgs(

@@ -1,7 +1,7 @@
-"""The NVIDIA and EFA device plugins as DaemonSets: what makes GPUs and EFA devices schedulable.
+"""NVIDIA and EFA device plugins as DaemonSets, which make GPUs and EFA devices schedulable.
 
-Plain manifests with pinned images, so that a preview shows every field and nothing is fetched from
-a chart repository while it runs.
+Plain manifests with pinned images: a preview shows every field, and nothing is fetched from a chart
+repository during a run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pulumi_kubernetes as k8s
 from gpufleet.components.eks_registries import eks_registry
 
 GPU_NODE_LABEL = "gpufleet.io/gpu"
-"""The label that GPU nodes carry; its value is the GPU's name."""
+"""The label of GPU nodes; its value is the GPU's name."""
 
 EFA_NODE_LABEL = "gpufleet.io/efa"
-"""The label that nodes with EFA devices carry."""
+"""The label of nodes with EFA devices."""
 
 NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
@@ -35,12 +35,12 @@ def nvidia_device_plugin(
     images: Mapping[str, str],
     opts: pulumi.ResourceOptions,
 ) -> k8s.apps.v1.DaemonSet:
-    """NVIDIA's plugin on every node with a GPU. Driver and container toolkit are in the node's image."""
+    """Deploy NVIDIA's plugin on every node with a GPU. The node's image has driver and container toolkit."""
     container = k8s.core.v1.ContainerArgs(
         name="nvidia-device-plugin",
         image=images.get(NVIDIA_IMAGE, f"{NVIDIA_IMAGE}:{version}"),
         env=[
-            # A node whose driver is not up yet must not crash-loop the plugin.
+            # The plugin must not crash-loop on a node whose driver is not loaded yet.
             k8s.core.v1.EnvVarArgs(name="FAIL_ON_INIT_ERROR", value="false"),
         ],
         resources=_small(),
@@ -67,7 +67,7 @@ def efa_device_plugin(
     images: Mapping[str, str],
     opts: pulumi.ResourceOptions,
 ) -> k8s.apps.v1.DaemonSet:
-    """AWS's plugin on every node with EFA devices; pods ask for them as `vpc.amazonaws.com/efa`."""
+    """Deploy AWS's plugin on every node with EFA devices; pods request `vpc.amazonaws.com/efa`."""
     image = images.get(EFA_IMAGE) or f"{eks_registry(region, EFA_IMAGE)}/{EFA_IMAGE}"
     container = k8s.core.v1.ContainerArgs(
         name="efa-device-plugin",
@@ -118,7 +118,7 @@ def _daemon_set(
             name=app,
             namespace="kube-system",
             labels={**labels, **selector},
-            # GPU nodes come and go with capacity: an update does not wait for them.
+            # GPU nodes join and leave with capacity: an update does not wait for them.
             annotations={"pulumi.com/skipAwait": "true"},
         ),
         spec=k8s.apps.v1.DaemonSetSpecArgs(

@@ -1,7 +1,7 @@
-"""What the dynamic resources share: their boto3 client, and how inputs are compared.
+"""Shared parts of the dynamic resources: their boto3 client, and the comparison of inputs.
 
-They run in a plugin of their own that imports their modules by name, so neither they nor this file
-import pulumi_aws, and boto3 is imported when it is first used.
+A separate plugin imports their modules by name, so neither they nor this file import pulumi_aws, and boto3
+is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 
 
 def client(props: Mapping[str, Any], service: str) -> Any:
-    """The boto3 client of a resource: in its `region`, with the options of its `client`."""
+    """Return the boto3 client of a resource: in its `region`, with the options of its `client`."""
     import boto3
 
     options = dict(props.get("client") or {})
     if "endpoint_url" in options:
-        # The state knows where an emulated AWS was; the environment where it is now.
+        # The state has the old address of an emulated AWS; the environment has the current one.
         options["endpoint_url"] = os.environ.get("AWS_ENDPOINT_URL") or options["endpoint_url"]
     session = boto3.Session(profile_name=options.pop("profile", None), region_name=props["region"])
     return session.client(service, **options)
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
-    """The keys whose values differ; numbers travel as floating point in Pulumi's protocol."""
+    """Return the keys whose values differ; numbers are floating point in Pulumi's protocol."""
     return [key for key in keys if _plain(olds.get(key)) != _plain(news.get(key))]
 
 
 def iso(moment: datetime) -> str:
-    """A moment as ISO 8601 text in UTC."""
+    """Format a time as ISO 8601 in UTC."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

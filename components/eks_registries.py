@@ -1,4 +1,4 @@
-"""The registries that EKS serves its own images from: one account for most regions, others elsewhere.
+"""Registries of EKS's own images: one account for most regions, others for the rest.
 
 Source: Amazon EKS user guide, "View Amazon container image registries for Amazon EKS add-ons"
 (add-ons-images), August 2026.
@@ -50,19 +50,19 @@ REGISTRY_ACCOUNTS: Mapping[str, str] = {
     "me-central-1": "759879836304",
     "me-south-1": "558608220178",
 }
-"""Account by region. Regions that came later have an account of their own, and it has to be looked up."""
+"""Account by region. Newer regions have their own account, which must be looked up."""
 
 
 def eks_registry(region: str, image: str) -> str:
-    """The host name of EKS's registry in the region; InputError says what to do where it is not known.
+    """Return the host name of EKS's registry in the region. Raises InputError if it is not known.
 
-    `image` is the key of `images` that takes the place of what would be pulled from there.
+    `image` is the key of `images` that replaces the image from this registry.
     """
     account = REGISTRY_ACCOUNTS.get(region)
     if account is None:
         raise InputError(
             f"region {region}: the registry of EKS's images is not known, and {image} comes from it",
-            remedy=f"give an image of your own: images={{{image!r}: ...}}",
+            remedy=f"set your own image: images={{{image!r}: ...}}",
         )
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"{account}.dkr.ecr.{region}.{suffix}"

@@ -22,9 +22,9 @@ def flow_logs(
     context: AwsContext,
     retention_days: int,
 ) -> None:
-    """Record accepted and rejected traffic of the VPC; kept for `retention_days`, encrypted at rest."""
+    """Record accepted and rejected traffic of the VPC, encrypted and kept for `retention_days`."""
     label = f"{name}-flow-logs"
-    # The name is fixed because the key's policy names the one group that may use it.
+    # The name is fixed because the key's policy allows this one group.
     group_name = f"/gpufleet/{name}/flow-logs"
     key = encryption_key(
         component,
@@ -48,7 +48,7 @@ def flow_logs(
         tags=component.tags(label),
         opts=component.child(),
     )
-    # Made from the name, which is known before the group exists: rules read the policy in a preview.
+    # Built from the name, which is known before the group exists: rules check the policy in a preview.
     group_arn = pulumi.Output.format(
         "arn:{0}:logs:{1}:{2}:log-group:{3}",
         context.partition,

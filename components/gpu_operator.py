@@ -14,8 +14,8 @@ NAMESPACE = "gpu-operator"
 def gpu_operator(
     name: str, version: str, taint_keys: Sequence[str], opts: pulumi.ResourceOptions
 ) -> k8s.helm.v3.Release:
-    """The release. EKS's NVIDIA image brings driver and container toolkit: the operator installs neither,
-    since two owners of one driver end in nodes that never get ready.
+    """Deploy the release. EKS's NVIDIA image has driver and container toolkit, so the operator installs
+    neither: nodes with two managers of one driver do not become ready.
     """
     tolerations = [{"key": key, "operator": "Exists"} for key in dict.fromkeys(taint_keys)]
     return k8s.helm.v3.Release(
@@ -27,7 +27,7 @@ def gpu_operator(
         namespace=NAMESPACE,
         create_namespace=True,
         timeout=900,
-        # GPU nodes come and go with capacity: an update does not wait for them.
+        # GPU nodes join and leave with capacity: an update does not wait for them.
         skip_await=True,
         values={
             "driver": {"enabled": False},

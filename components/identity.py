@@ -1,4 +1,4 @@
-"""IAM: roles of a cluster's control plane and of its nodes, and roles that pods take on."""
+"""IAM roles of a cluster's control plane, of its nodes and of pods."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
     ),
     "slurm": ("AmazonSSMManagedInstanceCore",),
 }
-"""AWS-managed policies of a node's role. On Kubernetes the network plugin has a role of its own."""
+"""AWS-managed policies of a node's role. On Kubernetes the network plugin has its own role."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IamRolesArgs:
     """Inputs of `IamRoles`. Nodes may read and write the objects of `bucket_arns`, and nothing else in S3.
 
-    `bucket_key_arns` are the KMS keys that these buckets are encrypted with: without the use of them S3
-    refuses both.
+    `bucket_key_arns` are the KMS keys of these buckets: without permission to use them S3 rejects both
+    reads and writes.
     """
 
     scheduler: Literal["kubernetes", "slurm"]
@@ -37,10 +37,10 @@ class IamRolesArgs:
 
 
 class IamRoles(Component):
-    """The roles of a site: nodes always, the EKS control plane on Kubernetes.
+    """The roles of a site: always for nodes, and for the EKS control plane on Kubernetes.
 
-    `cluster_role_arn` is None without Kubernetes. Each ARN depends on the policies of its role: a
-    cluster or node that starts without them fails, and one that is deleted after them hangs.
+    `cluster_role_arn` is None without Kubernetes. Each ARN depends on the policies of its role: a cluster or
+    node that starts without them fails, and one that is deleted after them does not finish.
     """
 
     node_role_arn: pulumi.Output[str]
@@ -106,10 +106,10 @@ class IamRoles(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class PodRoleArgs:
-    """Inputs of `PodRole`: who takes the role on, and what it may do.
+    """Inputs of `PodRole`: which service account assumes the role, and its permissions.
 
     `managed_policies` are names of AWS-managed policies (`service-role/AmazonEBSCSIDriverPolicy`),
-    `statements` IAM statements of the role's own.
+    `statements` the role's own IAM statements.
     """
 
     cluster_name: pulumi.Input[str]
@@ -123,8 +123,8 @@ class PodRoleArgs:
 class PodRole(Component):
     """A role for one Kubernetes service account, by EKS Pod Identity.
 
-    Pods get their credentials from the Pod Identity agent, so nodes can keep the instance metadata
-    service out of the reach of pods (hop limit 1).
+    Pods get their credentials from the Pod Identity agent, so nodes can keep the instance metadata service
+    out of reach of pods (hop limit 1).
     """
 
     role_arn: pulumi.Output[str]
@@ -173,9 +173,9 @@ class PodRole(Component):
 def bucket_statements(
     bucket_arns: Sequence[pulumi.Input[str]], key_arns: Sequence[pulumi.Input[str]] = ()
 ) -> list[dict[str, Any]]:
-    """IAM statements to list the buckets and to read and write their objects, encrypted with the keys.
+    """Return IAM statements to list the buckets and to read and write their encrypted objects.
 
-    Reading needs `kms:Decrypt`, writing `kms:GenerateDataKey`; an upload in parts needs both.
+    Reading needs `kms:Decrypt`, writing `kms:GenerateDataKey`; a multipart upload needs both.
     """
     statements: list[dict[str, Any]] = [
         {

@@ -1,4 +1,4 @@
-"""The launch template of a node group: interfaces, metadata service, volumes, reservation, tags."""
+"""Launch template of a node group: interfaces, metadata service, volumes, reservation, tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.components.base import Component
 from gpufleet.kinds import GP3_IOPS, GP3_MB_S, NODE_VOLUME_GIB
 
 TAGGED_AT_LAUNCH = ("instance", "volume", "network-interface")
-"""What a launch creates and a bill or an inventory lists. A node group's own tags do not reach them."""
+"""Resources of a launch that appear on a bill or in an inventory. A node group's tags do not reach them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class NodeInterfaceArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeArgs:
-    """The root volume: gp3, always encrypted, with AWS's own EBS key unless another is named."""
+    """The root volume: gp3, always encrypted, with AWS's own EBS key by default."""
 
     size_gib: int = NODE_VOLUME_GIB
     iops: int = GP3_IOPS
@@ -37,10 +37,10 @@ class VolumeArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchTemplateArgs:
-    """Inputs of `launch_template`. `image` is an AMI id, and `image_parameter` a public SSM parameter that
-    has one; neither for EKS's own.
+    """Inputs of `launch_template`. `image` is an AMI id, and `image_parameter` a public SSM parameter with
+    one; set neither for EKS's own image.
 
-    `spot_alone` says that an Auto Scaling group launches from it and never buys on demand.
+    `spot_only`: an Auto Scaling group launches from it and never buys on demand.
     """
 
     interfaces: Sequence[NodeInterfaceArgs]
@@ -48,7 +48,7 @@ class LaunchTemplateArgs:
     volume: VolumeArgs
     instance_type: str | None
     capacity_block: bool
-    spot_alone: bool
+    spot_only: bool
     capacity_reservation_id: pulumi.Input[str] | None
     placement_group_name: pulumi.Input[str] | None
     public_ip: bool
@@ -59,11 +59,11 @@ class LaunchTemplateArgs:
 
 
 def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplate:
-    """The launch template `name`, its newest version the default.
+    """Create the launch template `name`; its newest version is the default.
 
-    An image that is looked up is looked up once: a newer one must not replace running nodes behind
-    anybody's back, so afterwards the template keeps its image until one is named. Tags are part of a
-    version: a change of them makes a new one, and rolls the nodes of an EKS node group.
+    The image of an SSM parameter is looked up once, since a newer one must not replace running nodes
+    unnoticed; afterwards the template keeps it until `image` is set. Tags are part of a version: a change
+    of them creates a new version and rolls the nodes of an EKS node group.
     """
     image = args.image
     looked_up = image is None and args.image_parameter is not None
@@ -78,8 +78,8 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
         iam_instance_profile=None
         if args.instance_profile_arn is None
         else aws.ec2.LaunchTemplateIamInstanceProfileArgs(arn=args.instance_profile_arn),
-        # IMDSv2 alone, one hop: a pod or container cannot reach the node's credentials. Pods that
-        # need AWS get a role of their own (EKS Pod Identity).
+        # IMDSv2 only, one hop: pods and containers cannot reach the node's credentials. Pods that need
+        # AWS get their own role (EKS Pod Identity).
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
         ),
@@ -95,8 +95,8 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
         else None,
         tag_specifications=[
             aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=component.tags(name))
-            # EC2 refuses tags for spot requests where a launch makes none.
-            for kind in (*TAGGED_AT_LAUNCH, *(["spot-instances-request"] if args.spot_alone else []))
+            # EC2 rejects tags for spot requests if a launch makes none.
+            for kind in (*TAGGED_AT_LAUNCH, *(["spot-instances-request"] if args.spot_only else []))
         ],
         user_data=args.user_data,
         tags=component.tags(name),
@@ -106,13 +106,13 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
 
 def _newest(component: Component, parameter: str) -> pulumi.Output[str]:
     found = aws.ssm.get_parameter_output(name=parameter, opts=pulumi.InvokeOutputOptions(parent=component))
-    # Public image ids are no secrets, though SSM parameters are treated as such.
+    # Public image ids are not secret, but SSM parameters are treated as secret.
     return pulumi.Output.unsecret(found.value)
 
 
 def _root_volume(args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
     return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-        # Amazon Linux (EKS) and Ubuntu name their root device differently.
+        # Amazon Linux (EKS) and Ubuntu have different names for the root device.
         device_name="/dev/xvda" if args.image is None and args.image_parameter is None else "/dev/sda1",
         ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
@@ -136,7 +136,7 @@ def _interface(
         interface_type=interface.interface_type,
         security_groups=list(args.security_group_ids),
         delete_on_termination="true",
-        # EC2 refuses the parameter, true or false, on an instance with several interfaces.
+        # EC2 rejects the parameter, true or false, for an instance with several interfaces.
         associate_public_ip_address=str(args.public_ip).lower() if alone else None,
     )
 

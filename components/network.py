@@ -1,4 +1,4 @@
-"""Network: a VPC whose nodes are private, with the security groups that GPU nodes need."""
+"""Network: a VPC with private nodes, and the security groups that GPU nodes need."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class NetworkArgs:
     """Inputs of `Network`.
 
     `nat_zones` are the zones with a NAT gateway, in their public subnets. A private subnet reaches the
-    internet through the gateway of its own zone (no traffic across zones, and a zone's failure stays
-    its own), else through the first one, and not at all where there is none. Left out, the first
-    zone with a public subnet has one. They change in place:
-    each private subnet has a route table of its own in every case. `interface_endpoints`
-    are service names without prefix (`ecr.api`); a network without NAT needs them for whatever its
+    internet through the gateway of its own zone, so a failure of another zone does not affect it; else
+    through the first gateway; without any, not at all. By default the first zone with a public subnet has
+    one. They change in place: each private subnet has its own route table. `interface_endpoints` are
+    service names without prefix (`ecr.api`); a network without NAT needs them for every service that its
     nodes call. `cluster_name` tags the subnets for the load balancers of that EKS cluster.
     """
 
@@ -49,20 +48,20 @@ class NetworkArgs:
 class Network(Component):
     """A VPC with public and private subnets, NAT, an S3 gateway endpoint, flow logs and groups.
 
-    The default security group is closed. `efa_security_group_id` lets its members exchange any
-    traffic among themselves, as EFA requires, and nothing else. `node_security_group_id` is for
-    nodes outside EKS: any traffic among its members, HTTPS to the world.
+    The default security group is closed. `efa_security_group_id` allows all traffic between its members,
+    as EFA requires, and nothing else. `node_security_group_id` is for nodes outside EKS: all traffic
+    between its members, HTTPS to the internet.
     """
 
     vpc_id: pulumi.Output[str]
     cidr: str
     public_subnet_ids: Mapping[str, pulumi.Output[str]]
-    """Subnet id by zone; the same for `private_subnet_ids`."""
+    """Subnet id by zone; `private_subnet_ids` has the same form."""
     private_subnet_ids: Mapping[str, pulumi.Output[str]]
     efa_security_group_id: pulumi.Output[str]
     node_security_group_id: pulumi.Output[str]
     nat_ready: Sequence[pulumi.Resource]
-    """What must exist before a node in a private subnet can reach the internet."""
+    """Resources that must exist before a node in a private subnet can reach the internet."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         _check(name, args)
@@ -122,7 +121,7 @@ class Network(Component):
             vpc_id=self.vpc_id,
             availability_zone=subnet.zone,
             cidr_block=subnet.cidr,
-            # A node that wants a public address asks for it in its launch template.
+            # A node that needs a public address requests it in its launch template.
             map_public_ip_on_launch=False,
             tags=self.tags(label, **extra),
             opts=self.child(),
@@ -233,5 +232,5 @@ def _check(name: str, args: NetworkArgs) -> None:
     if without:
         raise InputError(
             f"network {name}: a NAT gateway in {without[0]}, which has no public subnet",
-            remedy=f"add a public subnet there, or leave {without[0]} out of nat_zones",
+            remedy=f"add a public subnet there, or remove {without[0]} from nat_zones",
         )

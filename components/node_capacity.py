@@ -1,4 +1,4 @@
-"""How the nodes of a `NodeGroup` are bought: one class for each kind, with the fields that it has."""
+"""How the nodes of a `NodeGroup` are bought: one class per kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class OnDemandNodes:
 
 @dataclass(frozen=True, kw_only=True)
 class SpotNodes:
-    """Spot nodes. `on_demand_fallback` adds a second group, which buys on-demand and starts at zero.
+    """Spot nodes. `on_demand_fallback` adds a second group, which buys on-demand and starts at 0 nodes.
 
-    `max_price` is what an hour of a node may cost, in USD; the on-demand price without it.
+    `max_price` is the maximum price of a node in USD per hour; by default the on-demand price.
     """
 
     on_demand_fallback: bool = False
@@ -32,7 +32,7 @@ class SpotNodes:
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedNodes:
-    """Nodes of an On-Demand Capacity Reservation: they launch into it and nowhere else."""
+    """Nodes that launch only into an On-Demand Capacity Reservation."""
 
     reservation_id: pulumi.Input[str]
 
@@ -41,7 +41,7 @@ class ReservedNodes:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockNodes:
-    """Nodes of a Capacity Block: they launch into it and nowhere else, while it runs."""
+    """Nodes that launch only into a Capacity Block, while it runs."""
 
     reservation_id: pulumi.Input[str]
 
@@ -49,6 +49,6 @@ class BlockNodes:
 
 
 AllNodes = ReservedNodes | BlockNodes
-"""Capacity of a fixed size: no node launches in it before another one has left."""
+"""Capacity of a fixed size: a node must leave before another one can launch."""
 
 NodeCapacity = OnDemandNodes | SpotNodes | ReservedNodes | BlockNodes

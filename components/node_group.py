@@ -1,4 +1,4 @@
-"""NodeGroup: nodes of one kind that scale together, in an EKS cluster or on their own."""
+"""NodeGroup: nodes of one kind that scale together, in an EKS cluster or outside."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class TaintArgs:
-    """A Kubernetes taint, with the effect in Kubernetes's words (`NoSchedule`)."""
+    """A Kubernetes taint, with Kubernetes's names of effects (`NoSchedule`)."""
 
     key: str
     value: str = ""
@@ -61,8 +61,8 @@ class TaintArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class EksNodesArgs:
-    """What makes a group an EKS managed node group. EKS picks the image of `ami_type` that belongs
-    to `version`, and keeps it until `version` or the launch template changes.
+    """Settings of an EKS managed node group. EKS selects the image of `ami_type` for `version`, and keeps it
+    until `version` or the launch template changes.
     """
 
     cluster_name: pulumi.Input[str]
@@ -75,8 +75,8 @@ class EksNodesArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class AutoScalingNodesArgs:
-    """What makes a group an Auto Scaling group: its nodes' profile and their image. Without `ami_id` that is
-    the one that the public SSM parameter names when the group is made."""
+    """Settings of an Auto Scaling group: its nodes' instance profile and image. Without `ami_id` the image is
+    that of the public SSM parameter when the group is created."""
 
     instance_profile_arn: pulumi.Input[str]
     ami_id: pulumi.Input[str] | None = None
@@ -85,15 +85,15 @@ class AutoScalingNodesArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
-    """Inputs of `NodeGroup`. Exactly one of `eks` and `auto_scaling` is given.
+    """Inputs of `NodeGroup`. Set exactly one of `eks` and `auto_scaling`.
 
-    `interfaces` is the launch template's exact layout. A `placement_group` is made here when True; a
-    name is one that exists. With `ReservedNodes` or `BlockNodes`, `subnet_ids` must lie in the zone of
-    the reservation or block. Nodes launch once everything in `after` exists (routes, add-ons).
+    `interfaces` is the launch template's exact layout. `placement_group` True creates one here; a name
+    refers to an existing one. With `ReservedNodes` or `BlockNodes`, `subnet_ids` must be in the zone of the
+    reservation or block. Nodes launch once everything in `after` exists (routes, add-ons).
 
-    `desired_size` is a start, kept within `min_size` and `max_size`: when these differ an autoscaler
-    or scheduler owns it afterwards, and changes of it here are ignored. So the size that Pulumi last
-    saw is sent with new limits: refresh first when the limits would exclude it, else AWS refuses them.
+    `desired_size` is the initial size, limited to `min_size` and `max_size`. If these differ, an autoscaler
+    or scheduler owns it afterwards, and Pulumi ignores changes of it. Pulumi then sends its last known size
+    with new limits, and AWS rejects a size outside them: refresh first.
     """
 
     instance_types: Sequence[str]
@@ -115,23 +115,23 @@ class NodeGroupArgs:
 
 
 class NodeGroup(Component):
-    """A launch template and what launches from it: an EKS managed node group or an Auto Scaling group.
+    """A launch template, and an EKS managed node group or Auto Scaling group that launches from it.
 
-    A Capacity Block group starts at zero: its nodes can only launch while the block runs, from
-    `start` until 30 minutes before `end`. A spot group with `on_demand_fallback` gets a second group
-    of the same shape that buys on-demand and starts at zero: neither kind of group falls back by
-    itself, and an autoscaler (or Slurm's node weights) prefers the spot one.
+    A Capacity Block group starts at 0 nodes: they can only launch while the block runs, from `start` until
+    30 minutes before `end`. A spot group with `on_demand_fallback` gets a second, equal group that buys
+    on-demand and starts at 0 nodes: neither kind of group falls back automatically, and an autoscaler (or
+    Slurm's node weights) prefers the spot group.
 
-    Rolling: every change of the launch template, tags included, is a new version of it, and EKS
-    replaces all nodes of the group for that, one at a time (reserved and placed groups: the old node
-    goes before the new one comes). An Auto Scaling group uses it for later launches alone.
+    Rolling: every change of the launch template, tags included, creates a new version, and EKS replaces all
+    nodes of the group, one at a time (in reserved and placed groups the old node is removed first). An Auto
+    Scaling group uses the new version only for later launches.
     """
 
     launch_template_id: pulumi.Output[str]
     group_names: Sequence[pulumi.Output[str]]
     """Names of the EKS node groups or the Auto Scaling groups; the main one first."""
     auto_scaling_group_names: Sequence[pulumi.Output[str]]
-    """Names of the Auto Scaling groups that launch the nodes, of EKS node groups too; same order."""
+    """Names of the Auto Scaling groups that launch the nodes, also of EKS node groups; same order."""
     placement_group_name: pulumi.Output[str] | None
 
     def __init__(self, name: str, args: NodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -171,12 +171,12 @@ class NodeGroup(Component):
             interfaces=args.interfaces,
             security_group_ids=args.security_group_ids,
             volume=args.volume,
-            # EKS names the types on the node group, where several are allowed, except for a block:
-            # there it wants the one type in the launch template.
+            # EKS takes the types from the node group, which allows several; for a block it takes the one
+            # type from the launch template.
             instance_type=args.instance_types[0] if block or not args.eks else None,
             capacity_block=block,
-            # Not for EKS: it documents nowhere that it asks for nothing but spot while it makes a group.
-            spot_alone=isinstance(capacity, SpotNodes) and not _falls_back(capacity) and args.eks is None,
+            # Not for EKS: it does not document that it requests only spot when it creates a group.
+            spot_only=isinstance(capacity, SpotNodes) and not _falls_back(capacity) and args.eks is None,
             capacity_reservation_id=capacity.reservation_id if isinstance(capacity, AllNodes) else None,
             placement_group_name=self.placement_group_name,
             public_ip=args.public_ip,
@@ -209,8 +209,8 @@ class NodeGroup(Component):
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=1,
-                # EKS launches new nodes before it stops old ones. A full reservation or placement
-                # group has no room for both, and the update would wait for capacity until it fails.
+                # EKS launches new nodes before it stops old ones. A full reservation or placement group
+                # has no room for both, and the update would wait for capacity until it fails.
                 update_strategy="MINIMAL"
                 if self.placement_group_name is not None or isinstance(capacity, AllNodes)
                 else None,
@@ -224,7 +224,7 @@ class NodeGroup(Component):
             opts=self.child(
                 ignore_changes=["scalingConfig.desiredSize"] if _scales(args, capacity) else [],
                 depends_on=list(args.after),
-                # Two groups do not fit into one reservation: the old one goes first.
+                # Two groups do not fit into one reservation: the old one must be deleted first.
                 delete_before_replace=True if isinstance(capacity, AllNodes) else None,
             ),
         )
@@ -250,8 +250,8 @@ class NodeGroup(Component):
             mixed_instances_policy=_mixed(args, capacity, template, version) if mixed else None,
             capacity_rebalance=True if spot else None,
             health_check_type="EC2",
-            # GPU capacity is often short: the group is right as soon as it exists, and a shortage
-            # shows in `gpufleet verify`, not as a failed update ten minutes later.
+            # GPU capacity is often short. The group is complete once it exists, and `gpufleet verify`
+            # reports a shortage, instead of a failed update ten minutes later.
             wait_for_capacity_timeout="0",
             tags=[
                 aws.autoscaling.GroupTagArgs(key=key, value=value, propagate_at_launch=True)
@@ -277,7 +277,7 @@ def _mixed(
         instances_distribution=aws.autoscaling.GroupMixedInstancesPolicyInstancesDistributionArgs(
             on_demand_base_capacity=0,
             on_demand_percentage_above_base_capacity=0 if spot else 100,
-            # In the order in which the types are written.
+            # In the order of `instance_types`.
             on_demand_allocation_strategy="prioritized",
             spot_allocation_strategy="price-capacity-optimized",
             spot_max_price=capacity.max_price if isinstance(capacity, SpotNodes) else None,
@@ -301,7 +301,7 @@ def _falls_back(capacity: NodeCapacity) -> bool:
 
 
 def _start(args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int, int]:
-    """The minimum and the first desired size; zero where nodes cannot or should not launch yet."""
+    """Return the minimum and the initial size; 0 if nodes cannot or should not launch yet."""
     if isinstance(capacity, BlockNodes) or capacity is not args.capacity:
         return 0, 0
     desired = args.min_size if args.desired_size is None else args.desired_size
@@ -313,7 +313,7 @@ def _scales(args: NodeGroupArgs, capacity: NodeCapacity) -> bool:
 
 
 def _auto_scaling_group(resources: Any) -> str:
-    """The Auto Scaling group behind an EKS node group."""
+    """Return the Auto Scaling group behind an EKS node group."""
     (scaling,) = field_of(resources[0], "autoscaling_groups")
     return str(field_of(scaling, "name"))
 
@@ -328,28 +328,28 @@ def _check(name: str, args: NodeGroupArgs) -> None:
     if (args.eks is None) == (args.auto_scaling is None):
         raise InputError(
             f"node group {name}: needs exactly one of eks and auto_scaling",
-            remedy="give eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
+            remedy="set eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
         )
     if not isinstance(args.capacity, NodeCapacity):
         raise InputError(
-            f"node group {name}: capacity is {args.capacity!r}, which is no way to buy nodes",
-            remedy="give OnDemandNodes(), SpotNodes(), ReservedNodes(...) or BlockNodes(...)",
+            f"node group {name}: capacity is {args.capacity!r}, which is not a kind of capacity",
+            remedy="use OnDemandNodes(), SpotNodes(), ReservedNodes(...) or BlockNodes(...)",
         )
     block = isinstance(args.capacity, BlockNodes)
     if block and args.placement_group is not False:
         raise InputError(
             f"node group {name}: a Capacity Block cannot launch into a placement group",
-            remedy="leave out placement_group: the block's instances are placed close together anyway",
+            remedy="remove placement_group: AWS places the block's instances close together",
         )
     if block and len(args.instance_types) != 1:
         raise InputError(
-            f"node group {name}: a Capacity Block holds one instance type, not {len(args.instance_types)}",
-            remedy="name the block's type alone",
+            f"node group {name}: a Capacity Block has one instance type, not {len(args.instance_types)}",
+            remedy="list only the block's type",
         )
     if isinstance(args.capacity, SpotNodes) and args.capacity.max_price is not None and args.eks is not None:
         raise InputError(
             f"node group {name}: max_price is for spot capacity of an Auto Scaling group",
-            remedy="leave out max_price: EKS node groups take none",
+            remedy="remove max_price: EKS node groups do not support it",
         )
     if args.public_ip and len(args.interfaces) > 1:
         raise InputError(

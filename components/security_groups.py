@@ -1,6 +1,6 @@
-"""The security groups of a GPU network, every rule a resource of its own.
+"""The security groups of a GPU network, with every rule as a separate resource.
 
-Stand-alone rules change one at a time and never fight over a group with rules written inline.
+Separate rules change one at a time and do not conflict with inline rules.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpufleet.components.base import Component, available_after
 
 
 def closed_default_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> None:
-    """Take over the VPC's default group and leave it without a rule, so that nothing can rely on it."""
+    """Take over the VPC's default group and remove all its rules, so that nothing can rely on it."""
     aws.ec2.DefaultSecurityGroup(
         f"{name}-default",
         vpc_id=vpc_id,
@@ -22,12 +22,12 @@ def closed_default_group(component: Component, name: str, vpc_id: pulumi.Output[
 
 
 def efa_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> pulumi.Output[str]:
-    """A group whose members exchange any traffic among themselves, both ways, and nothing else.
+    """Create a group that allows all traffic between its members, both ways, and nothing else.
 
-    Its id is known once its rules are there: FSx looks at them when it creates a file system with EFA.
+    Its id is known once its rules exist: FSx checks them when it creates a file system with EFA.
 
-    EFA needs exactly that: its traffic is neither TCP nor UDP, and without the egress rule to the
-    group itself the devices come up and never reach each other.
+    EFA traffic is neither TCP nor UDP, and without the egress rule to the group itself the devices start
+    but cannot reach each other.
     """
     label = f"{name}-efa"
     group = aws.ec2.SecurityGroup(
@@ -43,10 +43,10 @@ def efa_group(component: Component, name: str, vpc_id: pulumi.Output[str]) -> pu
 def node_group_rules(
     component: Component, name: str, vpc_id: pulumi.Output[str], cidr: str
 ) -> pulumi.Output[str]:
-    """The group of nodes outside EKS: all among members, HTTP(S) out, anything to this network.
+    """Create the group of nodes outside EKS: all traffic between members, HTTP(S) out, all to this network.
 
-    Plain HTTP is there for distribution package mirrors, which sign what they serve. DNS and time
-    come from link-local addresses that security groups do not filter.
+    Plain HTTP is for distribution package mirrors, which sign their packages. DNS and time come from
+    link-local addresses, which security groups do not filter.
     """
     label = f"{name}-nodes"
     group = aws.ec2.SecurityGroup(

@@ -1,4 +1,4 @@
-"""SharedStorage: an FSx for Lustre file system, and where its data comes from and goes to."""
+"""SharedStorage: an FSx for Lustre file system, with its import and export of data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LUSTRE_PORTS = ((988, 988), (1018, 1023))
 """LNET's ports (FSx for Lustre user guide: file system access control with Amazon VPC)."""
 
 LUSTRE_VERSION = "2.15"
-"""The newest of FSx's long-term support versions; EFA needs it."""
+"""The newest of FSx's long-term support versions, which EFA needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataRepositoryArgs:
-    """An S3 bucket that the file system shows as files. Objects that appear, change or vanish are
-    followed; with `export` so are files in the other direction.
+    """An S3 bucket that the file system shows as files. It follows new, changed and deleted objects; with
+    `export` the bucket follows files too.
     """
 
     bucket: pulumi.Input[str]
@@ -35,10 +35,10 @@ class DataRepositoryArgs:
 class SharedStorageArgs:
     """Inputs of `SharedStorage`. Capacity in GiB, `throughput` in MB/s per TiB (persistent types only).
 
-    `client_security_group_ids` are the groups of the nodes that mount it. With `efa` the nodes' EFA
-    group is needed too: the file system joins it. `protect` keeps Pulumi from deleting or
-    replacing the file system; `final_backup` takes one more backup when it is deleted anyway.
-    `kms_key_arn` is a key that exists (persistent types only); without it one is made.
+    `client_security_group_ids` are the groups of the nodes that mount it. `efa` also needs the nodes' EFA
+    group, which the file system joins. `protect` prevents Pulumi from deleting or replacing the file
+    system; `final_backup` creates a backup before a deletion. `kms_key_arn` is an existing key (persistent
+    types only); without it the component creates one.
     """
 
     deployment_type: LustreDeployment | Literal["SCRATCH_1"]
@@ -62,8 +62,8 @@ class SharedStorageArgs:
 class SharedStorage(Component):
     """An encrypted Lustre file system that only its clients can reach.
 
-    Persistent types are encrypted with the key given or one of their own; scratch types always with a
-    key that FSx manages. Nodes mount `<dns_name>@tcp:/<mount_name>`.
+    Persistent types use the given key or their own; scratch types always use a key that FSx manages. Nodes
+    mount `<dns_name>@tcp:/<mount_name>`.
     """
 
     file_system_id: pulumi.Output[str]
@@ -101,10 +101,10 @@ class SharedStorage(Component):
             data_compression_type=args.compression,
             automatic_backup_retention_days=args.backup_days if persistent else None,
             copy_tags_to_backups=True if persistent else None,
-            # Neither scratch nor a file system with a data repository can be backed up.
+            # FSx cannot back up scratch file systems or those with a data repository.
             skip_final_backup=not (args.final_backup and persistent and args.data_repository is None),
             tags=self.tags(name),
-            # FSx looks at the groups' rules when it is asked to create, and refuses if ports are closed.
+            # FSx checks the groups' rules on creation, and fails if ports are closed.
             opts=self.child(protect=args.protect, depends_on=rules),
         )
         self.file_system_id = system.id
@@ -119,7 +119,7 @@ class SharedStorage(Component):
     def _security_group(
         self, name: str, args: SharedStorageArgs
     ) -> tuple[pulumi.Output[str], list[pulumi.Resource]]:
-        """The file system's own group and its rules: Lustre's ports, with clients and among servers."""
+        """Create the file system's own group with Lustre's ports, for clients and between servers."""
         group = aws.ec2.SecurityGroup(
             name,
             description=f"Lustre servers of {name}",
@@ -130,7 +130,7 @@ class SharedStorage(Component):
         group_id: pulumi.Output[str] = group.id
         rules = self._allow(f"{name}-servers", group_id, group_id)
         for number, client in enumerate(args.client_security_group_ids):
-            # Servers call clients back (lock callbacks), so both groups let both directions in.
+            # Servers call clients back (lock callbacks), so both groups allow both directions.
             rules += self._allow(f"{name}-client-{number}", group_id, client)
             rules += self._allow_in(f"{name}-callback-{number}", client, group_id)
         return group_id, rules
@@ -188,7 +188,7 @@ class SharedStorage(Component):
                 else None,
             ),
             tags=self.tags(f"{name}-repository"),
-            # FSx refuses a second association with the same path or bucket prefix.
+            # FSx rejects a second association with the same path or bucket prefix.
             opts=self.child(delete_before_replace=True),
         )
 
@@ -198,7 +198,7 @@ def _metadata(args: SharedStorageArgs) -> aws.fsx.LustreFileSystemMetadataConfig
         return aws.fsx.LustreFileSystemMetadataConfigurationArgs(
             mode="USER_PROVISIONED", iops=args.metadata_iops
         )
-    # EFA requires that the configuration is there, and not that it says how many.
+    # EFA requires the configuration, but not a number of IOPS.
     return aws.fsx.LustreFileSystemMetadataConfigurationArgs(mode="AUTOMATIC") if args.efa else None
 
 
@@ -209,25 +209,25 @@ def _check(name: str, args: SharedStorageArgs) -> None:
         raise InputError(
             f"file system {name}: EFA needs deployment type PERSISTENT_2 and the nodes' EFA security group, "
             f"not {args.deployment_type} and {args.efa_security_group_id}",
-            remedy="use PERSISTENT_2 and pass efa_security_group_id, or leave EFA off",
+            remedy="use PERSISTENT_2 and pass efa_security_group_id, or disable EFA",
         )
     if args.metadata_iops is not None and not newest:
         raise InputError(
             f"file system {name}: metadata IOPS are for PERSISTENT_2, not {args.deployment_type}",
-            remedy="leave out metadata_iops",
+            remedy="remove metadata_iops",
         )
     if persistent != (args.throughput is not None):
         raise InputError(
             f"file system {name}: throughput {args.throughput} with {args.deployment_type}",
-            remedy="give throughput for persistent types, and none for scratch types",
+            remedy="set throughput for persistent types, and not for scratch types",
         )
     if args.kms_key_arn is not None and not persistent:
         raise InputError(
             f"file system {name}: FSx encrypts {args.deployment_type} with a key that it manages",
-            remedy="leave out kms_key_arn, or use a persistent type",
+            remedy="remove kms_key_arn, or use a persistent type",
         )
     if args.backup_days and (not persistent or args.data_repository is not None):
         raise InputError(
             f"file system {name}: FSx cannot back up a scratch file system or one with a data repository",
-            remedy="set backup_days=0; with a data repository the bucket is the lasting copy",
+            remedy="set backup_days=0; with a data repository the bucket is the permanent copy",
         )

@@ -1,8 +1,8 @@
-"""Files that a pull request names: read only where they lie in the repository that names them.
+"""Files that a pull request refers to: read only if they are in the same repository.
 
 A fleet file, what it extends, its exemptions, its stack settings and its vault file come with a change
-that is not reviewed yet. A path with `..` or a link in it must not show a file of the machine that
-judges the change, neither its contents nor whether it is there.
+that is not reviewed yet. A path with `..` or a link must not reveal a file of the machine that checks the
+change, neither its contents nor whether it exists.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from pathlib import Path
 from gpufleet.errors import InputError
 
 MARKS = (".git", "Pulumi.yaml")
-"""What the top folder of a repository or checkout holds."""
+"""Files and folders that mark the top folder of a repository or checkout."""
 
 GIVEN_FLEET_FILE = "GPUFLEET_FLEET_FILE"
-"""Environment variable of a stack's program and rules: the fleet file that gpufleet was given on its
-command line. Such a file may lie in another repository than the program."""
+"""Environment variable of a stack's program and rules: the fleet file on gpufleet's command line. Such a
+file may be in another repository than the program."""
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
 class OutsideError(InputError):
-    """A path that leads out of its repository, or to a part of it that is no fleet's."""
+    """A path that leads out of its repository, or to a part of it that cannot hold fleet files."""
 
 
 def repository_of(path: Path, root: Path | None = None) -> Path:
-    """The folder that `path` must not leave: the nearest one above it that is `root` or has a mark.
+    """Return the folder that `path` must not leave: the nearest one above it that is `root` or has a mark.
 
-    The path counts as it is written. A folder that is a link into another repository is a member of
-    the repository that holds the link. Without any such folder it is the file's own.
+    The path counts as written. A folder that is a link into another repository belongs to the repository
+    that holds the link. Without such a folder the result is the file's own folder.
     """
     top = None if root is None else _written(root)
     written = _written(path)
@@ -48,12 +48,12 @@ def repository_of(path: Path, root: Path | None = None) -> Path:
 
 
 def _written(path: Path) -> Path:
-    """The absolute path with its `..` taken out as text: `resolve` would follow links."""
+    """Return the absolute path without `..`, removed as text: `resolve` would follow links."""
     return Path(os.path.abspath(path))  # noqa: PTH100
 
 
 def shown_in(path: Path, root: Path) -> str:
-    """How messages call a file: relative to the checkout `root`, and as it was given outside of it."""
+    """Return a file as messages show it: relative to the checkout `root`, else as given."""
     for place in (_written, Path.resolve):
         with contextlib.suppress(ValueError, OSError, RuntimeError):
             return str(place(path).relative_to(place(root)))
@@ -61,38 +61,38 @@ def shown_in(path: Path, root: Path) -> str:
 
 
 def contained(path: Path, shown: str, *, within: Path) -> Path:
-    """The real place of `path`, which need not exist, below the folder `within`.
+    """Return the real path of `path`, which need not exist, below the folder `within`.
 
-    Raises `OutsideError` where it leads out, or by a link to what is hidden (`.git`) or no YAML file, and
-    `InputError` for what is no path. Nothing outside is looked at but the links on the way.
+    Raises `OutsideError` if it leads out, or by a link to a hidden (`.git`) or non-YAML file, and
+    `InputError` if it is not a path. Outside, only the links on the way are read.
     """
     try:
         real, top = path.resolve(), within.resolve()
     except (OSError, RuntimeError):
-        raise InputError(f"{shown}: its links lead in a circle", remedy="name a file") from None
+        raise InputError(f"{shown}: its links form a loop", remedy="use another file") from None
     except ValueError:
-        raise InputError(f"{shown}: a path has no NUL character", remedy="name a file") from None
+        raise InputError(f"{shown}: a path has no NUL character", remedy="use another file") from None
     if not real.is_relative_to(top):
         raise OutsideError(
             f"{shown} leads out of {within}, the repository that it belongs to",
-            remedy="put the file into the repository, or name it by the path where it really is",
+            remedy="move the file into the repository, or use the path of its real place",
         )
     inside = real.relative_to(top)
     followed = real != top / os.path.relpath(_written(path), _written(within))
     hidden = any(part.startswith(".") for part in inside.parts)
     if followed and path.suffix in YAML_SUFFIXES and (hidden or real.suffix not in YAML_SUFFIXES):
         raise OutsideError(
-            f"{shown} is a link to something else than a visible YAML file of its repository",
-            remedy="put the file itself in the place of the link",
+            f"{shown} is a link to something other than a visible YAML file of its repository",
+            remedy="replace the link with the file itself",
         )
     return real
 
 
 def fleet_file_of_settings(named: str, root: Path) -> str:
-    """The fleet file or environment that the settings of a stack name; a file lies in the checkout `root`.
+    """Return the fleet file or environment in the settings of a stack; a file is in the checkout `root`.
 
-    Raises as `contained` does. What gpufleet was given on its command line is contained in its own
-    repository where it is read.
+    Raises as `contained` does. A file from gpufleet's command line is checked against its own repository
+    when it is read.
     """
     if os.sep in named and named != os.environ.get(GIVEN_FLEET_FILE):
         contained(Path(named).absolute(), "gpufleet:fleetFile of the stack's settings", within=root)
@@ -100,10 +100,10 @@ def fleet_file_of_settings(named: str, root: Path) -> str:
 
 
 def open_contained(path: Path, shown: str, *, within: Path) -> int:
-    """A descriptor of the file at `path` below `within`, open for reading and never waiting for a writer.
+    """Open the file at `path` below `within` for reading, without waiting for a writer.
 
-    The real place is walked folder by folder without following links: what is exchanged after the look
-    at it is not followed either. Raises as `contained` does, and `OSError` for what cannot be opened.
+    The real path is opened folder by folder without following links, so a path that is exchanged after the
+    check is not followed either. Raises as `contained` does, and `OSError` for what cannot be opened.
     """
     real, top = contained(path, shown, within=within), within.resolve()
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -121,9 +121,9 @@ def open_contained(path: Path, shown: str, *, within: Path) -> int:
 
 
 def read_contained(path: Path, shown: str, *, within: Path, most: int) -> bytes:
-    """The first `most` bytes of the regular file at `path`, below `within`.
+    """Return the first `most` bytes of the regular file at `path`, below `within`.
 
-    Raises as `contained` does, and `InputError` for what is not there, no regular file or not readable.
+    Raises as `contained` does, and `InputError` if it is missing, not a regular file or not readable.
     """
     try:
         descriptor = open_contained(path, shown, within=within)
@@ -131,7 +131,7 @@ def read_contained(path: Path, shown: str, *, within: Path, most: int) -> bytes:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise InputError(f"{shown} is {kind}", remedy="name a file, such as stacks/dev/fleet.yaml")
+                raise InputError(f"{shown} is {kind}", remedy="use a file, such as stacks/dev/fleet.yaml")
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 return stream.read(most)
         finally:

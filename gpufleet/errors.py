@@ -1,4 +1,4 @@
-"""The errors that reach a user, and the exit code that each of them means.
+"""Errors that reach a user, with their exit codes.
 
 Exit codes are part of the stable contract: 0 done, 1 refused by policy or drift found, 2 bad
 input, 3 internal error, 4 cloud or host failure with the state kept, 130 interrupted (Ctrl-C or SIGTERM).
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the process says to its caller."""
+    """The exit status of the process."""
 
     DONE = 0
     REFUSED = 1
@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 class GpufleetError(Exception):
-    """An error a user can act on: a message with value, rule and remedy, never a traceback."""
+    """An error that a user can act on: a message with value, rule and remedy, never a traceback."""
 
     exit_code = ExitCode.INTERNAL
 
@@ -44,7 +44,7 @@ class InputError(GpufleetError):
 
 
 class SpecError(InputError):
-    """A fleet file with at least one error finding; carries all findings, warnings too."""
+    """A fleet file with at least one error; carries all findings, warnings too."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         errors = sum(1 for finding in findings if finding.severity == "error")
@@ -53,19 +53,19 @@ class SpecError(InputError):
 
 
 class RefusedError(GpufleetError):
-    """A policy or a guard said no before anything was changed."""
+    """A policy or a guard refused the change before anything was changed."""
 
     exit_code = ExitCode.REFUSED
 
 
 class CloudError(GpufleetError):
-    """The cloud or a host failed; the state is kept and the next run goes on from it."""
+    """The cloud or a host failed; the state is kept and the next run continues from it."""
 
     exit_code = ExitCode.CLOUD_FAILURE
 
 
 class InterruptionError(KeyboardInterrupt):
-    """An interruption of which more is known: what is `kept`, and the options to go on with (`more`)."""
+    """An interruption with details: what is `kept`, and the options to continue with (`more`)."""
 
     def __init__(self, kept: str, more: Sequence[str] = ()) -> None:
         super().__init__(kept)

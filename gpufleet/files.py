@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, for whoever reads while we write; folders and their copies."""
+"""Files that are written whole or not at all; folders and their copies."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from gpufleet.errors import InputError
 
 _REMEDIES = {
-    errno.ENOSPC: "make room on that disk and run again: what was there is unchanged",
-    errno.EDQUOT: "make room in your quota and run again: what was there is unchanged",
-    errno.EFBIG: "raise the limit of file sizes (`ulimit -f`) and run again: what was there is unchanged",
-    errno.EIO: "the disk or the network drive fails: see the system's log; what was there is unchanged",
-    errno.EROFS: "that file system is read-only: name a file elsewhere, or work in a copy of the checkout",
+    errno.ENOSPC: "free space on that disk and run again: the old file is unchanged",
+    errno.EDQUOT: "free space in your quota and run again: the old file is unchanged",
+    errno.EFBIG: "raise the limit of file sizes (`ulimit -f`) and run again: the old file is unchanged",
+    errno.EIO: "check the disk or network drive and the system's log; the old file is unchanged",
+    errno.EROFS: "that file system is read-only: use another path, or work in a copy of the checkout",
 }
 
 
 def folder_identity(path: Path) -> str:
-    """What tells a folder from its copies: device and inode, which it keeps when it is moved.
+    """Return device and inode of a folder, which identify it also after a move, unlike its copies.
 
-    Returns an empty string where there is no such folder.
+    Returns an empty string if there is no such folder.
     """
     try:
         found = path.stat()
@@ -31,10 +31,10 @@ def folder_identity(path: Path) -> str:
 
 
 def put(path: Path, content: bytes, *, mode: int = 0o600, over: bool = True) -> None:
-    """Write `content` to `path` through a temporary file beside it: a failure leaves what was there.
+    """Write `content` to `path` through a temporary file next to it: a failure keeps the old file.
 
-    The file never has more than the permissions of `mode`. Raises OSError; FileExistsError where something
-    is there already and `over` is false.
+    The file never has more than the permissions of `mode`. Raises OSError; FileExistsError if it exists and
+    `over` is false.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -53,10 +53,10 @@ def put(path: Path, content: bytes, *, mode: int = 0o600, over: bool = True) -> 
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:
-    """Write `text` to `path` as `put` does; whether anything changed.
+    """Write `text` to `path` as `put` does; return whether anything changed.
 
-    Folders are made as needed. A path in /dev is written to and not replaced. Raises InputError when the
-    place cannot be written.
+    Folders are created as needed. A path in /dev is written to, not replaced. Raises InputError if it
+    cannot be written.
     """
     content = text.encode()
     try:
@@ -73,6 +73,6 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:
 
 
 def cannot_be_written(path: Path, error: OSError) -> InputError:
-    """The operating system's refusal to write `path`, with what to do about it."""
-    remedy = _REMEDIES.get(error.errno or 0, "name a file in a folder of yours")
+    """Return the error for a `path` that the operating system does not let us write, with its remedy."""
+    remedy = _REMEDIES.get(error.errno or 0, "use a path in your own folders")
     return InputError(f"{path} cannot be written: {error.strerror or error}", remedy=remedy)

@@ -1,4 +1,4 @@
-"""A finding: one thing wrong (or doubtful) with the user's input, with its place and its remedy."""
+"""A finding: one error or warning about the user's input, with its place and its remedy."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, Literal
 Severity = Literal["error", "warning"]
 
 SAME_AS_FINDING = {"price-age": "price-catalog-age"}
-"""Rules of findings that a rule of the policy pack reports as well: a run prints one of the two."""
+"""Rules of findings that the policy pack also reports: a run prints one of the two."""
 
 FINDINGS_SHOWN = "GPUFLEET_FINDINGS_SHOWN"
-"""Environment variable of a stack program whose caller has shown the fleet file's warnings already."""
+"""Environment variable of a stack program whose caller has already shown the fleet file's warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One finding of `gpufleet validate`; `to_json` is part of the stable contract.
 
-    `field` is a dotted path with list indices (`cloud[0].node_groups[1].capacity`), `value` what
-    the user wrote, `rule` the identifier of the rule in kebab-case, `message` the rule in words,
-    `remedy` what to write instead.
+    `field` is a dotted path with list indices (`cloud[0].node_groups[1].capacity`), `value` what the user
+    wrote, `rule` the identifier of the rule in kebab-case, `message` the explanation, `remedy` what to
+    write instead.
     """
 
     file: str
@@ -33,7 +33,7 @@ class Finding:
     severity: Severity = "error"
 
     def to_json(self) -> dict[str, Any]:
-        """The finding as plain JSON values; `value` is cut to what a screen can show."""
+        """Return the finding as plain JSON values; `value` is cut to a readable length."""
         data = asdict(self)
         if not isinstance(self.value, (str, int, float, bool, type(None))):
             data["value"] = str(self.value)

@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM: recorded as they arrive, so that code which swallows `KeyboardInterrupt` loses none.
+"""Ctrl-C and SIGTERM: recorded on arrival, so that code which swallows `KeyboardInterrupt` loses none.
 
-Python raises `KeyboardInterrupt` wherever the main thread happens to be: in a `__del__`, in a callback of
-the import system, in a library with a bare `except`. There it can end, and the command would go on.
+Python raises `KeyboardInterrupt` wherever the main thread is: in a `__del__`, in a callback of the import
+system, in a library with a bare `except`. The exception can end there, and the command would continue.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 TERMINATION_GRACE_S = 10.0
-"""How long steps under way may take after a SIGTERM before they are given up: their operations then stay
-pending, since it is unknown how they ended. Who sends it kills in the end."""
+"""How long running steps may take after a SIGTERM before they are abandoned. Their operations then stay
+pending, since their result is unknown. The sender kills the process in the end."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CLEANING_UP_S = 2.0
-"""A second signal so soon (a key pressed twice) does not end what cleans up after the first one."""
+"""A second signal within this time (a key pressed twice) does not interrupt the cleanup after the first."""
 _AGAIN_S = 0.05
 
 _received: list[float] = []
@@ -29,7 +29,7 @@ _elsewhere: list[Callable[[int], None]] = []
 
 
 def is_recorded() -> bool:
-    """Whether a signal has interrupted the command, whatever became of its exception."""
+    """Return whether a signal has interrupted the command, even if its exception was swallowed."""
     return bool(_received)
 
 
@@ -37,7 +37,7 @@ def is_recorded() -> bool:
 def answered() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for SIGINT and SIGTERM, and record it (main thread only).
 
-    Where Python drops the exception, since it was raised in a `__del__` or a callback, it is raised again. A
+    An exception that Python drops, because it was raised in a `__del__` or a callback, is raised again. A
     SIGINT that the caller ignores (`nohup`, `&` in a script) stays ignored.
     """
     _received.clear()
@@ -48,7 +48,7 @@ def answered() -> Iterator[None]:
 
     def dropped(unraisable: Any) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            # Not here: whatever this function raises is dropped as well.
+            # Not here: Python drops whatever this function raises as well.
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
         else:
             report(unraisable)
@@ -66,7 +66,7 @@ def answered() -> Iterator[None]:
 def interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
     """Call `interrupt` with the signal for SIGINT and SIGTERM, instead of raising anything.
 
-    In another thread than the main one `interrupt` is called beside what the main thread does then.
+    In other threads than the main one `interrupt` is called in addition to the main thread's handling.
     """
     if not _is_main_thread():
         _elsewhere.append(interrupt)
@@ -85,8 +85,8 @@ def interruptible(interrupt: Callable[[int], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def in_order(tell: Callable[[bool], None]) -> Iterator[Callable[[bool], None]]:
-    """A form of `tell` for signal handlers, which must not wait: it runs in another thread, call after call.
+def notify_in_thread(notify: Callable[[bool], None]) -> Iterator[Callable[[bool], None]]:
+    """Return a form of `notify` for signal handlers, which must not wait: another thread calls it in order.
 
     All calls have ended when the block ends.
     """
@@ -94,7 +94,7 @@ def in_order(tell: Callable[[bool], None]) -> Iterator[Callable[[bool], None]]:
 
     def work() -> None:
         while (call := calls.get()) is not None:
-            tell(call)
+            notify(call)
 
     thread = threading.Thread(target=work, name="interrupted", daemon=True)
     thread.start()
@@ -107,7 +107,7 @@ def in_order(tell: Callable[[bool], None]) -> Iterator[Callable[[bool], None]]:
 
 @contextlib.contextmanager
 def completing() -> Iterator[None]:
-    """Let what ends a command come to its end: a few files and lines, a moment's work. It is done then."""
+    """Let the final steps of a command, a few files and lines, complete before the interruption is raised."""
     if not _is_main_thread():
         yield
         return
@@ -134,7 +134,7 @@ def _is_main_thread() -> bool:
 
 
 def _handled(handler: Callable[[int, Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Handle the signals of an interruption, unless whoever started this process ignores them."""
+    """Handle the signals of an interruption, unless the parent process ignores them."""
     return _handling({sign: handler for sign in _SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN})
 
 

@@ -1,4 +1,4 @@
-"""Names, sizes and defaults of what a cloud site consists of, each in this one place.
+"""Names, sizes and defaults of the parts of a cloud site, each defined only here.
 
 The fleet file, the catalog, the plan, components, rules and prices import them from here.
 """
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
-"""How nodes are bought, as labels, outputs, prices and the plan's JSON call it."""
+"""How nodes are bought, in labels, outputs, prices and the plan's JSON."""
 
 NatKind = Literal["single", "per-zone", "none"]
 """NAT gateways: one, one in each zone, or none."""
 
 LustreDeployment = Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
-"""Deployment types of FSx for Lustre that the catalog has, in AWS's words."""
+"""Deployment types of FSx for Lustre in the catalog, with AWS's names."""
 
 WrittenDeployment = Literal["persistent-2", "persistent-1", "scratch-2"]
 
@@ -24,7 +24,7 @@ LUSTRE_DEPLOYMENTS: Mapping[WrittenDeployment, LustreDeployment] = {
     "persistent-1": "PERSISTENT_1",
     "scratch-2": "SCRATCH_2",
 }
-"""The deployment types by the names that a fleet file uses."""
+"""The deployment types, by their names in a fleet file."""
 
 METADATA_IOPS = (1500, 3000, 6000, *range(12_000, 192_001, 12_000))
 """What can be provisioned on SSD file systems (FSx API Reference,
@@ -32,18 +32,18 @@ FileSystemLustreMetadataConfiguration)."""
 
 GP3_IOPS = 3000
 GP3_MB_S = 125
-"""What every gp3 volume has without extra charge, and the least that it can have (EBS User Guide)."""
+"""What every gp3 volume includes without extra charge, which is also its minimum (EBS User Guide)."""
 
 NODE_VOLUME_GIB = 200
-"""The root volume of a node unless the fleet file sets it; a gp3 volume at its included speed."""
+"""The default root volume of a node; a gp3 volume at its included speed."""
 
 SYSTEM_INSTANCE_TYPES = ("m7i.xlarge",)
 SYSTEM_NODES_MIN = 2
 SYSTEM_NODES_MAX = 3
-"""The nodes that carry an EKS cluster's own services, unless the fleet file sets them."""
+"""The default nodes for an EKS cluster's own services."""
 
 LOG_RETENTION_DAYS = 365
-"""How long log groups keep their logs: what the stack sets, and what the rules ask for at least."""
+"""Retention of log groups: set by the stack, and the minimum that the rules require."""
 
 EKS_ADDONS = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy", "coredns", "aws-ebs-csi-driver")
 LUSTRE_ADDON = "aws-fsx-csi-driver"

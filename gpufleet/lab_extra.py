@@ -1,6 +1,6 @@
-"""The one way from a command to `gpufleet.lab`: loaded where the sandbox is the cloud, and nowhere else.
+"""The only access of commands to `gpufleet.lab`: loaded only if the sandbox is the cloud.
 
-The stand-ins are an optional extra. Whoever has an account or racks runs without it.
+The stand-ins are an optional extra, which accounts and racks do not need.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("gpufleet.lab", "moto", "flask")
 PROVIDERS = {"aws": "gpufleet.lab.aws.provider", "kubernetes": "gpufleet.lab.kubernetes"}
-"""Package -> the module that serves the sandbox's provider of it."""
+"""Package -> the module of the sandbox's provider for it."""
 
 
 def require_lab() -> None:
-    """Raises InputError, with what to install, where a package of the extra is missing."""
+    """Raise InputError, with what to install, if a package of the extra is missing."""
     missing = [name for name in _PACKAGES if not _is_installed(name)]
     if missing:
         raise InputError(
@@ -53,7 +53,7 @@ def _is_installed(package: str) -> bool:
 def with_sandbox(
     request: StackRequest, folder: Path, while_starting: WhileStarting = contextlib.nullcontext
 ) -> StackRequest:
-    """The request against the emulated AWS that keeps its state in `folder`; started if it does not run."""
+    """Return the request for the emulated AWS with its state in `folder`; start it if it does not run."""
     require_lab()
     from gpufleet.lab.aws import daemon
 
@@ -65,9 +65,9 @@ def with_sandbox(
 
 
 def start_throwaway_account(folder: Path, passphrase: str = "") -> ThrowawayAccount:
-    """An emulated AWS with its files in `folder`, still starting; the caller ends it.
+    """Start an emulated AWS with its files in `folder` and return without waiting; the caller ends it.
 
-    It is empty, or goes on from the files that `ThrowawayAccount.save` named, with their `passphrase`.
+    It is empty, or continues from the files of `ThrowawayAccount.save`, with their `passphrase`.
     """
     require_lab()
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
@@ -76,11 +76,10 @@ def start_throwaway_account(folder: Path, passphrase: str = "") -> ThrowawayAcco
 
 
 def sandbox_access(root: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Arguments of the AWS provider and of boto3 clients for the emulated AWS of the checkout `root`.
+    """Return arguments of the AWS provider and of boto3 clients for the emulated AWS of the checkout `root`.
 
-    It is started if it does not run. The provider gets the sandbox's own key explicitly: should the
-    real plugin be on PATH instead of the sandbox's, AWS refuses that key, and nothing is created in
-    anybody's account.
+    It is started if it does not run. The provider gets the sandbox's own key explicitly: if the real plugin
+    is on PATH instead of the sandbox's, AWS rejects that key, and nothing is created in a real account.
     """
     require_lab()
     from gpufleet.lab.aws.access import program_access

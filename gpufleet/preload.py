@@ -1,4 +1,4 @@
-"""What the Python processes of a run import: the engine has it imported once, for all of them."""
+"""Python modules that all processes of a run import: the engine imports them once for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES: tuple[str, ...] = (
     *(f"pulumi_kubernetes.{group}.v1" for group in _GROUPS),
     *("boto3", "botocore.client", "pulumi.provider.experimental.server", "pulumi.dynamic.dynamic"),
 )
-"""Nothing of gpufleet: for programs that may be of another checkout."""
+"""No module of gpufleet: for programs that may belong to another checkout."""
 
 PROVIDERS: tuple[str, ...] = (
     *("gpufleet.lab.aws.provider.server", "gpufleet.lab.kubernetes.provider"),

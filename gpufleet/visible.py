@@ -1,31 +1,31 @@
-"""Texts of others, made harmless for whoever reads them: what acts on a terminal or hides is spelled out.
+"""Escapes characters in foreign text that control a terminal or are invisible.
 
-Values of a fleet file, names of files, and what clouds and hosts answer end up in terminals, logs, comments
-and XML. Escape sequences move a cursor or set a title, C1 codes do the same in one character, bidirectional
-overrides make a line read as another, and XML has no way to hold some of them.
+Values of a fleet file, file names, and answers of clouds and hosts appear in terminals, logs, comments and
+XML. Escape sequences move a cursor or set a title, C1 codes do the same in one character, bidirectional
+overrides make a line read differently, and XML cannot hold some of them.
 """
 
 from __future__ import annotations
 
 import re
 
-# C0 without tab and line feed, DEL, C1; the controls of Unicode that have no picture (line separators,
-# bidirectional marks, overrides and isolates, invisible operators, the byte order mark, annotations, tags);
-# surrogates and what is no character. Joiners stay: some scripts are written with them.
+# C0 without tab and line feed, DEL, C1; Unicode's invisible controls (line separators, bidirectional marks,
+# overrides and isolates, invisible operators, the byte order mark, annotations, tags); surrogates and
+# noncharacters. Joiners stay: some scripts are written with them.
 _ACTING = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb"
     "\\ufffe\\uffff\\ud800-\\udfff\\U000e0000-\\U000e007f"
 )
 ACTING = re.compile(f"[{_ACTING}]")
-"""A character that acts on what shows it, or hides; in a text of many lines tabs and line feeds do not."""
+"""A character that controls its display or is invisible, except tabs and line feeds in multi-line text."""
 ACTING_IN_LINE = re.compile(f"[\\t\\n{_ACTING}]")
-"""The same where a text has one line, and another would pass for one of ours."""
+"""The same for single-line text, where a second line could imitate one of ours."""
 
 _SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
 
 
 def visible(text: str) -> str:
-    r"""The text with such characters spelled out, as `\x1b`; lines and tabs stay.
+    r"""Return the text with such characters escaped, as `\x1b`; lines and tabs stay.
 
     >>> visible("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -34,7 +34,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    r"""As `visible`, on one line: a line feed is `\n`."""
+    r"""As `visible`, on one line: a line feed becomes `\n`."""
     return ACTING_IN_LINE.sub(_spelled, text)
 
 

@@ -1,7 +1,7 @@
-"""Where a command runs: the checkout, the environment it names, the cloud it may touch.
+"""The workspace of a command: the checkout, its environment, and the cloud it may use.
 
-A checkout is a folder with `Pulumi.yaml` and `stacks/`. State, caches and the emulated AWS live in
-its `.gpufleet/`, apart for each cloud, so that a trial never mixes with an account.
+A checkout is a folder with `Pulumi.yaml` and `stacks/`. State, caches and the emulated AWS are in its
+`.gpufleet/`, separately for each cloud, so that the sandbox never mixes with an account.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FLEET_FILE_KEY = "gpufleet:fleetFile"
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The checkout that holds `start` (default: the working folder), or the one gpufleet runs from.
+    """Return the checkout that contains `start` (default: the working folder), or the one gpufleet runs from.
 
-    Raises InputError when there is none: gpufleet's programs are run from a checkout.
+    Raises InputError if there is none: gpufleet's programs run from a checkout.
     """
     here = (start or Path.cwd()).resolve()
     candidates = [here, *here.parents, Path(__file__).resolve().parents[1]]
@@ -38,7 +38,7 @@ def find_root(start: Path | None = None) -> Path:
             return folder
     raise InputError(
         f"{here} is not inside a fleet repository (a folder with Pulumi.yaml and stacks/)",
-        remedy="change into one, name a fleet file inside one, or write one with `gpufleet new DIR`",
+        remedy="change into one, use a fleet file inside one, or create one with `gpufleet new DIR`",
     )
 
 
@@ -51,37 +51,35 @@ class Workspace:
 
     @property
     def local(self) -> Path:
-        """The folder of everything that is this checkout's alone and not under version control."""
+        """Return the folder of everything that belongs only to this checkout and is not versioned."""
         return self.root / ".gpufleet"
 
     @property
     def sandbox_root(self) -> Path:
-        """The folder of the emulated AWS."""
+        """Return the folder of the emulated AWS."""
         return self.local / "sandbox"
 
     @classmethod
     def open(cls, target: str) -> Workspace:
-        """The workspace of an environment's name or of a path to a fleet file."""
+        """Return the workspace of an environment's name or of a path to a fleet file."""
         path = Path(target)
         if path.suffix in {".yaml", ".yml"} or os.sep in target:
             if (path / "fleet.yaml").is_file():
-                raise InputError(
-                    f"{target} is a folder", remedy=f"name the file in it: {path / 'fleet.yaml'}"
-                )
+                raise InputError(f"{target} is a folder", remedy=f"use the file in it: {path / 'fleet.yaml'}")
             real = contained(path, target, within=repository_of(path))
             return cls(find_root(real.parent if real.parent.is_dir() else None), str(real))
         return cls(find_root(), target)
 
     @property
     def is_path(self) -> bool:
-        """Whether the target is a fleet file's path and not an environment's name."""
+        """Return whether the target is a path of a fleet file, not an environment's name."""
         return os.sep in self.target
 
     def environment(self) -> str:
-        """The environment of the target, without judging its fleet file: a state outlives the file.
+        """Return the target's environment without checking its fleet file: a state outlives the file.
 
-        Raises InputError for a name of which this checkout knows nothing, neither a fleet file nor
-        a stack's settings nor a state, and what a broken fleet file raises for a path.
+        Raises InputError for a name without a fleet file, stack settings or a state in this checkout, and the
+        errors of an invalid fleet file for a path.
         """
         if self.is_path:
             from gpufleet.spec.load import load_fleet
@@ -100,13 +98,13 @@ class Workspace:
         return name
 
     def state_file(self, environment: str, cloud: str) -> Path:
-        """Where the embedded engine keeps the stack of an environment in a cloud."""
+        """Return where the embedded engine keeps the stack of an environment in a cloud."""
         return self.local / "state" / cloud / f"{environment}.json"
 
     def bought_blocks(self) -> tuple[BoughtBlock, ...]:
-        """The Capacity Blocks in the embedded engine's state, in the cloud of the environment's settings.
+        """Return the Capacity Blocks in the embedded engine's state, for the cloud of the environment.
 
-        A state that cannot be read holds none: the commands that use it say why.
+        An unreadable state counts as empty: the commands that use it report why.
         """
         from gpufleet.changes.bought_blocks import blocks_of_state
         from gpufleet.engine.embedded.engine import EmbeddedEngine
@@ -119,10 +117,10 @@ class Workspace:
         return ()
 
     def stack_config(self, environment: str, *, plain_only: bool = False) -> dict[str, str]:
-        """The configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
+        """Return the configuration in `stacks/Pulumi.<env>.yaml` with full keys; empty without the file.
 
-        Raises InputError for a file that is not a Pulumi stack file, and for encrypted or structured
-        values, which only the Pulumi CLI can read; `plain_only` leaves those out.
+        Raises InputError for a file that is not a Pulumi stack file, and for encrypted or structured values,
+        which only the Pulumi CLI can read; `plain_only` skips those.
         """
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
         if not os.path.lexists(path):
@@ -145,12 +143,12 @@ class Workspace:
             full = key if ":" in key else f"{PROJECT}:{key}"
             values[full] = value.lower() if value in ("True", "TRUE", "False", "FALSE") else value
         if os.sep in (named := values.get(FLEET_FILE_KEY, "")):
-            # It comes with the checkout, and so does what it may name.
+            # The file is part of the checkout, so its references must stay inside.
             contained(self.root / named, f"{FLEET_FILE_KEY} of {shown}", within=self.root)
         return values
 
     def cloud(self, environment: str, asked: str | None) -> Cloud:
-        """The cloud to use: what was asked for, else the stack's configuration, else a real account."""
+        """Return the cloud to use: the requested one, else the stack configuration's, else a real account."""
         name = asked or self.stack_config(environment, plain_only=True).get(CLOUD_KEY) or "aws"
         if name not in get_args(Cloud):
             raise InputError(
@@ -169,9 +167,9 @@ class Workspace:
         show_secrets: bool = False,
         while_starting: WhileStarting = contextlib.nullcontext,
     ) -> StackRequest:
-        """What an engine needs to run this environment; starts the emulated AWS for the sandbox.
+        """Return what an engine needs to run this environment; start the emulated AWS for the sandbox.
 
-        A start takes seconds, which pass in the context `while_starting()`.
+        A start takes seconds, during which the context `while_starting()` is active.
         """
         request = self.offline_request(
             environment, cloud, parallel=parallel, targets=targets, show_secrets=show_secrets
@@ -191,7 +189,7 @@ class Workspace:
         targets: tuple[str, ...] = (),
         show_secrets: bool = False,
     ) -> StackRequest:
-        """The request for what only reads the state: no provider and no cloud behind it."""
+        """Return the request for commands that only read the state: no provider and no cloud."""
         # The Pulumi CLI reads encrypted and structured settings itself; the embedded engine cannot.
         config = self.stack_config(environment, plain_only=True) | {CLOUD_KEY: cloud}
         if self.target != environment:
@@ -211,7 +209,7 @@ class Workspace:
 
 
 def _settings_file(path: Path, shown: str, root: Path) -> dict[str, Any]:
-    """The mapping in a stack's settings file, every value as text; empty for an empty file."""
+    """Return the mapping in a stack's settings file, every value as text; empty for an empty file."""
     from gpufleet.spec.document import read_document
 
     try:

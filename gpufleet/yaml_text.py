@@ -1,4 +1,4 @@
-"""YAML for Ansible and kubectl, which read YAML 1.1: a text `on` or `1:30` is quoted, and stays a text."""
+"""YAML for Ansible and kubectl, which read YAML 1.1: a text `on` or `1:30` is quoted to stay text."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gpufleet.visible import ACTING
 
 
 class Unsafe(str):
-    """A text that Ansible must never take for a template."""
+    """A text that Ansible must never treat as a template."""
 
     __slots__ = ()
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, list items indented, values spelled out where they are used."""
+    """Block style, indented list items, values repeated where they are used."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indents list items, too."""
+        """Indent list items too."""
         del indentless
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
-        """No anchors: a reader of the file should find each value where it is used."""
+        """Write no anchors: a reader of the file finds each value where it is used."""
         del data
         return True
 
@@ -37,9 +37,9 @@ _Dumper.add_representer(Unsafe, _unsafe)
 
 
 def dump_yaml(document: Any) -> str:
-    """The document as block-style YAML, keys in their order."""
+    """Return the document as block-style YAML, keys in their order."""
     text = _dump(document, allow_unicode=True)
-    # YAML lets bidirectional overrides and the like through; then all that is not ASCII is spelled out.
+    # YAML allows bidirectional overrides and the like; then everything outside ASCII is escaped.
     return _dump(document, allow_unicode=False) if ACTING.search(text) else text
 
 

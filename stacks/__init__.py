@@ -1,1 +1,1 @@
-"""The stack program and what it consists of."""
+"""The stack program and its parts."""

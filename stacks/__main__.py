@@ -1,4 +1,4 @@
-"""The stack program: load the fleet file, check it, plan it, build its cloud half, export."""
+"""The stack program: load, check and plan the fleet file, build its cloud half, export."""
 
 from __future__ import annotations
 

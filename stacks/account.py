@@ -1,4 +1,4 @@
-"""What a stack has once for its whole AWS account: the budget."""
+"""Resources of a stack for its whole AWS account: the budget."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.stacks.settings import StackSettings
 
 BUDGET_REGION = "us-east-1"
-"""Where AWS Budgets lives; its topic is put beside it."""
+"""The region of AWS Budgets; its topic is in the same region."""
 
 COST_TAGS = ("gpufleet:fleet", "gpufleet:environment")
-"""The tags that, together, say what belongs to an environment of a fleet."""
+"""The tags that together select the resources of an environment of a fleet."""
 
 
 def build_account(plan: FleetPlan, settings: StackSettings) -> dict[str, Any]:
-    """The budget with its alerts; returns what the stack exports of it."""
+    """Create the budget with its alerts; return its exports."""
     name = f"{plan.fleet}-{plan.environment}"
     provider = aws.Provider(f"{name}-account", region=BUDGET_REGION, **settings.aws_provider)
     guard = BudgetGuard(

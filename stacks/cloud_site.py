@@ -1,4 +1,4 @@
-"""One cloud site: its network, roles, cluster, storage and node groups, and what it exports."""
+"""One cloud site: its network, roles, cluster, storage, node groups and exports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.components.identity import IamRoles, IamRolesArgs
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
-from gpufleet.stacks.cluster_inside import build_cluster_base
+from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
 from gpufleet.stacks.nodes import running_nodes
 from gpufleet.stacks.settings import StackSettings
@@ -31,7 +31,7 @@ class _Site:
 
 @dataclass(frozen=True)
 class SiteOutputs:
-    """What the stack exports of a site. `nodes` are lists of the running nodes of its Slurm groups."""
+    """The exports of a site. `nodes` are lists of the running nodes of its Slurm groups."""
 
     site: dict[str, Any]
     kubeconfig: pulumi.Output[str] | None
@@ -39,7 +39,7 @@ class SiteOutputs:
 
 
 def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) -> SiteOutputs:
-    """Everything of one site."""
+    """Create all resources of one site."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, pulumi.ResourceOptions(providers=[provider]))

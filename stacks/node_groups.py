@@ -48,7 +48,7 @@ from gpufleet.stacks.settings import StackSettings
 
 @dataclass(frozen=True)
 class SiteParts:
-    """What a node group is built into. `client_group` is the security group that nodes share."""
+    """The parts of a site that a node group needs. `client_group` is the security group that nodes share."""
 
     region: str
     network: Network
@@ -60,16 +60,16 @@ class SiteParts:
 
 
 @dataclass(frozen=True)
-class BuiltGroup:
-    """A node group: its names in AWS, and what the stack exports of it."""
+class NodeGroupOutputs:
+    """A node group: its names in AWS, and its exports."""
 
     names: Sequence[pulumi.Output[str]]
     outputs: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Bought:
-    """How a group's nodes are bought. What is reserved has subnets of its own, and outputs of the stack."""
+class _Purchase:
+    """How a group's nodes are bought. Reserved ones have their own subnets and exports."""
 
     capacity: NodeCapacity
     placement_group: bool | pulumi.Input[str] = False
@@ -77,23 +77,23 @@ class _Bought:
     reservation: dict[str, Any] | None = None
 
 
-def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> BuiltGroup:
-    """The group, and the reservation that it launches into."""
-    subnets = around.network.public_subnet_ids if group.public_ip else around.network.private_subnet_ids
-    bought = _buy(name, group, around)
-    efa_groups = [around.network.efa_security_group_id] if group.efa else []
-    cluster = around.cluster
+def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeGroupOutputs:
+    """Create the group, and the reservation that it launches into."""
+    subnets = parts.network.public_subnet_ids if group.public_ip else parts.network.private_subnet_ids
+    purchase = _purchase(name, group, parts)
+    efa_groups = [parts.network.efa_security_group_id] if group.efa else []
+    cluster = parts.cluster
     labels = dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
     built = NodeGroup(
         name,
         NodeGroupArgs(
             instance_types=group.instance_types,
-            capacity=bought.capacity,
+            capacity=purchase.capacity,
             min_size=group.capacity.min,
             max_size=group.capacity.max,
             desired_size=group.capacity.desired,
-            subnet_ids=bought.subnet_ids or [subnets[zone] for zone in group.zones],
-            security_group_ids=[around.client_group, *efa_groups],
+            subnet_ids=purchase.subnet_ids or [subnets[zone] for zone in group.zones],
+            security_group_ids=[parts.client_group, *efa_groups],
             interfaces=[
                 NodeInterfaceArgs(
                     network_card_index=interface.network_card_index,
@@ -102,7 +102,7 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
                 )
                 for interface in group.network_interfaces
             ],
-            placement_group=bought.placement_group,
+            placement_group=purchase.placement_group,
             public_ip=group.public_ip,
             volume=volume_args(group.volume),
             eks=None
@@ -110,7 +110,7 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
             else EksNodesArgs(
                 cluster_name=cluster.cluster_name,
                 version=cluster.version,
-                node_role_arn=around.roles.node_role_arn,
+                node_role_arn=parts.roles.node_role_arn,
                 ami_type=group.image,
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
@@ -118,21 +118,21 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
             auto_scaling=None
             if cluster is not None
             else AutoScalingNodesArgs(
-                instance_profile_arn=around.roles.instance_profile_arn, image_parameter=group.image
+                instance_profile_arn=parts.roles.instance_profile_arn, image_parameter=group.image
             ),
-            after=cluster.ready if cluster is not None else around.network.nat_ready,
+            after=cluster.ready if cluster is not None else parts.network.nat_ready,
             tags=group.tags,
         ),
-        around.opts,
+        parts.opts,
     )
-    if isinstance(bought.capacity, BlockNodes):
+    if isinstance(purchase.capacity, BlockNodes):
         CapacityBlockSchedule(
             name,
             group_name=built.auto_scaling_group_names[0],
-            reservation_id=bought.capacity.reservation_id,
+            reservation_id=purchase.capacity.reservation_id,
             nodes=group.capacity.max,
-            region=around.region,
-            client=around.settings.aws_client,
+            region=parts.region,
+            client=parts.settings.aws_client,
             opts=pulumi.ResourceOptions(parent=built),
         )
     outputs = {
@@ -144,61 +144,61 @@ def build_node_group(name: str, group: NodeGroupPlan, around: SiteParts) -> Buil
         "capacity": group.capacity.kind,
         "launch_template_id": built.launch_template_id,
         "placement_group": built.placement_group_name,
-        "reservation": bought.reservation,
+        "reservation": purchase.reservation,
     }
-    return BuiltGroup(built.group_names, outputs)
+    return NodeGroupOutputs(built.group_names, outputs)
 
 
 def volume_args(volume: VolumePlan) -> VolumeArgs:
-    """The root volume of a plan as a component takes it."""
+    """Return the component arguments of a planned root volume."""
     return VolumeArgs(size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput)
 
 
 def _refuse_assumed_roles(name: str, settings: StackSettings) -> None:
-    """Blocks are looked up and scheduled with boto3, which would ask another account than the provider."""
+    """Raise for assumed roles: boto3 searches and schedules blocks, and would use another account."""
     if settings.aws_provider.get("assume_roles"):
         raise InputError(
-            f"node group {name}: a Capacity Block cannot be looked up with aws:assumeRoles",
-            remedy="name the role in a profile of the AWS configuration (role_arn, source_profile), run "
+            f"node group {name}: a Capacity Block cannot be used with aws:assumeRoles",
+            remedy="set the role in a profile of the AWS configuration (role_arn, source_profile), run "
             "`pulumi config set aws:profile <profile>` and `pulumi config rm aws:assumeRoles`",
         )
 
 
-def _buy(name: str, group: NodeGroupPlan, around: SiteParts) -> _Bought:
+def _purchase(name: str, group: NodeGroupPlan, parts: SiteParts) -> _Purchase:
     match group.capacity:
         case OnDemandPlan():
-            return _Bought(OnDemandNodes(), group.placement_group)
+            return _Purchase(OnDemandNodes(), group.placement_group)
         case SpotPlan(on_demand_fallback=fallback, spot_max_price=price):
             spot = SpotNodes(on_demand_fallback=fallback, max_price=None if price is None else f"{price:f}")
-            return _Bought(spot, group.placement_group)
+            return _Purchase(spot, group.placement_group)
         case ReservationPlan() as wanted:
-            return _reservation(name, group, wanted, around)
+            return _reservation(name, group, wanted, parts)
         case ExistingReservationPlan() as held:
-            return _Bought(
+            return _Purchase(
                 ReservedNodes(reservation_id=held.reservation_id),
                 held.reservation_placement_group or False,
-                _private_subnets(around, held.reservation_zone),
+                _private_subnets(parts, held.reservation_zone),
                 {"id": held.reservation_id, "zone": held.reservation_zone},
             )
         case CapacityBlockPlan() as wanted:
-            _refuse_assumed_roles(name, around.settings)
-            return _block(name, group, wanted, around)
+            _refuse_assumed_roles(name, parts.settings)
+            return _block(name, group, wanted, parts)
         case ExistingBlockPlan() as held:
-            _refuse_assumed_roles(name, around.settings)
-            return _Bought(
+            _refuse_assumed_roles(name, parts.settings)
+            return _Purchase(
                 BlockNodes(reservation_id=held.reservation_id),
-                subnet_ids=_private_subnets(around, held.reservation_zone),
+                subnet_ids=_private_subnets(parts, held.reservation_zone),
                 reservation={"id": held.reservation_id, "zone": held.reservation_zone},
             )
         case other:
             assert_never(other)
 
 
-def _private_subnets(around: SiteParts, zone: str) -> list[pulumi.Output[str]]:
-    return [around.network.private_subnet_ids[zone]]
+def _private_subnets(parts: SiteParts, zone: str) -> list[pulumi.Output[str]]:
+    return [parts.network.private_subnet_ids[zone]]
 
 
-def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, around: SiteParts) -> _Bought:
+def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts: SiteParts) -> _Purchase:
     made = OnDemandReservation(
         name,
         OnDemandReservationArgs(
@@ -208,18 +208,18 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, aroun
             placement_group=group.placement_group,
             tags=group.tags,
         ),
-        around.opts,
+        parts.opts,
     )
-    return _Bought(
+    return _Purchase(
         ReservedNodes(reservation_id=made.reservation_id),
         made.placement_group_name or False,
-        _private_subnets(around, wanted.reservation_zone),
+        _private_subnets(parts, wanted.reservation_zone),
         {"id": made.reservation_id, "zone": wanted.reservation_zone},
     )
 
 
-def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, around: SiteParts) -> _Bought:
-    settings = around.settings
+def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: SiteParts) -> _Purchase:
+    settings = parts.settings
     block = CapacityBlock(
         name,
         CapacityBlockArgs(
@@ -233,11 +233,11 @@ def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, around: S
             client=settings.aws_client,
             tags=group.tags,
         ),
-        around.opts,
+        parts.opts,
     )
-    by_zone = {zone: around.network.private_subnet_ids[zone] for zone in wanted.zones}
+    by_zone = {zone: parts.network.private_subnet_ids[zone] for zone in wanted.zones}
     subnet_ids = pulumi.Output.all(block.zone, by_zone).apply(lambda found: [found[1][found[0]]])
-    return _Bought(
+    return _Purchase(
         BlockNodes(reservation_id=block.reservation_id),
         subnet_ids=subnet_ids,
         reservation={

@@ -1,4 +1,4 @@
-"""The running nodes of a Slurm site's Auto Scaling group: what an inventory needs of them."""
+"""The running nodes of a Slurm site's Auto Scaling group, for the inventory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pulumi
 import pulumi_aws as aws
 
 LOGIN_USER = "ubuntu"
-"""Who one logs in as on AWS's Ubuntu images."""
+"""The login name of AWS's Ubuntu images."""
 
 
 def running_nodes(
     site: str, node_group: str, group_names: Sequence[pulumi.Output[str]], provider: aws.Provider
 ) -> pulumi.Output[list[dict[str, Any]]]:
-    """`{site, node_group, name, address, user}` of each node that runs now, by its private address.
+    """Return `{site, node_group, name, address, user}` of each running node, sorted by private address.
 
-    A node's name is the host name that EC2 gives it (`ip-10-11-0-5`). Nodes that start or stop
-    later are there after the next run.
+    A node's name is the host name that EC2 gives it (`ip-10-11-0-5`). Nodes that start or stop later
+    change with the next run.
     """
     found = [
         aws.ec2.get_instances_output(

@@ -1,4 +1,4 @@
-"""From the fleet file to resources: what `pulumi up` and gpufleet's own engine run."""
+"""The program of `pulumi up` and of gpufleet's own engine: from the fleet file to resources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(root: Path) -> None:
-    """Build the stack of the checkout `root`. Bad input ends the run with its findings, no traceback."""
+    """Build the stack of the checkout `root`. Invalid input ends the run with its findings, no traceback."""
     try:
         settings = load_settings(root)
         plan = _plan(root, settings)
@@ -33,8 +33,8 @@ def run(root: Path) -> None:
 def _plan(root: Path, settings: StackSettings) -> FleetPlan:
     from gpufleet.checks import validate
 
-    # Without a state it is unknown here what is bought: the look-up of an offering refuses a start that
-    # is past, and gpufleet before it.
+    # Without a state the bought blocks are unknown here. gpufleet, and later the search of an offering,
+    # reject a start in the past.
     validated = validate(settings.fleet_file, root=root, bought=None)
     if not os.environ.get(FINDINGS_SHOWN):
         for finding in validated.findings:
@@ -48,7 +48,7 @@ def _plan(root: Path, settings: StackSettings) -> FleetPlan:
 
 
 def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
-    """Register the resources of the plan's cloud sites and export what others need of them."""
+    """Register the resources of the plan's cloud sites, and export their outputs."""
     from gpufleet.stacks.account import build_account
     from gpufleet.stacks.cloud_site import build_site
 

@@ -1,4 +1,4 @@
-"""The stack's configuration: which cloud, which fleet file, what may be deleted and paid."""
+"""The stack's configuration: cloud, fleet file, protection and payment limit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from gpufleet.lab_extra import sandbox_access
 
 @dataclass(frozen=True)
 class StackSettings:
-    """What the program is told besides the fleet file.
+    """The program's settings in addition to the fleet file.
 
-    `fleet_file` is a path or an environment's name, by default the stack's. `protect` keeps storage,
-    clusters and Capacity Blocks from being deleted or replaced. `allow_upfront` caps, in USD, what
-    one Capacity Block may cost; None is no cap. `aws_provider` and `aws_client` are arguments of
-    the AWS provider and of boto3 clients: of a real account, what the stack's `aws:` settings say of
-    the account to use.
+    `fleet_file` is a path or an environment's name, by default the stack's. `protect` prevents the deletion
+    and replacement of storage, clusters and Capacity Blocks. `allow_upfront` limits, in USD, the price of
+    one Capacity Block; None is no limit. `aws_provider` and `aws_client` are arguments of the AWS provider
+    and of boto3 clients: for a real account, those of the stack's `aws:` settings.
     """
 
     cloud: str
@@ -37,7 +36,7 @@ class StackSettings:
 
 
 def load_settings(root: Path) -> StackSettings:
-    """The settings of the running stack. Raises InputError for values that mean nothing."""
+    """Return the settings of the running stack. Raises InputError for invalid values."""
     config = pulumi.Config("gpufleet")
     cloud = config.get("cloud") or "aws"
     fleet_file = fleet_file_of_settings(config.get("fleetFile") or pulumi.get_stack(), root)
@@ -46,7 +45,7 @@ def load_settings(root: Path) -> StackSettings:
         return StackSettings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
     if cloud != "aws":
         raise InputError(
-            f"gpufleet:cloud is {cloud!r}; it takes sandbox or aws",
+            f"gpufleet:cloud is {cloud!r}; it must be sandbox or aws",
             remedy="run `pulumi config set gpufleet:cloud sandbox`",
         )
     protect = config.get_bool("protect")
@@ -67,14 +66,14 @@ def _amount(text: str) -> str:
         amount = Decimal(-1)
     if not amount.is_finite() or amount < 0:
         raise InputError(
-            f"gpufleet:allowUpfront is {text!r}; it takes an amount in USD, 0 or more",
+            f"gpufleet:allowUpfront is {text!r}; it must be an amount in USD, 0 or more",
             remedy="run `pulumi config set gpufleet:allowUpfront 800000`",
         )
     return text
 
 
 def _account() -> dict[str, Any]:
-    """What `aws:` settings say of the account: a provider that is made by hand does not read them itself."""
+    """Return the account in the `aws:` settings, which an explicit provider does not read itself."""
     config = pulumi.Config("aws")
     found: dict[str, Any] = dict(_named_profile())
     roles = _list_of(config, "assumeRoles")
@@ -84,7 +83,7 @@ def _account() -> dict[str, Any]:
         ("allowedAccountIds", "allowed_account_ids"),
         ("forbiddenAccountIds", "forbidden_account_ids"),
     ):
-        # Stored as a number, an id has lost the zeros that it begins with.
+        # A number has lost the leading zeros of the id.
         ids = [str(account).zfill(12) for account in _list_of(config, key)]
         if ids:
             found[argument] = ids
@@ -100,7 +99,7 @@ def _list_of(config: pulumi.Config, key: str) -> list[Any]:
         return []
     if not isinstance(value, list):
         raise InputError(
-            f"aws:{key} is {value!r}; it takes a list",
+            f"aws:{key} is {value!r}; it must be a list",
             remedy=f"run `pulumi config set --path 'aws:{key}[0]' ...` for each entry",
         )
     return value
@@ -113,12 +112,12 @@ def _assumed(role: Any) -> aws.ProviderAssumeRoleArgs:
         )
     except (AttributeError, TypeError):
         raise InputError(
-            f"aws:assumeRoles has {role!r}; an entry takes roleArn, sessionName, externalId and the like",
+            f"aws:assumeRoles has {role!r}; an entry can have roleArn, sessionName, externalId and the like",
             remedy="run `pulumi config set --path 'aws:assumeRoles[0].roleArn' arn:aws:iam::...:role/...`",
         ) from None
 
 
 def _named_profile() -> dict[str, str]:
-    """The profile of `aws:profile`, so that the offering look-up asks the account that the provider uses."""
+    """Return the profile of `aws:profile`, so that the offering search uses the provider's account."""
     profile = pulumi.Config("aws").get("profile")
     return {"profile": profile} if profile else {}

@@ -34,7 +34,7 @@ from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedE
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.previewed import up_after_preview
 from gpufleet.errors import CloudError, InputError
-from gpufleet.interruption import in_order, interruptible
+from gpufleet.interruption import interruptible, notify_in_thread
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
 
@@ -111,8 +111,8 @@ class PulumiCliEngine:
             command = session.command
             try:
                 with (
-                    in_order(events.interrupt) as tell,
-                    interruptible(lambda signum: tell(command.interrupt(signum))),
+                    notify_in_thread(events.interrupt) as notify,
+                    interruptible(lambda signum: notify(command.interrupt(signum))),
                 ):
                     _operation(verb, session, request)(
                         on_event=events.take,

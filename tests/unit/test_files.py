@@ -203,7 +203,7 @@ def test_remedy_for_a_full_disk_is_to_free_space(tmp_path: Path) -> None:
     with a_disk_that_refuses(errno.ENOSPC), pytest.raises(InputError) as refused:
         write_atomically(tmp_path / "fleet.html", "<!doctype html>")
     assert refused.value.message == f"{tmp_path}/fleet.html cannot be written: No space left on device"
-    assert refused.value.remedy == "make room on that disk and run again: what was there is unchanged"
+    assert refused.value.remedy == "free space on that disk and run again: the old file is unchanged"
 
 
 def test_new_file_never_overwrites_another(tmp_path: Path) -> None:

@@ -143,12 +143,12 @@ def test_handler_messages_are_printed_in_order_and_completely() -> None:
     order: list[bool] = []
     first = threading.Event()
 
-    def tell(forced: bool) -> None:
+    def notify(forced: bool) -> None:
         if not order:
             first.wait(60)
         order.append(forced)
 
-    with interruption.in_order(tell) as handler:
+    with interruption.notify_in_thread(notify) as handler:
         handler(False)
         handler(True)
         first.set()

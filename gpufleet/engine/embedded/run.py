@@ -24,7 +24,7 @@ from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.plugins import ProcessGroup
-from gpufleet.interruption import TERMINATION_GRACE_S, in_order, interruptible
+from gpufleet.interruption import TERMINATION_GRACE_S, interruptible, notify_in_thread
 from gpufleet.loopback import require_loopback
 
 
@@ -83,7 +83,7 @@ class Run:
                 self._packs, self.context, deployment.refuse, deployment.former_urn
             )
         self._tell = self._signals.enter_context(
-            in_order(lambda forced: self.context.reporter.interrupted(forced=forced))
+            notify_in_thread(lambda forced: self.context.reporter.interrupted(forced=forced))
         )
         self._signals.enter_context(interruptible(self.interrupt))
 

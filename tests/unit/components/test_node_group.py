@@ -336,7 +336,7 @@ def test_looked_up_image_is_kept_and_a_given_one_is_followed() -> None:
     [
         ({"eks": None}, "exactly one of eks and auto_scaling"),
         (SLURM | {"eks": BASE.eks}, "exactly one of eks and auto_scaling"),
-        ({"capacity": "odcr"}, "no way to buy nodes"),
+        ({"capacity": "odcr"}, "not a kind of capacity"),
         (BLOCK | {"instance_types": ["p5.48xlarge", "p5e.48xlarge"]}, "one instance type"),
         ({"public_ip": True, "interfaces": P6_B300}, "no public address"),
     ],

@@ -87,7 +87,7 @@ def test_role_to_assume_reaches_the_provider(monkeypatch: pytest.MonkeyPatch) ->
 def test_block_lookup_assumes_the_role_of_the_provider(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(pulumi.RunError, match="cannot be looked up with aws:assumeRoles"):
+    with pytest.raises(pulumi.RunError, match="cannot be used with aws:assumeRoles"):
         program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **{"aws:assumeRoles": ROLES})
 
 

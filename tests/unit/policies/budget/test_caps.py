@@ -86,7 +86,7 @@ def test_sum_with_unknown_parts_is_a_lower_bound() -> None:
 def test_maximum_has_both_amounts_and_may_be_a_share_of_the_budget() -> None:
     resources = budget_at_maximum.fails.resources
     (found,) = judged(budget_at_maximum, resources)
-    assert "48,280 USD a month (0.00 USD as asked for)" in found.message
+    assert "48,280 USD a month (0.00 USD at the requested size)" in found.message
     assert judged(budget_at_maximum, resources, settings={"share": 1000}) == []
     (narrow,) = judged(budget_at_maximum, budget_at_maximum.passes.resources, settings={"share": 50})
     assert "50% are allowed" in narrow.message

@@ -1,4 +1,4 @@
-"""What is applied inside a site's Kubernetes cluster."""
+"""Resources inside a site's Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 def build_cluster_base(
     name: str, site: CloudSitePlan, settings: KubernetesPlan, cluster: EksCluster
 ) -> ClusterBase:
-    """Teams, priorities and device plugins, once the cluster can run them.
+    """Apply teams, priorities and device plugins once the cluster can run them.
 
-    The endpoint is private by default: whoever runs the stack needs a way into the site's network.
+    The endpoint is private by default: the run needs a route into the site's network.
     """
     provider = k8s.Provider(
         f"{name}-kubernetes",
