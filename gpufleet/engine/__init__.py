@@ -1,1 +1,1 @@
-"""Deployment engines behind one interface: the Pulumi CLI, and an embedded one for trying and tests."""
+"""Deployment engines behind one interface: the Pulumi CLI, and an embedded one for trials and tests."""

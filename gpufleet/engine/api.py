@@ -1,7 +1,7 @@
-"""The one interface of both engines: what a run is asked, what it reports, what it returns.
+"""The interface of both engines: requests, events and results of a run.
 
-`gpufleet.engine.embedded` and `gpufleet.engine.pulumi_cli` implement `Engine`; everything above
-(CLI, reports, tests) speaks these types and does not know which engine ran.
+`gpufleet.engine.embedded` and `gpufleet.engine.pulumi_cli` implement `Engine`. The CLI, reports and tests use
+only these types and do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 
 class Op(StrEnum):
-    """What happens to one resource, in Pulumi's own words."""
+    """What happens to one resource, with Pulumi's own names."""
 
     SAME = "same"
     CREATE = "create"
@@ -34,11 +34,11 @@ PolicySeverity = Literal["low", "medium", "high", "critical", ""]
 
 @dataclass(frozen=True, slots=True)
 class ResourceEvent:
-    """A step on one resource has started, is done or has failed.
+    """A step on one resource has started, completed or failed.
 
-    `diff` holds the top-level input properties that differ, `replace_keys` those that force a
-    replacement, `error` the provider's message when `status` is "failed", and the reason when
-    it is "skipped" (a dependency failed). `elapsed_s` is set on done and failed.
+    `diff` holds the top-level input properties that differ, `replace_keys` those that force a replacement.
+    `error` is the provider's message if `status` is "failed", and the reason if it is "skipped" (a
+    dependency failed). `elapsed_s` is set for completed and failed steps.
     """
 
     urn: str
@@ -66,9 +66,9 @@ class DiagnosticEvent:
 class PolicyEvent:
     """A violation that a policy pack reported.
 
-    `enforcement` is what the violation means for the run: "advisory" or "mandatory" (a violation
-    that a remediation did not cure is mandatory, as in the Pulumi CLI). `version` is the pack's.
-    The Automation API's events carry neither `severity` nor `description`: they are empty there.
+    `enforcement` is the effect on the run: "advisory" or "mandatory" (a violation that a remediation did
+    not correct is mandatory, as in the Pulumi CLI). `version` is the pack's. `severity` and `description`
+    are empty in events of the Automation API, which does not provide them.
     """
 
     pack: str
@@ -98,9 +98,9 @@ class RemediationEvent:
 
 @dataclass(frozen=True, slots=True)
 class InterruptEvent:
-    """The run was asked to stop: nothing more begins, and operations under way are finished.
+    """The run was interrupted: no new step begins, and running operations complete.
 
-    With `forced` they are not: they stay pending in the state, and the next run looks what became of them.
+    With `forced` they do not: they stay pending in the state, and the next run checks their outcome.
     """
 
     forced: bool = False
@@ -112,7 +112,7 @@ OnEvent = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How many resources each kind of change touched. `replace` counts a replacement once."""
+    """The number of resources per kind of change. `replace` counts a replacement once."""
 
     create: int = 0
     update: int = 0
@@ -121,7 +121,7 @@ class Changes:
     same: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """The counts under the names of the stable contract."""
+        """Return the counts under the names of the stable contract."""
         return {
             "create": self.create,
             "update": self.update,
@@ -132,15 +132,15 @@ class Changes:
 
     @property
     def total(self) -> int:
-        """Resources that change (everything but `same`)."""
+        """Return the number of resources that change (everything but `same`)."""
         return self.create + self.update + self.replace + self.delete
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource:
-    """A resource as a preview or an update leaves it: what reports and pricing look at.
+    """A resource after a preview or an update, for reports and prices.
 
-    `inputs` are plain Python values; an unknown value is `UNKNOWN` and a secret is `SECRET`.
+    `inputs` are plain Python values; an unknown value is `UNKNOWN`, a secret is `SECRET`.
     """
 
     urn: str
@@ -160,12 +160,11 @@ SECRET = "[secret]"  # noqa: S105 - the placeholder that stands for a secret, no
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What one run of an engine did.
+    """The result of one run of an engine.
 
-    `ok` is False when the program, a provider or a policy failed; `failures` then names each
-    resource and why, `violations` what a policy said. `outputs` are the stack's outputs with secrets
-    replaced by `SECRET` unless the request asked to show them. `interrupted` says that a signal ended the
-    run before it was through.
+    `ok` is False if the program, a provider or a policy failed; `failures` then has each resource and its
+    reason, `violations` the policy violations. `outputs` are the stack's outputs, with secrets replaced by
+    `SECRET` unless the request shows them. `interrupted`: a signal ended the run early.
     """
 
     engine: Literal["embedded", "pulumi"]
@@ -186,20 +185,18 @@ class RunResult:
 class StackRequest:
     """Everything an engine needs to run one stack.
 
-    `program_dir` holds `__main__.py`; it is also the program's working folder. `config` has full
-    keys (`gpufleet:cloud`), `secret_config` names those whose values are secrets. `providers`
-    maps a package name (`aws`) to the command that serves its provider (prints its port on the
-    first line of stdout, as Pulumi plugins do); a package that is not named there is looked for as
-    `pulumi-resource-<package>` on PATH and in the user's Pulumi plugin folder. `env` is added to
-    the environment of the program and of the providers. `state_file` is the embedded engine's
-    checkpoint. `preload` names installed modules that the Python processes of a run will import: the
-    embedded engine has them imported once, for all of them.
+    `program_dir` contains `__main__.py` and is the program's working folder. `config` has full keys
+    (`gpufleet:cloud`), `secret_config` lists those with secret values. `providers` maps a package name
+    (`aws`) to the command that serves its provider (prints its port on the first line of stdout, as Pulumi
+    plugins do); other packages are searched as `pulumi-resource-<package>` on PATH and in the user's Pulumi
+    plugin folder. `env` is added to the environment of the program and of the providers. `state_file` is
+    the embedded engine's checkpoint. `preload` lists installed modules that the Python processes of a run
+    import: the embedded engine imports them once, for all of them.
 
-    `policy_packs` are folders with a PulumiPolicy.yaml; `policy_config` names, for such a folder, the
-    JSON file with the configuration of its policies (what the CLI's `--policy-pack-config` takes).
-    With packs, `up` first previews the request and stops before the first change if that fails.
-    `previewed` says that the caller has previewed this very request with the same packs, so that
-    `up` need not.
+    `policy_packs` are folders with a PulumiPolicy.yaml; `policy_config` maps such a folder to the JSON file
+    with the configuration of its policies (the CLI's `--policy-pack-config`). With packs, `up` first
+    previews the request and stops before the first change if that fails. `previewed`: the caller has
+    already previewed this request with the same packs, so `up` does not.
     """
 
     project: str
@@ -221,25 +218,25 @@ class StackRequest:
 
 
 class Engine(Protocol):
-    """A deployment engine. Every verb streams events and returns one result.
+    """A deployment engine. Every method streams events and returns one result.
 
-    A run that fails half-way raises nothing: it returns `ok=False` with the failures, and the
-    state names everything that exists. What cannot even start (state locked, unsupported feature,
-    program missing) raises a `gpufleet.errors.GpufleetError`.
+    A run that fails midway raises nothing: it returns `ok=False` with the failures, and the state contains
+    everything that exists. A run that cannot start (state locked, unsupported feature, program missing)
+    raises a `gpufleet.errors.GpufleetError`.
     """
 
     name: Literal["embedded", "pulumi"]
 
     def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Say what `up` would do; changes nothing, in the cloud or in the state."""
+        """Report what `up` would do; change nothing, in the cloud or in the state."""
         ...
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the cloud to what the program says; with policy packs, after a preview of its own."""
+        """Create and update resources as the program declares them; with policy packs, after a preview."""
         ...
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the state to what the cloud is; a changed resource counts as `update`."""
+        """Update the state from the cloud; a changed resource counts as `update`."""
         ...
 
     def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
@@ -247,13 +244,13 @@ class Engine(Protocol):
         ...
 
     def outputs(self, request: StackRequest) -> Mapping[str, Any]:
-        """The outputs of the last `up`; empty when the stack does not exist."""
+        """Return the outputs of the last `up`; empty if the stack does not exist."""
         ...
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
-        """The state as `pulumi stack export` prints it (version 3), or None without a stack."""
+        """Return the state as `pulumi stack export` prints it (version 3), or None without a stack."""
         ...
 
     def is_complete(self, request: StackRequest) -> bool:
-        """Whether an `up` of the stack ever came to its end; True where that is not recorded."""
+        """Return whether an `up` of the stack ever completed; True if that is not recorded."""
         ...

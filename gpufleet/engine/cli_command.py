@@ -1,4 +1,4 @@
-"""The `pulumi` executable as a process that gpufleet, and not the terminal, interrupts."""
+"""The `pulumi` executable as a process that only gpufleet interrupts, not the terminal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpufleet.interruption import TERMINATION_GRACE_S
 
 
 class OwnSessionCommand(automation.PulumiCommand):
-    """Runs the CLI in a session of its own: a Ctrl-C at the terminal reaches it by `interrupt` alone.
+    """Runs the CLI in its own session: a Ctrl-C at the terminal reaches it only through `interrupt`.
 
-    The CLI counts interruptions: it finishes what is under way after the first and ends after the second.
+    The CLI counts interruptions: it completes running operations after the first and ends after the second.
     """
 
     def __init__(self, root: str | None) -> None:
@@ -36,7 +36,7 @@ class OwnSessionCommand(automation.PulumiCommand):
         on_output: OnOutput | None = None,
         on_error: OnOutput | None = None,
     ) -> CommandResult:
-        """Run a command of the CLI to its end. Returns what it printed; CommandError when it fails."""
+        """Run a command of the CLI to its end and return its output. Raises CommandError if it fails."""
         env = {**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"}
         if Path(self.command).is_absolute():
             env["PATH"] = os.pathsep.join([str(Path(self.command).parent), env.get("PATH", "")])
@@ -72,7 +72,7 @@ class OwnSessionCommand(automation.PulumiCommand):
         return result
 
     def interrupt(self, signum: int) -> bool:
-        """Pass on a signal; one too many kills the CLI. Returns whether what is under way is given up."""
+        """Pass on a signal; one too many kills the CLI. Return whether running operations are abandoned."""
         self.interruptions += 1
         process = self._process
         if process is not None:
@@ -85,7 +85,7 @@ class OwnSessionCommand(automation.PulumiCommand):
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a command that only asks something."""
+    """End a command that only reads."""
     process.terminate()
     try:
         process.communicate(timeout=TERMINATION_GRACE_S)

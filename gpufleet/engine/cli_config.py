@@ -1,4 +1,4 @@
-"""The configuration file that a run of the Pulumi CLI is given, secrets encrypted as Pulumi does."""
+"""The configuration file of a run of the Pulumi CLI, with secrets encrypted as Pulumi does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_config(
     *,
     exists: bool,
 ) -> Path:
-    """The run's configuration: the stack's own settings with the request's values over them."""
+    """Write the run's configuration: the stack's own settings, overridden by the request's values."""
     yaml = YAML(typ="safe")
     root = request.project_root
     project = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root)
@@ -62,7 +62,7 @@ def _crypter(
     if settings.get("secretsprovider") not in (None, "", "passphrase"):
         raise InputError(
             f"the stack's secrets provider is {settings['secretsprovider']}, and the run has secret settings",
-            remedy="set them with `pulumi config set --secret`, so that they are in the stack's own file",
+            remedy="set them with `pulumi config set --secret`, which stores them in the stack's own file",
         )
     passphrase = env.get("PULUMI_CONFIG_PASSPHRASE")
     if passphrase is None and env.get("PULUMI_CONFIG_PASSPHRASE_FILE"):

@@ -1,4 +1,4 @@
-"""The Pulumi CLI's engine events, translated into the events of `gpufleet.engine.api`."""
+"""Translates the Pulumi CLI's engine events into the events of `gpufleet.engine.api`."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _SEVERITIES: dict[str, Severity] = {
     "warning": "warning",
     "error": "error",
 }
-# Steps that the CLI reports under names of its own.
+# Steps for which the CLI uses other names.
 _OPS = {
     "read-replacement": Op.READ,
     "import": Op.READ,
     "import-replacement": Op.READ,
 }
-# Steps that touch nothing: the state forgets a resource that was only read, or is gone already.
+# Steps without effect in the cloud: the state drops a resource that was only read, or is already deleted.
 _SILENT = frozenset({"discard", "discard-replaced", "remove-pending-replace"})
 
 
 class EventTranslator:
-    """Takes the CLI's events (from any thread), passes on ours, and keeps what a result needs.
+    """Receives the CLI's events (from any thread), passes on ours, and keeps what a result needs.
 
-    Messages that contain `hidden` are not passed on: the CLI warns of each plugin on PATH, and those
-    of the run were put there on purpose.
+    Messages that contain `hidden` are dropped: the CLI warns about each plugin on PATH, and a run adds its
+    own on purpose.
     """
 
     def __init__(self, on_event: OnEvent, *, planning: bool, hidden: str) -> None:
@@ -69,7 +69,7 @@ class EventTranslator:
 
     @property
     def resources(self) -> tuple[PlannedResource, ...]:
-        """The resources of the run, in the order of their first step."""
+        """Return the resources of the run, in the order of their first step."""
         return tuple(self._planned.values())
 
     def take(self, event: cli.EngineEvent) -> None:
@@ -84,12 +84,12 @@ class EventTranslator:
             elif event.diagnostic_event is not None:
                 self._diagnose(event.diagnostic_event)
             elif event.policy_event is not None:
-                self._judge(event.policy_event)
+                self._report_policy(event.policy_event)
             elif event.summary_event is not None:
                 self._summarize(event.summary_event)
 
     def interrupt(self, forced: bool) -> None:
-        """The run is interrupted."""
+        """Report that the run is interrupted."""
         with self._lock:
             self._send(InterruptEvent(forced))
 
@@ -133,7 +133,7 @@ class EventTranslator:
         self.explained = self.explained or severity == "error"
         self._send(said)
 
-    def _judge(self, event: cli.PolicyEvent) -> None:
+    def _report_policy(self, event: cli.PolicyEvent) -> None:
         violation = PolicyEvent(
             pack=event.policy_pack_name,
             policy=event.policy_name,
@@ -182,7 +182,7 @@ class EventTranslator:
 def _op(step: cli.StepEventMetadata) -> Op:
     name = str(step.op.value)
     if name == "refresh" and not (step.old and step.old.custom and not is_provider_type(step.type)):
-        # There is nothing in the cloud to read for a component or a provider.
+        # Components and providers have nothing to read in the cloud.
         return Op.SAME
     return _OPS[name] if name in _OPS else Op(name)
 
@@ -221,7 +221,7 @@ def _replacing(step: cli.StepEventMetadata) -> tuple[str, ...]:
 
 
 def _present(value: Any) -> Any:
-    """Values of an event as the API shows them; the CLI has blinded secrets already."""
+    """Return values of an event as the API shows them; the CLI has already masked secrets."""
     if isinstance(value, dict):
         if value.get(SIG_KEY) == SECRET_SIG:
             return SECRET

@@ -1,4 +1,4 @@
-"""The engines' own errors, each with what to do about it."""
+"""The engines' own errors, each with a remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
 
 # https://www.pulumi.com/docs/install/, for Linux. On macOS it is the Homebrew formula pulumi/tap/pulumi.
 INSTALL_PULUMI = "curl -fsSL https://get.pulumi.com | sh"
-"""The line that installs the Pulumi CLI."""
+"""The command that installs the Pulumi CLI."""
 
 
 class CliMissingError(InputError):
@@ -21,25 +21,25 @@ class CliMissingError(InputError):
 
 
 class UnsupportedError(InputError):
-    """The program uses something that only the Pulumi CLI does."""
+    """The program uses a feature that only the Pulumi CLI supports."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}: the embedded engine does not do that, it needs the Pulumi CLI",
+            f"{what}: the embedded engine does not support that, it needs the Pulumi CLI",
             remedy=f"install the Pulumi CLI ({INSTALL_PULUMI}) and add --engine pulumi",
         )
 
 
 class StateLockedError(CloudError):
-    """Another run holds the state; the message names it."""
+    """Another run holds the state; the message identifies it."""
 
 
 class StateError(CloudError):
-    """The state cannot be read or written; it is left as it is."""
+    """The state cannot be read or written; it is unchanged."""
 
 
 class PassphraseError(InputError):
-    """The state's secrets cannot be decrypted with the passphrase at hand."""
+    """The state's secrets cannot be decrypted with the current passphrase."""
 
 
 class PluginError(InputError):
@@ -47,11 +47,11 @@ class PluginError(InputError):
 
 
 class PolicyPackFailedError(GpufleetError):
-    """A policy pack that had started stopped or answered an error: nothing was judged, so nothing passes."""
+    """A running policy pack stopped or returned an error: nothing was checked, so nothing passes."""
 
 
 class ProviderError(GpufleetError):
-    """A provider refused or failed an operation; the message is the provider's own."""
+    """A provider rejected or failed an operation; the message is the provider's own."""
 
     exit_code = ExitCode.CLOUD_FAILURE
 
@@ -63,6 +63,6 @@ class RunInterruptedError(GpufleetError):
 
 
 class StepFailedError(GpufleetError):
-    """One resource cannot go on (its message is shown beside it); the others may."""
+    """One resource cannot continue (its message is shown with it); the others may."""
 
     exit_code = ExitCode.CLOUD_FAILURE

@@ -1,8 +1,8 @@
-"""Processes of a run: plugins, policy packs and the program, in groups of their own, never left over.
+"""Processes of a run: plugins, policy packs and the program, each in its own group, none left over.
 
-A plugin prints the port it serves on as its first line and keeps running. Every process leads its
-own group, so ending it ends its children too. If the engine itself is killed, a small warden
-process notices (its standard input closes) and ends what is left.
+A plugin prints its port as its first line and keeps running. Every process leads its own group, so ending
+the group ends its children too. If the engine itself is killed, a small warden process notices (its standard
+input closes) and ends the remaining groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpufleet.engine.forks import ForkServer, Process
 
 OnLine = Callable[[str], None]
 
-# How long a process may take to end by itself before it is killed.
+# How long a process may take to end before it is killed.
 _GRACE_S = 3.0
 # How long a plugin may take to print its port: the AWS plugin is a 700 MB executable on a cold disk.
 START_TIMEOUT_S = 60.0
@@ -54,11 +54,10 @@ for sign in (signal.SIGTERM, signal.SIGKILL):
 
 
 class ProcessGroup:
-    """All processes of one run. `close` ends them; so does the death of this process.
+    """All processes of one run. `close` ends them; so does the end of this process.
 
-    `held` are descriptors of files that stay open until the last process is gone: a lock on one of them
-    outlives this process for as long as its providers may still be at work. `forks` starts what can be
-    forked.
+    `held` are descriptors of files that stay open until the last process has ended: a lock on one of them
+    outlives this process while its providers may still be running. `forks` starts forkable processes.
     """
 
     def __init__(self, held: Sequence[int] = (), forks: ForkServer | None = None) -> None:
@@ -75,17 +74,17 @@ class ProcessGroup:
         )
 
     def start(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Process:
-        """Start `command` in a group of its own, with both outputs piped and no input."""
+        """Start `command` in its own group, with both outputs piped and no input."""
         if not self._closed:
             forked = self._forks.start(command, env, cwd) if self._forks is not None else None
             process = forked or _started(command, env, cwd)
             with self._lock:
                 self._running.append(process)
-                self._tell(f"+{process.pid}")
+                self._notify_warden(f"+{process.pid}")
             if not self._closed:
                 return process
             self.end(process, grace_s=0.0)
-        raise PluginError("the run is ending, no further process is started")
+        raise PluginError("the run is ending: no further process starts")
 
     def end(self, process: Process, *, grace_s: float = _GRACE_S) -> None:
         """End one process and its group: SIGTERM, then SIGKILL after `grace_s`."""
@@ -95,16 +94,16 @@ class ProcessGroup:
     def _reap(self, process: Process, deadline: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, deadline - time.monotonic()))
-        # The leader may have gone and left children: the group is killed in either case.
+        # The leader may have ended and left children: the group is killed in either case.
         _signal_group(process, signal.SIGKILL)
         process.wait()
         with self._lock:
             if process in self._running:
                 self._running.remove(process)
-                self._tell(f"-{process.pid}")
+                self._notify_warden(f"-{process.pid}")
 
     def close(self) -> None:
-        """End every process that is left, together, and the warden."""
+        """End all remaining processes together, and the warden."""
         with self._lock:
             self._closed = True
             left = list(self._running)
@@ -117,7 +116,7 @@ class ProcessGroup:
             self._warden.stdin.close()
         self._warden.wait()
 
-    def _tell(self, line: str) -> None:
+    def _notify_warden(self, line: str) -> None:
         if self._warden.stdin is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._warden.stdin.write(line + "\n")
@@ -161,9 +160,9 @@ def pump(stream: IO[str] | None, on_line: OnLine) -> threading.Thread:
 
 
 class PluginProcess:
-    """A running plugin: its `port`, and the tail of what it wrote to stderr.
+    """A running plugin: its `port`, and its last lines on stderr.
 
-    `name` is what messages call it ("provider 'aws'"). The engine's address follows the command, and
+    `name` is its name in messages ("provider 'aws'"). The engine's address follows the command, and
     `arguments` follow the address.
     """
 
@@ -214,29 +213,29 @@ class PluginProcess:
         except queue.Empty:
             self.stop()
             raise PluginError(
-                f"{self.name} did not say its port within {START_TIMEOUT_S:.0f} s",
+                f"{self.name} did not print its port within {START_TIMEOUT_S:.0f} s",
                 remedy=f"run it by hand: {' '.join(command)}",
             ) from None
         started = True
         if line is None or not line.strip().isdigit():
             self.stop()
-            said = "\n".join([*([line] if line else []), *self._stderr]) or "nothing"
+            output = "\n".join([*([line] if line else []), *self._stderr]) or "nothing"
             raise PluginError(
-                f"{self.name} did not start: it said\n{said}",
+                f"{self.name} did not start: it printed\n{output}",
                 remedy=f"run it by hand: {' '.join(command)}",
             )
         return int(line)
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process is still running."""
         return self._process.poll() is None
 
-    def last_words(self) -> str:
-        """The last lines that it wrote to stderr: all of them once it has ended."""
+    def last_lines(self) -> str:
+        """Return the last lines that it wrote to stderr: all of them once it has ended."""
         if not self.alive:
-            # The system says that a process has ended before its last lines are read. What it started may
-            # hold the pipe for longer.
+            # The end of a process is visible before its last lines are read. Its children may keep the
+            # pipe open longer.
             self._pumps[0].join(timeout=1.0)
         return "\n".join(self._stderr)
 
@@ -250,7 +249,7 @@ class PluginProcess:
 def plugin_command(
     package: str, version: str, named: Mapping[str, Sequence[str]], env: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The command that serves `package`: as named, on PATH, or in the user's Pulumi plugin folder."""
+    """Return the command that serves `package`: configured, on PATH, or in the user's plugin folder."""
     if package in named:
         return tuple(named[package])
     if package == "pulumi-python":
@@ -266,9 +265,9 @@ def plugin_command(
         return (str(installed[-1]),)
     wanted = f"{package} {version}".strip()
     raise PluginError(
-        f"no provider plugin for package '{package}': neither named for this run, nor {executable} on PATH, "
+        f"no provider plugin for package '{package}': neither configured, nor {executable} on PATH, "
         f"nor in {home / 'plugins'}",
-        remedy=f"`pulumi plugin install resource {wanted}` gets it, or put {executable} on PATH",
+        remedy=f"`pulumi plugin install resource {wanted}` installs it; or add {executable} to PATH",
     )
 
 

@@ -1,9 +1,8 @@
-"""The configuration of a policy pack: its JSON file, and how that meets what the pack says of itself.
+"""The configuration of a policy pack: its JSON file, merged with the pack's own settings.
 
-The file has, by policy (or "all"), an enforcement level or an object with `enforcementLevel` and the
-policy's own settings. Order of precedence and validation are those of Pulumi's
-pkg/resource/analyzer/config.go: defaults of the schema, then the pack's initial configuration, then
-the file; the schema judges the outcome.
+The file has, by policy (or "all"), an enforcement level or an object with `enforcementLevel` and the policy's
+own settings. Precedence and validation follow Pulumi's pkg/resource/analyzer/config.go: defaults of the
+schema, then the pack's initial configuration, then the file; the schema validates the result.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ LEVELS = ("advisory", "mandatory", "remediate", "disabled")
 ALL = "all"
 _REMEDY = (
     'write {"policy": "mandatory"} or {"policy": {"enforcementLevel": "mandatory", ...settings...}}; '
-    f"the levels are {', '.join(LEVELS)}, and the key {ALL!r} means every policy"
+    f"the levels are {', '.join(LEVELS)}, and the key {ALL!r} stands for every policy"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySetting:
-    """What is set for one policy: a level ("" where none is said) and its settings."""
+    """The settings of one policy: a level ("" if not set) and its settings."""
 
     level: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +36,7 @@ class PolicySetting:
 
 @dataclass(frozen=True, slots=True)
 class PolicySchema:
-    """What a pack says of one policy: its own level, and the JSON schema of its settings (or None)."""
+    """A pack's declaration of one policy: its level, and the JSON schema of its settings (or None)."""
 
     level: str
     properties: Mapping[str, Mapping[str, Any]] | None = None
@@ -45,14 +44,14 @@ class PolicySchema:
 
 
 def read_policy_config(file: Path) -> dict[str, PolicySetting]:
-    """The settings in a file, by policy. Everything that is wrong with it is in one `InputError`."""
+    """Return the settings in a file, by policy. Raises one `InputError` with all errors."""
     try:
         text = file.read_text(encoding="utf-8")
         content = json.loads(text) if text.strip() else {}
     except OSError as error:
         raise InputError(
             f"{file}: the policy configuration cannot be read: {error.strerror}",
-            remedy="name a JSON file, or leave the configuration out",
+            remedy="use a JSON file, or remove the configuration",
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: the policy configuration is not JSON: {error}", remedy=_REMEDY) from error
@@ -73,7 +72,7 @@ def read_policy_config(file: Path) -> dict[str, PolicySetting]:
             wrong.append(f"{policy}: {_shown(value)} is neither an enforcement level nor an object")
             continue
         if level not in LEVELS and not (isinstance(value, dict) and "enforcementLevel" not in value):
-            wrong.append(f"{policy}: {_shown(level)} is no enforcement level{_nearest(level, LEVELS)}")
+            wrong.append(f"{policy}: {_shown(level)} is not an enforcement level{_nearest(level, LEVELS)}")
         elif level or properties:
             settings[policy] = PolicySetting(level, properties)
     if wrong:
@@ -82,13 +81,13 @@ def read_policy_config(file: Path) -> dict[str, PolicySetting]:
 
 
 def check_policy_config(request: StackRequest) -> dict[Path, Path]:
-    """The configuration file of each pack folder, both absolute; a wrong one is an `InputError`."""
+    """Return the configuration file of each pack folder, both absolute. Raises `InputError`."""
     folders = {folder.resolve() for folder in request.policy_packs}
     for folder in request.policy_config:
         if folder.resolve() not in folders:
             raise InputError(
-                f"{folder}: there is a policy configuration for it, but it is no policy pack of this run",
-                remedy="add the folder to the policy packs, or take its configuration out",
+                f"{folder}: it has a policy configuration, but is not a policy pack of this run",
+                remedy="add the folder to the policy packs, or remove its configuration",
             )
     files = {folder.resolve(): file.resolve() for folder, file in request.policy_config.items()}
     for file in files.values():
@@ -104,10 +103,10 @@ def reconcile(
     pack: str,
     file: Path | None,
 ) -> dict[str, PolicySetting]:
-    """What the pack is to be configured with.
+    """Return the effective configuration of the pack.
 
-    Raises `InputError` where the outcome does not fit a policy's schema, or where the file gives
-    settings, but no level, to a policy that the pack does not have.
+    Raises `InputError` if the result does not match a policy's schema, or if the file has settings, but no
+    level, for a policy that the pack does not have.
     """
     result = {
         name: PolicySetting(
@@ -124,7 +123,7 @@ def reconcile(
         _apply(result, layer)
     where = str(file) if file is not None else f"the initial configuration of policy pack '{pack}'"
     wrong = [
-        f"{name}: there is no such policy in the pack '{pack}'{_nearest(name, policies)}"
+        f"{name}: this policy is not in the pack '{pack}'{_nearest(name, policies)}"
         for name, setting in result.items()
         if not setting.level
     ]
@@ -139,10 +138,10 @@ def reconcile(
 
 
 def unknown_policies(policies: Iterable[str], given: Iterable[str], file: Path) -> list[str]:
-    """A warning for each name in the file that the pack does not have: such a setting does nothing."""
+    """Return a warning for each policy in the file that the pack does not have: it has no effect."""
     known = set(policies)
     return [
-        f"{file}: the pack has no policy '{name}'{_nearest(name, known)}, so this setting does nothing"
+        f"{file}: the pack has no policy '{name}'{_nearest(name, known)}, so this setting has no effect"
         for name in given
         if name != ALL and name not in known
     ]
@@ -161,7 +160,7 @@ def _apply(result: dict[str, PolicySetting], layer: Mapping[str, PolicySetting])
 def _problems(policy: PolicySchema, properties: Mapping[str, Any], name: str, pack: str) -> list[str]:
     if policy.properties is None:
         return []
-    # Imported here, since most runs have no policy to configure and it takes a while to load.
+    # Imported here: it loads slowly, and most runs have no policy configuration.
     from jsonschema import Draft7Validator  # type: ignore[import-untyped]
     from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 

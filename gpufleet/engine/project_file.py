@@ -1,4 +1,4 @@
-"""Pulumi's own files of a checkout: Pulumi.yaml, stack settings and PulumiPolicy.yaml, read as YAML."""
+"""Pulumi's own files of a checkout, read as YAML: Pulumi.yaml, stack settings and PulumiPolicy.yaml."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LARGEST_BYTES = 1024 * 1024
 
 
 def read_project_file(file: Path, *, remedy: str, within: Path | None = None) -> dict[str, Any]:
-    """The mapping in `file`, which lies below the folder `within` (by default its repository); empty for
-    an empty file.
+    """Return the mapping in `file`, below the folder `within` (by default its repository); empty for an
+    empty file.
 
-    Raises InputError for a file that is not there, leads out of the folder, or holds no YAML mapping.
+    Raises InputError for a file that does not exist, leads out of the folder, or has no YAML mapping.
     """
-    # Imported here, since most runs read no such file and it takes a while to load.
+    # Imported here: it loads slowly, and most runs read no such file.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

@@ -1,8 +1,8 @@
 """The Pulumi CLI as an `Engine`, through Pulumi's Automation API.
 
-Backend and passphrase come from the environment, as for the CLI itself. The stack's own settings
-file is read and never written: each run gets a configuration file of its own (mode 0600, removed
-afterwards) with the request's values, secrets encrypted as in Pulumi's own files.
+Backend and passphrase come from the environment, as for the CLI itself. The stack's own settings file is read
+and never written: each run has its own configuration file (mode 0600, removed afterwards) with the request's
+values, secrets encrypted as in Pulumi's own files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from gpufleet.engine.cli_config import write_config
 from gpufleet.engine.cli_events import EventTranslator
 from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedError
 from gpufleet.engine.policy_config import check_policy_config
-from gpufleet.engine.previewed import up_after_preview
+from gpufleet.engine.preview_first import up_after_preview
 from gpufleet.errors import CloudError, InputError
 from gpufleet.interruption import interruptible, notify_in_thread
 
 _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
 
 
-# The name of the folder with the run's plugins, in the messages of the CLI too.
+# The name of the folder with the run's plugins, which the CLI's messages contain.
 _SHIMS = "gpufleet-plugins"
 
 
@@ -53,7 +53,7 @@ class _Session:
     scratch: Path
 
     def run(self, *args: str) -> str:
-        """The output of a CLI command on this stack."""
+        """Return the output of a CLI command on this stack."""
         words = [*args, "--stack", self.stack.name]
         return str(self.command.run(words, str(self.root), dict(self.env)).stdout)
 
@@ -64,13 +64,13 @@ class PulumiCliEngine:
     name: Literal["embedded", "pulumi"] = "pulumi"
 
     def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """`pulumi preview`."""
+        """Run `pulumi preview`."""
         return self._run("preview", request, on_event)
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """`pulumi up --skip-preview --continue-on-error`: what does not depend on a failure is finished.
+        """Run `pulumi up --skip-preview --continue-on-error`: what does not need a failed resource completes.
 
-        With policy packs a preview comes first.
+        With policy packs a preview runs first.
         """
         return up_after_preview(self.preview, self._up, request, on_event)
 
@@ -78,25 +78,25 @@ class PulumiCliEngine:
         return self._run("up", request, on_event)
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """`pulumi refresh --skip-preview`."""
+        """Run `pulumi refresh --skip-preview`."""
         return self._run("refresh", request, on_event)
 
     def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """`pulumi destroy --skip-preview`; the stack itself stays."""
+        """Run `pulumi destroy --skip-preview`; the stack itself stays."""
         return self._run("destroy", request, on_event)
 
     def outputs(self, request: StackRequest) -> Mapping[str, Any]:
-        """`pulumi stack output`; empty when the stack does not exist."""
+        """Return `pulumi stack output`; empty if the stack does not exist."""
         with _session(request, create=False) as session:
             return {} if session is None else _outputs(session, request)
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
-        """`pulumi stack export`, secrets encrypted; None when the stack does not exist."""
+        """Return `pulumi stack export`, secrets encrypted; None if the stack does not exist."""
         with _session(request, create=False) as session:
             return None if session is None else dict(json.loads(session.run("stack", "export")))
 
     def is_complete(self, request: StackRequest) -> bool:
-        """Whether `pulumi stack history` has an update that succeeded."""
+        """Return whether `pulumi stack history` has a successful update."""
         with _session(request, create=False) as session:
             history = [] if session is None else json.loads(session.run("stack", "history", "--json"))
         return any(run["kind"] == "update" and run["result"] == "succeeded" for run in history)
@@ -125,13 +125,13 @@ class PulumiCliEngine:
                 ok = True
             except ConcurrentUpdateError as error:
                 raise StateLockedError(
-                    f"the stack is locked: {_last_words(error)}", remedy="wait until the other run ends"
+                    f"the stack is locked: {_last_lines(error)}", remedy="wait until the other run ends"
                 ) from error
             except CommandError as error:
                 ok = False
                 if not events.explained and not command.interruptions:
-                    # Without a single event the CLI did not even start the operation.
-                    raise CloudError(_last_words(error), remedy=_REMEDY) from error
+                    # Without events the CLI did not even start the operation.
+                    raise CloudError(_last_lines(error), remedy=_REMEDY) from error
             interrupted = bool(command.interruptions)
             asked = verb in ("up", "refresh") and not interrupted
             outputs = _outputs(session, request) if asked else {}
@@ -174,7 +174,7 @@ def _special(verb: Verb, request: StackRequest, scratch: Path) -> dict[str, Any]
 
 
 def _policy_configs(request: StackRequest, scratch: Path) -> list[str]:
-    """One file for each pack, as the CLI wants it; an empty one where nothing is configured."""
+    """Write one file for each pack, as the CLI requires; empty without configuration."""
     files = {folder.resolve(): file.resolve() for folder, file in request.policy_config.items()}
     empty = scratch / "no-policy-config.json"
     empty.touch()
@@ -188,14 +188,14 @@ def _outputs(session: _Session, request: StackRequest) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None]:
-    """The stack, ready to run; None when it does not exist and is not to be created."""
+    """Return the stack, ready to run; None if it does not exist and must not be created."""
     root = request.project_root
     if not (root / "Pulumi.yaml").is_file():
         raise InputError(f"{root}: there is no Pulumi.yaml", remedy="run from the checkout of the project")
     with tempfile.TemporaryDirectory(prefix="gpufleet-pulumi-") as folder:
         scratch = Path(folder)
         env = {**os.environ, **request.env}
-        # The CLI takes the program's Python, and that of dynamic resources, from PATH: ours has the SDK.
+        # The CLI uses the first Python on PATH, also for dynamic resources: ours has the SDK.
         own = str(Path(sys.executable).parent)
         env["PATH"] = os.pathsep.join([str(_shims(scratch, request)), own, env.get("PATH", "")])
         env["PULUMI_SKIP_UPDATE_CHECK"] = "true"
@@ -209,7 +209,7 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
             if not exists:
                 _create_stack(scratch, request, command, env)
         except CommandError as error:
-            raise CloudError(_last_words(error), remedy=_REMEDY) from error
+            raise CloudError(_last_lines(error), remedy=_REMEDY) from error
         options = automation.LocalWorkspaceOptions(work_dir=str(root), env_vars=env, pulumi_command=command)
         workspace = automation.LocalWorkspace(
             work_dir=str(root), env_vars=env, pulumi_command=options.pulumi_command
@@ -228,11 +228,11 @@ def _command(env: Mapping[str, str]) -> OwnSessionCommand:
         command = OwnSessionCommand(root)
     except (OSError, subprocess.CalledProcessError) as error:
         raise InputError(
-            f"{found} is not a Pulumi CLI that works: `pulumi version` fails ({_why(error)})",
+            f"{found} is not a working Pulumi CLI: `pulumi version` fails ({_why(error)})",
             remedy=f"run `{found} version` to see why, or install the CLI again: {INSTALL_PULUMI}",
         ) from error
     if command.version is None:
-        # A development build does not say its version; it is taken for as new as the SDK.
+        # A development build reports no version; it counts as new as the SDK.
         command.version = VersionInfo.parse(version("pulumi"))
     return command
 
@@ -246,7 +246,7 @@ def _why(error: OSError | subprocess.CalledProcessError) -> str:
 
 
 def _shims(scratch: Path, request: StackRequest) -> Path:
-    """A folder with one `pulumi-resource-<package>` for each provider that the request names."""
+    """Create a folder with one `pulumi-resource-<package>` for each provider of the request."""
     folder = scratch / _SHIMS
     folder.mkdir()
     for package, words in request.providers.items():
@@ -264,15 +264,15 @@ def _exists(command: automation.PulumiCommand, root: Path, env: Mapping[str, str
 def _create_stack(
     scratch: Path, request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]
 ) -> None:
-    # In a folder of its own, because `stack init` writes a settings file beside Pulumi.yaml.
+    # In its own folder, because `stack init` writes a settings file beside Pulumi.yaml.
     folder = scratch / "project"
     folder.mkdir()
     (folder / "Pulumi.yaml").write_text(f"name: {request.project}\nruntime: python\n", encoding="utf-8")
     command.run(["stack", "init", request.stack, "--no-select"], str(folder), dict(env))
 
 
-def _last_words(error: CommandError) -> str:
-    """What the CLI said at the end, without the wrapping of the Automation API."""
+def _last_lines(error: CommandError) -> str:
+    """Return the CLI's last message, without the wrapping of the Automation API."""
     text = str(error)
     said = text.partition("\n stderr: ")[2] or text
     lines = [line.strip() for line in said.splitlines() if line.strip()]

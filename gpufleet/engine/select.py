@@ -1,4 +1,4 @@
-"""Which engine a run uses."""
+"""Selection of the engine of a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def select_engine(
     *,
     real_account: bool = False,
 ) -> Engine:
-    """The engine of that name; `auto` is the Pulumi CLI where it is on PATH, else the embedded one.
+    """Return the engine of that name; `auto` is the Pulumi CLI if it is on PATH, else the embedded one.
 
-    `env` is the environment of the run where it differs from this process's (PATH is looked at). `preload`
-    is what a run that is to come will name: the embedded engine begins with it at once. A run on a
-    `real_account` is the Pulumi CLI's: InputError for the embedded engine, and where the CLI is missing.
+    `env` is the environment of the run if it differs from this process's (its PATH is used). `preload` lists
+    modules of a later run: the embedded engine starts importing them at once. A run on a `real_account` uses
+    the Pulumi CLI: InputError for the embedded engine, and if the CLI is missing.
     """
     path = (env or {}).get("PATH")
     installed = shutil.which("pulumi", path=path) is not None
@@ -40,7 +40,7 @@ def select_engine(
 
         return EmbeddedEngine()
     if name in ("auto", "pulumi"):
-        # Imported when asked for: the Automation API takes a third of a second to load.
+        # Imported on demand: the Automation API takes a third of a second to load.
         from gpufleet.engine.pulumi_cli import PulumiCliEngine
 
         return PulumiCliEngine()
@@ -50,12 +50,12 @@ def select_engine(
 def _for_real_account(name: str, *, installed: bool) -> str:
     if name == "embedded":
         raise InputError(
-            "--engine embedded does not run on a real account: it serves the sandbox, `check` and "
-            "tests; a real account runs on the Pulumi CLI",
+            "--engine embedded does not support real accounts: it serves the sandbox, `check` and "
+            "tests; a real account needs the Pulumi CLI",
             remedy="leave --engine out"
             + ("" if installed else f" and install the Pulumi CLI: {INSTALL_PULUMI}")
             + ", or pass --cloud sandbox",
         )
     if name in ("auto", "pulumi") and not installed:
-        raise CliMissingError("a real account runs on the Pulumi CLI, which is not on PATH")
+        raise CliMissingError("a real account needs the Pulumi CLI, which is not on PATH")
     return "pulumi" if name == "auto" else name

@@ -34,7 +34,7 @@ class BoxFinder:
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
         return Candidates(tuple(ask("box:index:find", {"urn": wanted.urn})["ids"]))
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
         return True
 
 

@@ -253,7 +253,7 @@ class _Plugin:
 
     alive = False
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         return "the provider was killed"
 
 

@@ -393,7 +393,7 @@ def test_full_file_system_is_reported_and_the_next_run_continues(lab: Lab) -> No
         lab.program(f'Box("a")\n{text}\n')
         with pytest.raises(StateError, match="No space left on device") as full:
             lab.run("up")
-        assert "make room on that disk" in full.value.remedy
+        assert "free space on that disk" in full.value.remedy
         made = len(lab.things())
         assert 1 < made < 41
         (folder / "ballast").unlink()

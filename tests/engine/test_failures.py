@@ -25,8 +25,8 @@ def test_dependents_of_a_failed_resource_are_skipped_and_the_rest_is_finished(la
     assert not result.ok
     assert lab.errors() == {
         "a": "the cloud is full",
-        "b": "not tried, because urn:pulumi:dev::lab::box:index:Box::a failed",
-        "c": "not tried, because urn:pulumi:dev::lab::box:index:Box::b failed",
+        "b": "skipped, because urn:pulumi:dev::lab::box:index:Box::a failed",
+        "c": "skipped, because urn:pulumi:dev::lab::box:index:Box::b failed",
     }
     assert [event.name for event in result.failures] == ["a", "b", "c"]
     assert lab.names() == ["more", "other"]
@@ -199,7 +199,7 @@ def test_package_without_a_plugin_is_reported_with_the_install_command(lab: Lab)
     assert not result.ok
     assert "no provider plugin for package 'nosuch'" in lab.errors()["default"]
     assert "pulumi plugin install resource nosuch" in lab.errors()["default"]
-    assert lab.errors()["a"].startswith("not tried")
+    assert lab.errors()["a"].startswith("skipped")
     assert ("create", "b") in lab.steps()
 
 
@@ -223,7 +223,7 @@ def test_provider_crash_leaves_the_operation_pending(lab: Lab) -> None:
     lab.up()
     assert (
         "an earlier run did not finish creating urn:pulumi:dev::lab::box:index:Box::a "
-        "(the answer to it was lost, or the run died): it was not made"
+        "(its answer was lost, or the run crashed): it was not created"
     ) in lab.messages("warning")
     assert "pending_operations" not in lab.export()
 

@@ -383,7 +383,7 @@ def test_request_can_carry_the_passphrase(lab: Lab, monkeypatch: pytest.MonkeyPa
     assert not lab.request.state_file.with_name("dev.json.passphrase").exists()
     lab.configure(show_secrets=True)
     assert lab.engine.outputs(lab.request) == {"s": "hunter2"}
-    with pytest.raises(PassphraseError, match="does not fit"):
+    with pytest.raises(PassphraseError, match="does not match"):
         lab.run("up", env={**lab.request.env, "PULUMI_CONFIG_PASSPHRASE": "other"})
 
 

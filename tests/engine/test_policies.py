@@ -71,7 +71,7 @@ def test_up_after_the_callers_preview_judges_each_resource_and_skips_violators(l
     assert lab.names() == ["fine"]
     assert lab.errors() == {
         "big": "small: small says\nsize 9.0 is above 5",
-        "after": f"not tried, because {URN}big failed",
+        "after": f"skipped, because {URN}big failed",
     }
 
 

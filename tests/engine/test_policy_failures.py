@@ -36,7 +36,7 @@ def test_pack_that_fails_to_start_ends_the_run_with_its_output(lab: Lab, pack: P
 
 def test_pack_that_prints_no_port_number_is_reported(lab: Lab, pack: Path) -> None:
     write_pack(pack, 'print("loading")\nPolicyPack("p", [rule("r", lambda args, report: None)])\n')
-    with pytest.raises(PluginError, match="it said\nloading"):
+    with pytest.raises(PluginError, match="it printed\nloading"):
         lab.program('Box("a")\n').run("preview")
 
 
@@ -46,7 +46,7 @@ def test_pack_that_never_prints_a_port_times_out_and_is_ended(
     monkeypatch.setattr(plugins, "START_TIMEOUT_S", 1.5)
     write_pack(pack, "import time\ntime.sleep(600)\n")
     # The provider is not asked for before the pack is there, so its own start has time enough.
-    with pytest.raises(PluginError, match="did not say its port within 2 s"):
+    with pytest.raises(PluginError, match="did not print its port within 2 s"):
         lab.program('Box("a")\n').run("preview")
     assert processes_of(pack) == []
 
@@ -87,7 +87,7 @@ def test_pack_that_crashes_ends_the_run_and_nothing_more_is_created(lab: Lab, pa
     )
     lab.program('a = Box("a")\nb = Box("b", {"of": a.arn})\nBox("c", {"of": b.arn})\n')
     with pytest.raises(
-        PolicyPackFailedError, match=r"stopped during Analyze of .*::b: it said\nout of memory"
+        PolicyPackFailedError, match=r"stopped during Analyze of .*::b: it printed\nout of memory"
     ):
         lab.run("up", previewed=True)
     assert lab.names() == ["a"]

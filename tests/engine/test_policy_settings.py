@@ -65,7 +65,7 @@ def test_file_sets_level_and_settings(
     ("content", "message"),
     [
         ("{", "is not JSON"),
-        ({"cap": "hard"}, 'cap: "hard" is no enforcement level'),
+        ({"cap": "hard"}, 'cap: "hard" is not an enforcement level'),
         ({"cap": {"limit": "many"}}, "cap: limit: 'many' is not of type 'integer'"),
     ],
 )

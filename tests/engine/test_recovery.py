@@ -11,7 +11,13 @@ import pytest
 
 from gpufleet.engine.api import Changes
 from gpufleet.engine.embedded import EmbeddedEngine
-from gpufleet.engine.embedded.recovery.search import Answer, Candidates, ProviderCall, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import (
+    Answer,
+    Candidates,
+    ProviderCall,
+    RepeatableCreation,
+    UnknownResult,
+)
 from gpufleet.engine.embedded.resource import ResourceState
 
 from .conftest import Lab
@@ -35,7 +41,7 @@ class Finder:
         self.asked += 1
         return self.answer
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
         return self.ours is None or str(outputs["arn"]).removeprefix("arn:") in self.ours
 
 
@@ -57,7 +63,7 @@ def test_orphaned_resource_is_found_and_not_created_twice(lab: Lab) -> None:
     assert result.changes == Changes(create=1, same=2)
     warning = lab.messages("warning")
     assert f"did not finish creating {A} " in warning
-    assert f": it was made, and is taken over (id {identifier})" in warning
+    assert f": it was created, and is taken over (id {identifier})" in warning
     assert lab.resources()["a"]["id"] == identifier
     assert [call["name"] for call in lab.calls("create")] == ["b"]
     assert "pending_operations" not in lab.export()
@@ -72,7 +78,7 @@ def test_broken_call_to_a_live_provider_leaves_the_operation_pending(lab: Lab) -
     assert lab.errors()["a"] == "Socket closed"
     (identifier,) = lab.things()
     lab.up()
-    assert f": it was made, and is taken over (id {identifier})" in lab.messages("warning")
+    assert f": it was created, and is taken over (id {identifier})" in lab.messages("warning")
     assert set(lab.things()) == {identifier}
 
 
@@ -100,7 +106,7 @@ def test_untagged_orphan_is_adopted_only_where_its_finder_allows_it(lab: Lab, ba
     assert lab.run("up").ok is bare
     assert list(lab.things()) == [identifier]
     if not bare:
-        assert "does not carry its tags" in lab.errors()["a"]
+        assert "does not have its tags" in lab.errors()["a"]
 
 
 def test_refresh_adopts_the_orphan(lab: Lab) -> None:
@@ -174,16 +180,16 @@ def test_undecided_creation_is_not_repeated_until_a_person_repairs_the_state(lab
     lab.engine = EmbeddedEngine({})
     for _ in range(2):
         assert not lab.run("up").ok
-        assert "there is no way to look for a box:index:Box" in lab.errors()["a"]
+        assert "a box:index:Box cannot be searched" in lab.errors()["a"]
         assert f"gpufleet state repair <environment> --adopt '{A}=<its id>'" in lab.errors()["a"]
-        assert lab.errors()["b"].startswith("not tried")
+        assert lab.errors()["b"].startswith("skipped")
         assert [operation["type"] for operation in lab.export()["pending_operations"]] == ["creating"]
     assert [name for name in lab.names() if name == "a"] == ["a"]
     assert not lab.run("preview").ok
     assert not lab.run("refresh").ok
     assert not lab.run("destroy").ok
     assert set(lab.things()) == {identifier}
-    assert "there is no way to look" in lab.messages("warning")
+    assert "cannot be searched" in lab.messages("warning")
 
 
 def test_two_matching_orphans_are_left_for_a_person_to_decide(lab: Lab) -> None:
@@ -191,7 +197,7 @@ def test_two_matching_orphans_are_left_for_a_person_to_decide(lab: Lab) -> None:
     thing = json.loads((lab.cloud / "things" / f"{first}.json").read_text())
     (lab.cloud / "things" / "a-second.json").write_text(json.dumps({**thing, "id": "a-second"}))
     assert not lab.run("up").ok
-    assert "both look like it" in lab.errors()["a"]
+    assert "both match it" in lab.errors()["a"]
     assert "a-second" in lab.errors()["a"]
     assert len(lab.things()) == 2
 
@@ -200,7 +206,7 @@ def test_foreign_resource_of_the_same_name_is_not_adopted(lab: Lab) -> None:
     orphan(lab)
     lab.engine = EmbeddedEngine({"box": Finder(Candidates(tuple(lab.things())), ours=())})
     assert not lab.run("up").ok
-    assert "is there, but does not carry its tags or labels" in lab.errors()["a"]
+    assert "exists, but does not have its tags or labels" in lab.errors()["a"]
     assert len(lab.things()) == 1
 
 
@@ -219,7 +225,7 @@ def test_repeatable_creation_is_repeated(lab: Lab) -> None:
     lab.fault("create", "a", die=True)
     lab.program('Box("a")\n')
     assert not lab.run("up").ok
-    lab.engine = EmbeddedEngine({"box": Finder(Repeatable())})
+    lab.engine = EmbeddedEngine({"box": Finder(RepeatableCreation())})
     assert lab.up().changes == Changes(create=1, same=1)
 
 
@@ -248,13 +254,13 @@ def test_undecided_update_does_not_stop_the_run(lab: Lab) -> None:
     assert not lab.run("up").ok
     lab.fault("read", "a", message="not now")
     assert lab.up().changes.update == 1
-    assert "that cannot be looked up: not now" in lab.messages("warning")
+    assert "it cannot be looked up: not now" in lab.messages("warning")
 
 
 @pytest.mark.parametrize("reason", ["no rule", "no tags"])
 def test_reason_for_an_undecided_creation_is_reported(lab: Lab, reason: str) -> None:
     orphan(lab)
-    lab.engine = EmbeddedEngine({"box": Finder(Undecided(reason))})
+    lab.engine = EmbeddedEngine({"box": Finder(UnknownResult(reason))})
     assert not lab.run("preview").ok
     assert reason in lab.errors()["a"]
 

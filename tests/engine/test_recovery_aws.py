@@ -129,7 +129,7 @@ def test_run_after_a_kill_reports_the_pending_resource(lab: Lab, aws: dict[str, 
     assert lab.run("preview").ok
     said = lab.messages("warning")
     assert "did not finish creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net " in said
-    assert f": it was made, and is taken over (id {vpc})" in said
+    assert f": it was created, and is taken over (id {vpc})" in said
     assert lab.run("destroy").ok
     assert "taken over" in lab.messages("warning")
     assert lab.export()["resources"] == []
@@ -152,7 +152,7 @@ def test_resource_of_a_killed_run_is_found_though_the_cloud_lists_it_late(
     for name in ("net", "role"):
         subprocess.run([sys.executable, "-c", KILLED, str(request), name], timeout=180, check=False)
         assert lab.run("refresh").ok
-        assert "it was made, and is taken over" in lab.messages("warning")
+        assert "it was created, and is taken over" in lab.messages("warning")
     (tmp_path / "aws" / "faults.json").unlink()
     assert lab.up().ok
     ours = [{"Name": "tag:gpufleet:fleet", "Values": ["atlas"]}]
@@ -175,7 +175,7 @@ def test_run_killed_during_a_slow_operation_creates_nothing_twice(
     killed_once(request, "up", lambda: bool(ec2.describe_vpcs(Filters=ours)["Vpcs"]))
     (vpc,) = [each["VpcId"] for each in ec2.describe_vpcs(Filters=ours)["Vpcs"]]
     lab.up()
-    assert f"it was made, and is taken over (id {vpc})" in lab.messages("warning")
+    assert f"it was created, and is taken over (id {vpc})" in lab.messages("warning")
     assert [each["VpcId"] for each in ec2.describe_vpcs(Filters=ours)["Vpcs"]] == [vpc]
     killed_once(request, "destroy", lambda: not ec2.describe_vpcs(Filters=ours)["Vpcs"])
     assert lab.run("destroy").ok

@@ -1,7 +1,7 @@
 """The embedded deployment engine: Pulumi programs and providers without the Pulumi CLI.
 
-It serves Pulumi's own gRPC protocol, so programs, providers and states are those of the CLI. It
-does what this project's programs need and refuses anything else by name.
+It implements Pulumi's own gRPC protocol, so programs, providers and states are those of the CLI. It supports
+what this project's programs use and rejects everything else with a message.
 """
 
 from gpufleet.engine.embedded.engine import EmbeddedEngine

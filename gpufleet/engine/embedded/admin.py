@@ -1,4 +1,4 @@
-"""What people do to a state by hand: import one, and settle by hand what an interrupted run left open."""
+"""Manual changes of a state: import it, and settle pending creations of an interrupted run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
 from gpufleet.engine.embedded.folded import holds_secrets, load_folded
-from gpufleet.engine.embedded.integrity import in_order, problems
+from gpufleet.engine.embedded.integrity import problems, sort_by_dependency
 from gpufleet.engine.embedded.journal import Record, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.repair import examine, replace_damaged
@@ -23,9 +23,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """Resources in the state before and after an import, and operations that are pending in it.
+    """The number of resources before and after an import, and of pending operations.
 
-    `kept` is where damaged files were put that could not be read as a state.
+    `kept` are the new paths of damaged files that could not be read as a state.
     """
 
     before: int
@@ -35,12 +35,12 @@ class ImportResult:
 
 
 def check_import(content: bytes, project: str, stack: str) -> dict[str, Any]:
-    """The deployment in an export; an `InputError` says why it cannot be this stack's state."""
+    """Return the deployment of an export; an `InputError` says why it cannot be this stack's state."""
     try:
         deployment = checkpoint.parse(content)
         checkpoint.salt_of(deployment)
     except ValueError as error:
-        raise InputError(f"this is no export of a stack: {error}", remedy=_EXPORT) from None
+        raise InputError(f"this is not an export of a stack: {error}", remedy=_EXPORT) from None
     except GpufleetError as error:
         raise InputError(error.message, remedy=error.remedy) from None
     prefix = f"urn:pulumi:{stack}::{project}::"
@@ -54,28 +54,30 @@ def check_import(content: bytes, project: str, stack: str) -> dict[str, Any]:
     if found:
         more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise InputError(
-            f"the export is not whole: {'; '.join(found[:_SHOWN])}{more}",
-            remedy="export it again; a state that was edited has to keep every reference",
+            f"the export is incomplete: {'; '.join(found[:_SHOWN])}{more}",
+            remedy="export it again; an edited state must keep every reference",
         )
     return deployment
 
 
-_EXPORT = "`gpufleet state export` and `pulumi stack export` write one"
+_EXPORT = "`gpufleet state export` and `pulumi stack export` create one"
 
 
 def import_state(
     state_file: Path, content: bytes, project: str, stack: str, env: Mapping[str, str] | None = None
 ) -> ImportResult:
-    """Make an export the state of a stack; what was there becomes its first backup.
+    """Make an export the state of a stack; the old state becomes its first backup.
 
-    A damaged state is no backup: it is kept under a name that ends in `damaged-<time>`.
+    A damaged state is not a backup: it is kept under a name that ends in `damaged-<time>`.
 
-    Secrets have to open with the passphrase at hand; those in the clear (`--show-secrets`) are sealed.
+    Secrets must be readable with the current passphrase; plain ones (`--show-secrets`) are encrypted.
     """
     deployment = check_import(content, project, stack)
     salt = checkpoint.salt_of(deployment) if holds_secrets(deployment) else ""
     manager = SecretsManager(state_file, salt, {**os.environ, **(env or {})})
-    resources = [to_json(from_json(item, manager), manager) for item in in_order(deployment["resources"])]
+    resources = [
+        to_json(from_json(item, manager), manager) for item in sort_by_dependency(deployment["resources"])
+    ]
     pending = [_sealed(item, manager) for item in deployment.get("pending_operations") or ()]
     with StateLock(state_file, "state import"):
         if not examine(state_file).is_whole:
@@ -85,7 +87,7 @@ def import_state(
         former = load_folded(state_file)
         if former.interrupted:
             checkpoint.save(state_file, former.folded.resources, former.folded.pending, former.folded.salt)
-        # All that it says is in the checkpoint now, and it continues nothing that is imported.
+        # The checkpoint now includes the journal, which continues no imported state.
         journal_of(state_file).unlink(missing_ok=True)
         checkpoint.save(state_file, resources, pending, manager.salt)
     return ImportResult(len(former.folded.resources), len(resources), len(pending))
@@ -96,7 +98,7 @@ def _sealed(operation: Record, manager: SecretsManager) -> Record:
 
 
 def adopt(state_file: Path, urn: str, identifier: str) -> None:
-    """Say under which id an interrupted creation took place: the next run reads and takes it over."""
+    """Record the id that an interrupted creation got: the next run reads and takes over the resource."""
     _change_creations(
         state_file,
         urn,
@@ -105,7 +107,7 @@ def adopt(state_file: Path, urn: str, identifier: str) -> None:
 
 
 def forget(state_file: Path, urn: str) -> None:
-    """Say that an interrupted creation did not take place: the next run creates the resource."""
+    """Record that an interrupted creation did not happen: the next run creates the resource."""
     _change_creations(state_file, urn, lambda operation: None)
 
 

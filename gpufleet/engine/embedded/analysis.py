@@ -1,7 +1,7 @@
-"""What a policy pack is shown of a resource and of the stack, in the messages of the Analyzer protocol.
+"""Resources and the stack in the messages of the Analyzer protocol, for policy packs.
 
-Secrets and unknown values stay what they are; a reference to a resource is sent as its id (or URN),
-as the Pulumi CLI does.
+Secrets and unknown values are kept; a reference to a resource is sent as its id (or URN), as the Pulumi CLI
+does.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def resource_request(
     *,
     internal: bool,
 ) -> analyzer_pb2.AnalyzeRequest:
-    """A resource with its checked inputs. `internal` keeps the engine's own `__` properties, which a
-    remediation must give back.
+    """Return a resource with its checked inputs. `internal` keeps the engine's `__` properties, which a
+    remediation must return.
     """
     return analyzer_pb2.AnalyzeRequest(
         urn=state.urn,
@@ -44,7 +44,7 @@ def stack_resource(
     delete_before_replace: bool | None,
     aliases: Sequence[str],
 ) -> analyzer_pb2.AnalyzerResource:
-    """A resource as the run leaves it, with its outputs and what it depends on."""
+    """Return a resource after the run, with its outputs and dependencies."""
     dependencies = {
         key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
         for key, urns in state.property_dependencies.items()

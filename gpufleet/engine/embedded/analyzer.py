@@ -1,8 +1,8 @@
-"""One policy pack that runs: Pulumi's Analyzer calls, as plain Python.
+"""A running policy pack: Pulumi's Analyzer calls in plain Python.
 
-The calls, their order and what is done with the answers are those of Pulumi's
-sdk/go/common/resource/plugin/analyzer_plugin.go and pkg/engine/update.go. The pack's version in
-PulumiPolicy.yaml goes before the one that the pack says.
+The calls, their order and the use of the answers follow Pulumi's
+sdk/go/common/resource/plugin/analyzer_plugin.go and pkg/engine/update.go. The version in PulumiPolicy.yaml
+has precedence over the version that the pack reports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from gpufleet.engine.api import PolicyEvent, PolicySeverity
 from gpufleet.engine.embedded import values
-from gpufleet.engine.embedded.connection import CHANNEL_OPTIONS, is_transport_failure, lives_on
+from gpufleet.engine.embedded.connection import CHANNEL_OPTIONS, is_still_running, is_transport_failure
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.policy_project import PackProject, pack_environment
 from gpufleet.engine.embedded.provider_errors import clean_message
@@ -52,7 +52,7 @@ _EMPTY = empty_pb2.Empty()
 
 @dataclass(frozen=True, slots=True)
 class Remediation:
-    """One policy's answer: new inputs, or (`diagnostic`) why it could not make any."""
+    """One policy's answer: new inputs, or (`diagnostic`) why it could not return any."""
 
     pack: str
     policy: str
@@ -63,7 +63,7 @@ class Remediation:
 
 
 class Analyzer:
-    """A started and configured pack. All methods may be called from several threads."""
+    """A started and configured pack. All methods are thread-safe."""
 
     def __init__(self, pack: PackProject, context: RunContext) -> None:
         self._pack = pack
@@ -75,7 +75,7 @@ class Analyzer:
             context.processes,
             env=pack_environment(pack, {**context.env, **_stack_environment(context)}),
             cwd=pack.folder,
-            on_line=lambda line: context.reporter.say("info", line),
+            on_line=lambda line: context.reporter.log("info", line),
             arguments=(str(pack.program),),
         )
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._process.port}", options=CHANNEL_OPTIONS)
@@ -108,8 +108,8 @@ class Analyzer:
         if not info.supportsConfig:
             if file is not None:
                 raise InputError(
-                    f"{file}: policy pack '{self.name}' takes no configuration",
-                    remedy="leave the configuration out, or let the pack support it",
+                    f"{file}: policy pack '{self.name}' supports no configuration",
+                    remedy="remove the configuration, or add support for it to the pack",
                 )
             return
         policies = {policy.name: self._schema(policy) for policy in info.policies}
@@ -122,7 +122,7 @@ class Analyzer:
         settings = reconcile(policies, initial, given, pack=self.name, file=file)
         if file is not None:
             for warning in unknown_policies(policies, given, file):
-                context.reporter.say("warning", warning)
+                context.reporter.log("warning", warning)
         if settings:
             request = analyzer_pb2.ConfigureAnalyzerRequest()
             for name, setting in settings.items():
@@ -141,13 +141,13 @@ class Analyzer:
 
     def _level(self, number: int) -> str:
         if number not in _LEVELS:
-            raise PolicyPackFailedError(f"{self._label}: {number} is no enforcement level")
+            raise PolicyPackFailedError(f"{self._label}: {number} is not an enforcement level")
         return _LEVELS[number]
 
-    # -- judging
+    # -- checks
 
     def remediate(self, request: analyzer_pb2.AnalyzeRequest) -> list[Remediation]:
-        """What the pack's policies make of a resource, in their order."""
+        """Return what the pack's policies change in a resource, in their order."""
         answer = self._call(
             "Remediate", lambda: self._stub.Remediate(request), optional=True, urn=request.urn
         )
@@ -164,7 +164,7 @@ class Analyzer:
         ]
 
     def analyze(self, request: analyzer_pb2.AnalyzeRequest) -> Callable[[], list[PolicyEvent]]:
-        """Ask for the violations of one resource; the returned function waits for them."""
+        """Request the violations of one resource; the returned function waits for them."""
         pending = self._stub.Analyze.future(request)
 
         def wait() -> list[PolicyEvent]:
@@ -176,7 +176,7 @@ class Analyzer:
     def analyze_stack(
         self, request: analyzer_pb2.AnalyzeStackRequest, where: Callable[[str], str]
     ) -> Callable[[], list[PolicyEvent]]:
-        """Ask for the violations of the stack; `where` says which resource a URN in an answer means."""
+        """Request the violations of the stack; `where` maps a URN in an answer to a resource."""
         pending = self._stub.AnalyzeStack.future(request)
 
         def wait() -> list[PolicyEvent]:
@@ -193,7 +193,7 @@ class Analyzer:
         return PolicyEvent(
             pack=item.policyPackName,
             policy=item.policyName,
-            # What a remediation did not cure, or (in a stack policy) cannot, is mandatory.
+            # What a remediation did not correct, or (in a stack policy) cannot, is mandatory.
             enforcement="advisory" if level == "advisory" else "mandatory",
             message=item.message.strip(),
             urn=urn,
@@ -202,17 +202,17 @@ class Analyzer:
             description=item.description,
         )
 
-    # -- life
+    # -- lifecycle
 
     def cancel(self) -> None:
-        """Ask the pack to give up what it is doing (advisory)."""
+        """Request the pack to abandon what it is doing (advisory)."""
         try:
             self._stub.Cancel(_EMPTY, timeout=1.0)
         except grpc.RpcError:
             return
 
     def disconnect(self) -> None:
-        """Drop the connection; the process ends with its group."""
+        """Close the connection; the process ends with its group."""
         self._channel.close()
 
     def _call(self, what: str, call: Callable[[], Any], *, optional: bool = False, urn: str = "") -> Any:
@@ -223,16 +223,17 @@ class Analyzer:
             if optional and error.code() == grpc.StatusCode.UNIMPLEMENTED:
                 return None
             if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
-                # The pack is well, and says that what its user gave it is not.
+                # The pack works and reports that its user's input is invalid.
                 raise InputError(f"{self._label}: {clean_message(error.details() or '')}") from failure
             at = f" of {urn}" if urn else ""
-            if is_transport_failure(failure) and not lives_on(self._process):
-                said = self._process.last_words()
-                message = f"{self._label} stopped during {what}{at}" + (f": it said\n{said}" if said else "")
+            if is_transport_failure(failure) and not is_still_running(self._process):
+                output = self._process.last_lines()
+                tail = f": it printed\n{output}" if output else ""
+                message = f"{self._label} stopped during {what}{at}{tail}"
             else:
                 message = f"{self._label} failed in {what}{at}: {clean_message(error.details() or '')}"
             raise PolicyPackFailedError(
-                message, remedy="without its judgement nothing goes on: correct the pack and run again"
+                message, remedy="correct the pack and run again: without its policies a run stops"
             ) from failure
 
 

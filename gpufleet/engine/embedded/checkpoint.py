@@ -18,32 +18,41 @@ from gpufleet.engine.embedded.files import (
     state_error,
     write_durably,
 )
-from gpufleet.engine.embedded.integrity import Resource, in_order
+from gpufleet.engine.embedded.integrity import Resource, sort_by_dependency
 from gpufleet.engine.embedded.resource import timestamp
 from gpufleet.engine.embedded.shape import checked_deployment
 from gpufleet.engine.errors import StateError
 
-__all__ = ["backup_of", "deployment_json", "empty_deployment", "in_order", "load", "parse", "salt_of", "save"]
+__all__ = [
+    "backup_of",
+    "deployment_json",
+    "empty_deployment",
+    "load",
+    "parse",
+    "salt_of",
+    "save",
+    "sort_by_dependency",
+]
 
 
 def empty_deployment() -> dict[str, Any]:
-    """A deployment without resources."""
+    """Return a deployment without resources."""
     return {"manifest": {}, "resources": []}
 
 
 def load(path: Path) -> tuple[dict[str, Any], str]:
-    """The deployment in the file and the file's digest; an absent file is an empty deployment, digest ''.
+    """Return the deployment in the file and the file's digest; without a file an empty deployment and ''.
 
-    A file that is not such a checkpoint is a `StateError` that names the backup; it is not touched.
+    An invalid checkpoint raises a `StateError` with the backup to use; the file is not changed.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         if backups_of(path):
-            # An empty state would have everything made a second time.
+            # With an empty state everything would be created a second time.
             raise StateError(
-                f"{path}: the state is gone, and its backups are there",
-                remedy=f"`gpufleet state repair` puts one back; remove {path.name}.bak* to begin anew",
+                f"{path}: the state is missing, and it has backups",
+                remedy=f"`gpufleet state repair` restores one; remove {path.name}.bak* to start without one",
             ) from None
         return empty_deployment(), ""
     except OSError as error:
@@ -54,34 +63,34 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
         whole = next((backup for backup in backups_of(path) if _is_whole(backup)), None)
         raise StateError(
             f"{path}: this is not a complete checkpoint: {error}",
-            remedy=(f"{whole} is whole: " if whole else "no whole backup of it is left: ")
-            + "`gpufleet state repair` says what each copy holds and puts one back. Nothing was changed",
+            remedy=(f"{whole} is complete: " if whole else "no backup is complete: ")
+            + "`gpufleet state repair` shows what each copy contains and restores one. Nothing was changed",
         ) from error
     return deployment, digest_of(content)
 
 
 def parse(content: bytes) -> dict[str, Any]:
-    """The deployment in a checkpoint; a ValueError says what is wrong with one that is none."""
+    """Return the deployment in a checkpoint; a ValueError says why it is invalid."""
     try:
         data = json.loads(content, parse_constant=_refuse)
         if not isinstance(data, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         if data.get("version") != 3:
             raise ValueError(f"it has version {str(data.get('version'))[:20]}, this engine reads version 3")
         deployment = checked_deployment(data)
-        # A state is written as UTF-8, which has no halves of characters.
+        # A state is UTF-8, which has no surrogates.
         json.dumps(deployment, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"it is no UTF-8: {error.reason}") from None
+        raise ValueError(f"it is not UTF-8: {error.reason}") from None
     except RecursionError:
-        raise ValueError("its values are nested too deep") from None
+        raise ValueError("its values are nested too deeply") from None
     except UnicodeEncodeError as error:
-        raise ValueError(f"a text in it is no Unicode: {error.reason}") from None
+        raise ValueError(f"a text in it is not Unicode: {error.reason}") from None
     return deployment
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _is_whole(path: Path) -> bool:
@@ -93,14 +102,14 @@ def _is_whole(path: Path) -> bool:
 
 
 def digest_of(content: bytes) -> str:
-    """What a journal names the checkpoint by that it continues."""
+    """Return the digest by which a journal refers to the checkpoint that it continues."""
     return hashlib.sha256(content).hexdigest()
 
 
 def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> str:
     """Write the checkpoint (a temporary file, fsync, rename) and return its digest.
 
-    The last ones stay beside it as `<state>.bak`, `<state>.bak.2` and so on.
+    Former checkpoints stay beside it as `<state>.bak`, `<state>.bak.2` and so on.
     """
     content = content_of(resources, pending, salt)
     temporary = path.with_name(path.name + ".tmp")
@@ -116,37 +125,37 @@ def save(path: Path, resources: Sequence[Resource], pending: Sequence[Resource],
 
 
 def content_of(resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> bytes:
-    """What a checkpoint file holds."""
+    """Return the content of a checkpoint file."""
     data = {"version": 3, "deployment": deployment_json(resources, pending, salt)}
     return json.dumps(data, indent=1, ensure_ascii=False).encode()
 
 
 def deployment_json(resources: Sequence[Resource], pending: Sequence[Resource], salt: str) -> dict[str, Any]:
-    """The deployment with its manifest, its secrets provider and its resources in dependency order."""
+    """Return the deployment with its manifest, secrets provider and resources in dependency order."""
     version = f"v{__version__}"
     deployment: dict[str, Any] = {
         "manifest": {
             "time": timestamp(),
-            # Pulumi's own check that a manifest was not edited: the digest of the version.
+            # Pulumi's check that a manifest was not edited: the digest of the version.
             "magic": hashlib.sha256(version.encode()).hexdigest(),
             "version": version,
         }
     }
     if salt:
         deployment["secrets_providers"] = {"type": "passphrase", "state": {"salt": salt}}
-    deployment["resources"] = in_order(resources)
+    deployment["resources"] = sort_by_dependency(resources)
     if pending:
         deployment["pending_operations"] = list(pending)
     return deployment
 
 
 def salt_of(deployment: dict[str, Any]) -> str:
-    """The salt of the passphrase secrets provider; empty without one; another provider is refused."""
+    """Return the salt of the passphrase secrets provider; empty without one. Other providers are rejected."""
     providers = deployment.get("secrets_providers") or {}
     kind = providers.get("type", "")
     if kind not in ("", "passphrase"):
         raise StateError(
-            f"the state's secrets are kept by the provider '{kind}'",
-            remedy="the embedded engine knows the passphrase provider only; use --engine pulumi",
+            f"the state's secrets are encrypted by the provider '{kind}'",
+            remedy="the embedded engine supports only the passphrase provider; use --engine pulumi",
         )
     return str((providers.get("state") or {}).get("salt", ""))

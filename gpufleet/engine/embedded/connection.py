@@ -1,8 +1,8 @@
-"""A connection to one provider plugin: its handshake, its configuration, and how calls are marshalled.
+"""A connection to one provider plugin: handshake, configuration, and marshalling of calls.
 
-It sends what the provider said it understands (secrets, resource references), keeps the secret mark
-where it does not, and turns failures into `ProviderError` with the provider's own message. Facts
-about defaults and fall-backs: pkg/resource/plugin/provider_plugin.go of Pulumi.
+It sends what the provider supports (secrets, resource references), restores secret marks that the provider
+drops, and turns failures into `ProviderError` with the provider's own message. Source of defaults and
+fallbacks: pkg/resource/plugin/provider_plugin.go of Pulumi.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
 
 _DYING_S = 1.0
-# Pulumi's own limit (400 MiB): a message is one resource, and some carry whole manifests.
+# Pulumi's own limit (400 MiB): a message is one resource, and some contain whole manifests.
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", 400 * 1024 * 1024),
     ("grpc.max_send_message_length", 400 * 1024 * 1024),
-    # A failed creation brings the resource that it left in its trailers, of which Go takes so much. With
-    # grpc's default (8 to 16 KiB) a large one was lost, and made again by the next run.
+    # A failed creation returns the partial resource in its trailers, for which Go allows this size. With
+    # grpc's default (8 to 16 KiB) a large one was lost, and the next run created it again.
     ("grpc.max_metadata_size", 16 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
 ]
@@ -44,7 +44,7 @@ CHANNEL_OPTIONS = [
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Checked inputs, and (property, reason) for each that is wrong."""
+    """Checked inputs, and (property, reason) for each invalid one."""
 
     inputs: Properties
     failures: tuple[tuple[str, str], ...] = ()
@@ -55,16 +55,16 @@ class Plugin(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Return whether it is still running."""
         ...
 
-    def last_words(self) -> str:
-        """The last lines that it wrote to stderr: all of them once it has ended."""
+    def last_lines(self) -> str:
+        """Return the last lines that it wrote to stderr: all of them once it has ended."""
         ...
 
 
 class Connection:
-    """One provider process. All methods may be called from several threads."""
+    """One provider process. All methods are thread-safe."""
 
     def __init__(self, package: str, address: str, engine_address: str, plugin: Plugin | None = None) -> None:
         self.package = package
@@ -89,14 +89,14 @@ class Connection:
                 return False
             raise self._failure(error) from error
         self._secrets, self._resources = answer.accept_secrets, answer.accept_resources
-        # A provider that knows the handshake is newer than previews and must support them.
+        # A provider with the handshake is newer than previews and must support them.
         self._supports_preview = True
         return True
 
     # -- configuration
 
     def check_config(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
-        """Validate provider inputs; a provider without CheckConfig takes them as they are."""
+        """Validate provider inputs; a provider without CheckConfig accepts them unchanged."""
         request = provider_pb2.CheckRequest(
             urn=urn,
             name=urn_name(urn),
@@ -117,7 +117,7 @@ class Connection:
     def diff_config(
         self, urn: str, old_inputs: Properties, old_outputs: Properties, news: Properties
     ) -> ResourceDiff:
-        """Whether a change of configuration needs new resources (`replaces`)."""
+        """Return whether a change of configuration needs new resources (`replaces`)."""
         request = provider_pb2.DiffRequest(
             urn=urn,
             name=urn_name(urn),
@@ -134,7 +134,7 @@ class Connection:
             raise self._failure(error) from error
 
     def configure(self, urn: str, identifier: str, inputs: Properties) -> None:
-        """Give the provider its configuration; with unknown values it is left unconfigured (preview)."""
+        """Configure the provider; with unknown values it stays unconfigured (preview)."""
         self.configured = True
         if values.contains_unknown(inputs):
             self.config_known = False
@@ -165,10 +165,10 @@ class Connection:
             self._secrets, self._resources = answer.acceptSecrets, answer.acceptResources
             self._supports_preview = answer.supportsPreview
 
-    # -- life
+    # -- lifecycle
 
     def version(self) -> str:
-        """The plugin's own version; empty when it does not say."""
+        """Return the plugin's own version; empty if it does not report one."""
         try:
             answer = self._stub.GetPluginInfo(_EMPTY)
         except grpc.RpcError:
@@ -176,14 +176,14 @@ class Connection:
         return str(answer.version)
 
     def cancel(self) -> None:
-        """Ask the provider to give up what it is doing (advisory)."""
+        """Request the provider to abandon what it is doing (advisory)."""
         try:
             self._stub.Cancel(_EMPTY, timeout=1.0)
         except grpc.RpcError:
             return
 
     def disconnect(self) -> None:
-        """Drop the connection; the process is its owner's to end."""
+        """Close the connection; the owner of the process ends it."""
         self._channel.close()
 
     # -- marshalling
@@ -200,8 +200,8 @@ class Connection:
     def _failure(self, error: grpc.RpcError, inputs: Properties | None = None) -> ProviderError:
         details = error.details() or str(error.code())
         message = clean_message(details)
-        if is_transport_failure(error) and not lives_on(self._plugin):
-            tail = self._plugin.last_words() if self._plugin is not None else ""
+        if is_transport_failure(error) and not is_still_running(self._plugin):
+            tail = self._plugin.last_lines() if self._plugin is not None else ""
             return ProviderStoppedError(f"provider '{self.package}' has stopped: {tail}".rstrip(": "))
         for detail in details_of(error):
             failed = provider_pb2.ErrorResourceInitFailed()
@@ -216,8 +216,8 @@ class Connection:
         return ProviderError(message)
 
 
-def lives_on(plugin: Plugin | None) -> bool:
-    """Whether a process outlives a broken call: it may take a moment to be seen to have died."""
+def is_still_running(plugin: Plugin | None) -> bool:
+    """Return whether the process is still running after a broken call; its end may take a moment to show."""
     deadline = time.monotonic() + _DYING_S
     while plugin is not None and plugin.alive:
         if time.monotonic() > deadline:
@@ -227,7 +227,7 @@ def lives_on(plugin: Plugin | None) -> bool:
 
 
 def is_transport_failure(error: grpc.RpcError) -> bool:
-    """Whether a call broke off, rather than being answered with an error."""
+    """Return whether a call broke off, rather than being answered with an error."""
     details = error.details() or ""
     return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED) or any(
         sign in details for sign in ("Stream removed", "Socket closed", "RST_STREAM")
@@ -238,7 +238,7 @@ _EMPTY = empty_pb2.Empty()
 
 
 def to_diff(answer: provider_pb2.DiffResponse) -> ResourceDiff:
-    """The verdict in a DiffResponse."""
+    """Return the diff in a DiffResponse."""
     changes = {
         provider_pb2.DiffResponse.DIFF_NONE: False,
         provider_pb2.DiffResponse.DIFF_SOME: True,

@@ -1,4 +1,4 @@
-"""What every part of a run shares."""
+"""The shared context of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.engine.plugins import ProcessGroup
 
 @dataclass(slots=True)
 class RunContext:
-    """One run of the engine. `env` is what processes get; `slots` bounds operations on the cloud."""
+    """One run of the engine. `env` is the environment of its processes; `slots` limits cloud operations."""
 
     request: StackRequest
     dry_run: bool
@@ -33,25 +33,25 @@ class RunContext:
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
-        """Hold one of the slots; RunInterruptedError where the run was ended while it waited for one."""
+        """Hold one of the slots; raise RunInterruptedError if the run was interrupted meanwhile."""
         with self.slots:
             if self.cancelled.is_set():
                 raise RunInterruptedError("the run was interrupted")
             yield
 
     def default_provider_disabled(self, package: str) -> bool:
-        """Whether the stack's configuration forbids a default provider for a package."""
+        """Return whether the stack's configuration forbids a default provider for a package."""
         named = json.loads(self.request.config.get("pulumi:disable-default-providers") or "[]")
         return package != "pulumi" and ("*" in named or package in named)
 
     def package_config(self, package: str) -> dict[str, Any]:
-        """The stack's configuration for a package (`aws:region` as `region`); secret values are Secrets."""
+        """Return the configuration for a package (`aws:region` as `region`); secret values are Secrets."""
         dynamic = package == "pulumi-python"
         result: dict[str, Any] = {}
         for key, text in self.request.config.items():
             namespace, _, name = key.partition(":")
             if dynamic or namespace == package:
-                # Dynamic providers are given the whole configuration, under its full keys.
+                # Dynamic providers get the whole configuration, under its full keys.
                 value = SecretValue(text) if key in self.request.secret_config else text
                 result[key if dynamic else name] = value
         return result

@@ -1,9 +1,9 @@
-"""Secrets at rest: Pulumi's passphrase secrets provider, format `v1` (AES-256-GCM, PBKDF2-SHA256).
+"""Encryption of secrets at rest: Pulumi's passphrase provider, format `v1` (AES-256-GCM, PBKDF2-SHA256).
 
 Format (pkg/secrets/passphrase and sdk/go/common/resource/config/crypt.go of Pulumi): the state is
-`v1:<base64 salt>:<the word "pulumi" encrypted>`, a value `v1:<base64 nonce>:<base64 ciphertext>`,
-the key PBKDF2 with 1,000,000 rounds. Deriving it takes about half a second, so it is put off until
-a secret is really read or written.
+`v1:<base64 salt>:<the word "pulumi" encrypted>`, a value `v1:<base64 nonce>:<base64 ciphertext>`, the key
+PBKDF2 with 1,000,000 rounds. Deriving the key takes about half a second, so it happens on the first read or
+write of a secret.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Crypter:
         if len(parts) != 3 or parts[0] != "v1":
             raise StateError(
                 "the state's secrets provider has a salt in an unknown format",
-                remedy="only Pulumi's passphrase provider, format v1, is known here",
+                remedy="the embedded engine supports only Pulumi's passphrase provider, format v1",
             )
         self.state = state
         self._aead = AESGCM(_derive(passphrase, parts[1]))
@@ -45,18 +45,18 @@ class Crypter:
             genuine = False
         if not genuine:
             raise PassphraseError(
-                "the passphrase does not fit the secrets in the state",
-                remedy="set PULUMI_CONFIG_PASSPHRASE (or _FILE) to the one it was written with",
+                "the passphrase does not match the secrets in the state",
+                remedy="set PULUMI_CONFIG_PASSPHRASE (or _FILE) to the passphrase of the state",
             )
 
     def encrypt(self, plaintext: str) -> str:
-        """The value in format `v1:<nonce>:<ciphertext>`, with a fresh nonce."""
+        """Return the value in format `v1:<nonce>:<ciphertext>`, with a fresh nonce."""
         nonce = secrets.token_bytes(12)
         sealed = self._aead.encrypt(nonce, plaintext.encode(), None)
         return f"v1:{base64.b64encode(nonce).decode()}:{base64.b64encode(sealed).decode()}"
 
     def decrypt(self, ciphertext: str) -> str:
-        """The plaintext of a value; a damaged one is a `StateError`."""
+        """Return the plaintext of a value; a damaged one raises a `StateError`."""
         try:
             version, nonce, sealed = ciphertext.split(":")
             if version != "v1":
@@ -65,7 +65,7 @@ class Crypter:
         except (ValueError, InvalidTag) as error:
             raise StateError(
                 "a secret in the state cannot be decrypted",
-                remedy="restore the state from its backup, or set the passphrase it was written with",
+                remedy="restore the state from its backup, or set the passphrase that it was written with",
             ) from error
 
 
@@ -75,7 +75,7 @@ def _derive(passphrase: str, salt: str) -> bytes:
 
 
 def new_crypter(passphrase: str) -> Crypter:
-    """A crypter with a new random salt."""
+    """Return a crypter with a new random salt."""
     salt = base64.b64encode(secrets.token_bytes(8)).decode()
     aead = AESGCM(_derive(passphrase, salt))
     nonce = secrets.token_bytes(12)
@@ -84,10 +84,10 @@ def new_crypter(passphrase: str) -> Crypter:
 
 
 class SecretsManager:
-    """The secrets provider of one state file: its salt, its passphrase, and where that comes from.
+    """The secrets provider of one state file: its salt, its passphrase, and the source of both.
 
-    The passphrase is PULUMI_CONFIG_PASSPHRASE, or the content of PULUMI_CONFIG_PASSPHRASE_FILE; else
-    a random one in `<state>.passphrase` (mode 0600). `notice` says so when that file was made now.
+    The passphrase is PULUMI_CONFIG_PASSPHRASE, or the content of PULUMI_CONFIG_PASSPHRASE_FILE; else a
+    random one in `<state>.passphrase` (mode 0600). `notice` is set if that file was just created.
     """
 
     def __init__(self, state_file: Path, salt: str, env: Mapping[str, str] | None = None) -> None:
@@ -100,11 +100,11 @@ class SecretsManager:
 
     @property
     def salt(self) -> str:
-        """The salt to write into the checkpoint; empty as long as no secret was ever written."""
+        """Return the salt for the checkpoint; empty if no secret was ever written."""
         return self._salt
 
     def encrypt(self, plaintext: str) -> str:
-        """Encrypt, making the key (and the passphrase file, where needed) at the first call."""
+        """Encrypt a value; the first call creates the key (and the passphrase file, if needed)."""
         return self._ready(may_create=True).encrypt(plaintext)
 
     def decrypt(self, ciphertext: str) -> str:
@@ -129,35 +129,35 @@ class SecretsManager:
                 return Path(named).read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise PassphraseError(
-                    f"PULUMI_CONFIG_PASSPHRASE_FILE names {named}, which cannot be read: {error.strerror}",
-                    remedy="name a readable file, or set PULUMI_CONFIG_PASSPHRASE",
+                    f"PULUMI_CONFIG_PASSPHRASE_FILE is {named}, which cannot be read: {error.strerror}",
+                    remedy="set it to a readable file, or set PULUMI_CONFIG_PASSPHRASE",
                 ) from error
         kept = self._kept()
         if kept:
             return kept
         if not may_create:
             raise PassphraseError(
-                f"the state has secrets, and neither PULUMI_CONFIG_PASSPHRASE nor {self._file} is there",
-                remedy="set PULUMI_CONFIG_PASSPHRASE to the passphrase the state was written with",
+                f"the state has secrets, and neither PULUMI_CONFIG_PASSPHRASE nor {self._file} is set",
+                remedy="set PULUMI_CONFIG_PASSPHRASE to the passphrase of the state",
             )
         return self._create()
 
     def _kept(self) -> str:
-        """The random passphrase of an earlier run; empty where there is none."""
+        """Return the random passphrase of an earlier run; empty if there is none."""
         try:
             kept = self._file.read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise PassphraseError(
                 f"{self._file}, the passphrase of the state, cannot be read: {reason}",
-                remedy="make it readable, or set PULUMI_CONFIG_PASSPHRASE to what it holds",
+                remedy="make it readable, or set PULUMI_CONFIG_PASSPHRASE to its content",
             ) from error
         if not kept:
             raise PassphraseError(
                 f"{self._file}, the passphrase of the state, is empty",
-                remedy="put back its content, or set PULUMI_CONFIG_PASSPHRASE to the passphrase",
+                remedy="restore its content, or set PULUMI_CONFIG_PASSPHRASE to the passphrase",
             )
         return kept
 
@@ -166,7 +166,7 @@ class SecretsManager:
         temporary = self._file.with_name(self._file.name + ".tmp")
         try:
             make_folder(self._file.parent)
-            # Whole or not at all: half a passphrase would open nothing that the state keeps.
+            # Written whole or not at all: half a passphrase could not decrypt the state.
             write_durably(temporary, f"{passphrase}\n".encode())
             replace_durably(temporary, self._file)
         except OSError as error:
@@ -174,6 +174,6 @@ class SecretsManager:
             raise state_error(self._file, "the passphrase of the state cannot be written", error) from error
         self.notice = (
             "PULUMI_CONFIG_PASSPHRASE is not set: secrets in the state are encrypted with a random "
-            f"passphrase kept in {self._file}"
+            f"passphrase stored in {self._file}"
         )
         return passphrase

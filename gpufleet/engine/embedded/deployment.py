@@ -1,4 +1,4 @@
-"""One deployment: what the program has registered so far, and what became of it."""
+"""One deployment: the resources that the program has registered, and their results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gpufleet.engine.errors import RunInterruptedError, StepFailedError
 
 
 class Deployment:
-    """The shared memory of all registrations of a run. Safe to use from several threads.
+    """The shared data of all registrations of a run. Thread-safe.
 
-    `replaced` holds the URNs that this run replaces, `deleted` those whose old resource was
-    deleted ahead because something it depends on is replaced by deleting it first, with the reason,
-    `blocked` those that an earlier run may or may not have created, with what is not known.
+    `replaced` holds the URNs that this run replaces, `deleted` those whose old resource was deleted first
+    because one of its dependencies is replaced by deleting it first, with the reason, `blocked` those that
+    an earlier run may have created, with what is unknown.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -57,10 +57,10 @@ class Deployment:
         self._aliases = AliasResolver(context.request.stack, context.request.project)
         self._stack_outputs: tuple[str, Properties] | None = None
 
-    # -- registering
+    # -- registration
 
     def claim(self, goal: Goal) -> str:
-        """The URN of the goal, which is taken from now on; raises what forbids to register it."""
+        """Reserve and return the URN of the goal; raise if it must not be registered."""
         if self.context.cancelled.is_set():
             raise RunInterruptedError("the run was interrupted")
         if self.refusal is not None:
@@ -79,7 +79,7 @@ class Deployment:
         return urn
 
     def find_old(self, urn: str, goal: Goal) -> ResourceState | None:
-        """The resource as the old state has it, under this URN or a former one."""
+        """Return the resource in the old state, under this URN or a former one."""
         old = self.store.by_urn.get(urn)
         if old is not None:
             return old
@@ -90,19 +90,19 @@ class Deployment:
                     continue
                 if alias in self._seen or alias in self._aliases.used.values():
                     raise StepFailedError(
-                        f"{urn} claims the former resource {alias}, which is registered in its own right"
+                        f"{urn} claims the former resource {alias}, which is also registered itself"
                     )
                 self._aliases.used[urn] = alias
                 return old
         return None
 
     def former_urn(self, urn: str) -> str:
-        """The URN under which a resource lies in the old state."""
+        """Return the URN of a resource in the old state."""
         with self._lock:
             return self._aliases.used.get(urn, urn)
 
     def operations_of(self, state: ResourceState) -> ResourceOperations | None:
-        """What can be done with a resource; None for a component."""
+        """Return the operations for a resource; None for a component."""
         if not state.custom:
             return None
         if is_provider_type(state.type):
@@ -112,12 +112,12 @@ class Deployment:
     # -- failures
 
     def fail(self, urn: str, reason: str) -> None:
-        """Remember that a resource failed or was skipped: what needs it will be skipped."""
+        """Record that a resource failed or was skipped, so that its dependents are skipped."""
         with self._lock:
             self._failed[urn] = reason
 
     def blocked_by(self, state: ResourceState) -> str:
-        """A failed resource that `state` needs; empty when there is none."""
+        """Return a failed resource that `state` needs; empty if there is none."""
         with self._lock:
             if not self._failed:
                 return ""
@@ -125,21 +125,21 @@ class Deployment:
 
     @property
     def has_failures(self) -> bool:
-        """Whether any resource failed or was skipped."""
+        """Return whether any resource failed or was skipped."""
         return bool(self._failed)
 
     def refuse(self, error: Exception) -> None:
-        """End the run: the program asks for what this engine does not do, or the engine is at fault."""
+        """End the run: the program uses an unsupported feature, or the engine has an error."""
         with self._lock:
             if self.refusal is None:
                 self.refusal = error
         self.on_refusal()
 
-    def condemn(self, urn: str, why: ResourceDiff) -> bool:
-        """Claim an old resource for deletion ahead of its replacement; False when it is not to be had.
+    def claim_for_deletion(self, urn: str, why: ResourceDiff) -> bool:
+        """Claim an old resource for deletion before its replacement; return False if it is not available.
 
-        One that is being registered already does not depend on what is replaced now, whatever the
-        old state says, and one that was condemned before is somebody else's to delete.
+        A resource that is being registered does not depend on the replaced one any more, whatever the old
+        state says, and one that was claimed before is deleted elsewhere.
         """
         with self._lock:
             if urn in self._seen or urn in self.deleted:
@@ -147,20 +147,20 @@ class Deployment:
             self.deleted[urn] = why
             return True
 
-    def judge(self, state: ResourceState, goal: Goal) -> None:
-        """Let policies remediate and judge a resource. Outside a preview a mandatory violation fails it."""
+    def apply_policies(self, state: ResourceState, goal: Goal) -> None:
+        """Let policies remediate and check a resource. Outside a preview a mandatory violation fails it."""
         self._report(self.policies.remediate(state, goal))
-        mandatory = self._report(self.policies.judge_resource(state, goal))
+        mandatory = self._report(self.policies.check_resource(state, goal))
         if mandatory and not self.dry_run:
             raise StepFailedError("; ".join(f"{event.policy}: {event.message}" for event in mandatory))
 
-    def judge_stack(self) -> bool:
-        """Let policies judge what the run leaves; False when a mandatory one is violated."""
+    def check_stack(self) -> bool:
+        """Let policies check the stack after the run; return False if a mandatory one is violated."""
         states = list(self.store.news.values())
         if self._stack_outputs is not None:
             urn, outputs = self._stack_outputs
             states = [replace(state, outputs=outputs) if state.urn == urn else state for state in states]
-        return not self._report(self.policies.judge_stack(states))
+        return not self._report(self.policies.check_stack(states))
 
     def _report(self, violations: Sequence[PolicyEvent]) -> list[PolicyEvent]:
         for violation in violations:
@@ -170,18 +170,18 @@ class Deployment:
     # -- outputs
 
     def register_outputs(self, urn: str, outputs: Properties) -> None:
-        """Keep a component's outputs; the stack's wait until the end of the run."""
+        """Keep a component's outputs; the stack's are written at the end of the run."""
         if urn_type(urn) == ROOT_STACK_TYPE:
             with self._lock:
                 self._stack_outputs = (urn, outputs)
         elif urn in self.store.news:
             if not self.dry_run:
-                # After a failure some may not be known: the state has no place for those.
+                # After a failure some may be unknown: the state cannot contain those.
                 outputs = {key: value for key, value in outputs.items() if not contains_unknown(value)}
             self.store.set_outputs(urn, outputs)
 
     def settle_stack_outputs(self, *, complete: bool) -> Properties:
-        """Write the stack's outputs. After failures, what could not be computed keeps its old value."""
+        """Write the stack's outputs. After failures, outputs that were not computed keep their old value."""
         if self._stack_outputs is None:
             return {}
         urn, outputs = self._stack_outputs
@@ -194,24 +194,24 @@ class Deployment:
         return outputs
 
     def resource_by_urn(self, args: Properties) -> Properties:
-        """The answer of `pulumi:pulumi:getResource`, by which SDKs follow resource references."""
+        """Return the answer of `pulumi:pulumi:getResource`, by which SDKs follow resource references."""
         urn = str(args.get("urn", ""))
         state = self.store.find(urn)
         if state is None:
             raise StepFailedError(f"unknown resource {urn}")
         return {"urn": state.urn, "id": state.id, "state": state.outputs}
 
-    # -- targets and the end
+    # -- targets and the end of the run
 
     def is_target(self, state: ResourceState) -> bool:
-        """Whether the run may change this resource (the stack and providers always belong to it)."""
+        """Return whether the run may change this resource (always for the stack and providers)."""
         targets = self.context.request.targets
         if not targets or is_provider_type(state.type) or state.type == ROOT_STACK_TYPE:
             return True
         return any(matches(target, state.urn) for target in targets)
 
     def unregistered(self) -> list[tuple[ResourceState, Op]]:
-        """Old resources to delete: replaced ones, and those that the program no longer registers."""
+        """Return old resources to delete: replaced ones, and those that the program no longer registers."""
         with self._lock:
             kept = self._seen | set(self._aliases.used.values())
         found: list[tuple[ResourceState, Op]] = []
@@ -221,20 +221,20 @@ class Deployment:
             if state.delete:
                 found.append((state, Op.DELETE_REPLACED))
             elif state.pending_replacement:
-                # Deleted ahead of a replacement that then was not asked for: it is gone already.
+                # Already deleted for a replacement that was then not requested.
                 continue
             elif state.urn not in kept and not self._still_serves(state):
                 found.append((state, Op.DELETE))
         return found
 
     def forget_deleted(self) -> None:
-        """Forget old resources that were deleted ahead of a replacement which was not asked for."""
+        """Drop old resources that were deleted for a replacement that was then not requested."""
         for state in self.store.olds:
             if state.pending_replacement and state.urn not in self.store.news:
                 self.store.drop_old(state)
 
     def _still_serves(self, state: ResourceState) -> bool:
-        # With targets, an old provider stays as long as a resource that was left alone refers to it.
+        # With targets, an old provider stays while a resource outside the targets refers to it.
         if not self.context.request.targets or not is_provider_type(state.type):
             return False
         used = {split_reference(other.provider)[0] for other in self.store.news.values() if other.provider}

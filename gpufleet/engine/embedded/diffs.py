@@ -1,4 +1,4 @@
-"""Differences between old and new: a provider's verdict, property paths, and the options that bend them."""
+"""Differences between old and new: a provider's diff, property paths, and the options that change a diff."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpufleet.engine.embedded.values import Properties, reveal
 
 Path = tuple[str | int, ...]
 
-# A diff that has no property of its own: the resource failed to initialize last time.
+# A diff without a property: the resource failed to initialize last time.
 INIT_ERROR_KEY = "#initerror"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceDiff:
-    """What a provider says about a change. `changes` None: it cannot tell, inputs must be compared."""
+    """A provider's diff. `changes` None: the provider does not know, so inputs must be compared."""
 
     changes: bool | None
     replace_keys: tuple[str, ...] = ()
@@ -28,17 +28,17 @@ class ResourceDiff:
 
     @property
     def replaces(self) -> bool:
-        """Whether the change needs a new resource."""
+        """Return whether the change needs a new resource."""
         return bool(self.replace_keys) or any((self.detailed or {}).values())
 
     def shown_keys(self) -> tuple[str, ...]:
-        """The top-level properties that differ, for people."""
+        """Return the top-level properties that differ, for messages."""
         if self.detailed:
             return tuple(sorted({str(parse_path(path)[0]) for path in self.detailed if path}))
         return tuple(sorted({*self.changed_keys, *self.replace_keys}))
 
     def shown_replace_keys(self) -> tuple[str, ...]:
-        """The top-level properties that force a replacement, for people."""
+        """Return the top-level properties that force a replacement, for messages."""
         paths = [path for path, replacing in (self.detailed or {}).items() if replacing and path]
         return tuple(sorted({*self.replace_keys, *(str(parse_path(path)[0]) for path in paths)}))
 
@@ -49,7 +49,7 @@ _SEGMENT = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+|\*)\]|\.?([^.\[\]"]+)')
 
 
 def parse_path(text: str) -> Path:
-    """A property path (`a.b[0]["c d"]`, `*` for any) as its keys and indices."""
+    """Parse a property path (`a.b[0]["c d"]`, `*` for any) into its keys and indices."""
     segments: list[str | int] = []
     position = 0
     while position < len(text):
@@ -68,14 +68,14 @@ def parse_path(text: str) -> Path:
 
 
 def covers(pattern: Path, path: Path) -> bool:
-    """Whether `pattern` (with `*` for any one segment) names `path` or something that contains it."""
+    """Return whether `pattern` (`*` matches any one segment) is `path` or contains it."""
     return len(pattern) <= len(path) and all(
         want in ("*", have) for want, have in zip(pattern, path, strict=False)
     )
 
 
 def ignore_changes(inputs: Properties, old: Properties, paths: Iterable[str]) -> Properties:
-    """`inputs` with each ignored property as it was: its old value, or absent where it was absent."""
+    """Return `inputs` with the old value of each ignored property, or without it if it was absent."""
     result = inputs
     for text in paths:
         path = parse_path(text)
@@ -134,14 +134,14 @@ def _remove(container: Any, key: str | int) -> None:
 
 
 def compare_inputs(old: Properties, new: Properties) -> ResourceDiff:
-    """The diff for a provider that cannot tell: which top-level inputs differ, secrets or not."""
+    """Compare top-level inputs, secrets or not, for a provider that cannot diff."""
     before, after = reveal(old), reveal(new)
     keys = tuple(sorted(key for key in {*before, *after} if before.get(key) != after.get(key)))
     return ResourceDiff(changes=bool(keys), changed_keys=keys)
 
 
 def apply_replace_on_changes(diff: ResourceDiff, paths: Sequence[str], *, init_errors: bool) -> ResourceDiff:
-    """`diff` with the option replaceOnChanges applied (`#initerror` or `*` also covers init errors)."""
+    """Apply the option replaceOnChanges to `diff` (`#initerror` or `*` also covers init errors)."""
     if not paths or (not diff.changes and not init_errors):
         return diff
     patterns = [parse_path(path) for path in paths]

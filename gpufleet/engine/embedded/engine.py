@@ -15,7 +15,7 @@ from gpufleet.engine.embedded.program import run_program
 from gpufleet.engine.embedded.recovery import FINDERS
 from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.refresh import refresh_all
-from gpufleet.engine.embedded.removal import Condemned
+from gpufleet.engine.embedded.removal import PlannedDeletions
 from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
 from gpufleet.engine.embedded.run import Run
@@ -23,7 +23,7 @@ from gpufleet.engine.embedded.store import StateStore
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.errors import PluginError
-from gpufleet.engine.previewed import up_after_preview
+from gpufleet.engine.preview_first import up_after_preview
 from gpufleet.errors import GpufleetError, InputError
 
 
@@ -33,22 +33,22 @@ class EmbeddedEngine:
     name: Literal["embedded", "pulumi"] = "embedded"
 
     def __init__(self, finders: Mapping[str, Finder] = FINDERS) -> None:
-        """`finders` look for resources of interrupted creations, by package."""
+        """Create the engine. `finders` search resources of interrupted creations, by package."""
         self._finders = finders
 
     def preview(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Say what `up` would do; takes no lock and writes nothing."""
+        """Report what `up` would do; take no lock and write nothing."""
         return self._run("preview", request, on_event, self._program_run)
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the cloud to what the program says; with policy packs, after a preview of its own."""
+        """Create and update resources as the program declares them; with policy packs, after a preview."""
         return up_after_preview(self.preview, self._up, request, on_event)
 
     def _up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
         return self._run("up", request, on_event, self._program_run)
 
     def refresh(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """Bring the state to what the cloud is."""
+        """Update the state from the cloud."""
         return self._run("refresh", request, on_event, _refresh)
 
     def destroy(self, request: StackRequest, on_event: OnEvent) -> RunResult:
@@ -56,11 +56,11 @@ class EmbeddedEngine:
         return self._run("destroy", request, on_event, _destroy)
 
     def outputs(self, request: StackRequest) -> Mapping[str, Any]:
-        """The stack's outputs as the state has them; secrets need the passphrase only when shown."""
+        """Return the stack's outputs in the state; secrets need the passphrase only if shown."""
         for data in load_folded(request.state_file).folded.resources:
             if data["type"] == ROOT_STACK_TYPE:
                 if not request.show_secrets:
-                    return dict(present(from_json(data, _Masked()).outputs))
+                    return dict(present(from_json(data, _MaskingCipher()).outputs))
                 store = StateStore(request.state_file, "outputs", dry_run=True, env=request.env)
                 with store:
                     stack = store.by_urn[data["urn"]]
@@ -68,7 +68,7 @@ class EmbeddedEngine:
         return {}
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
-        """The state as `pulumi stack export` prints it; None when there was never a run."""
+        """Return the state as `pulumi stack export` prints it; None if there was never a run."""
         state = load_folded(request.state_file)
         if not state.exists:
             return None
@@ -76,7 +76,7 @@ class EmbeddedEngine:
         return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
 
     def is_complete(self, request: StackRequest) -> bool:
-        """Whether an `up` of the stack ever came to its end."""
+        """Return whether an `up` of the stack ever completed."""
         return first_run.is_over(request.state_file)
 
     # -- one run
@@ -102,11 +102,11 @@ class EmbeddedEngine:
                     run.recover(self._finders)
                     action(run)
             except PluginError:
-                # After an interruption no process starts any more.
+                # After an interruption no new process starts.
                 if not run.context.cancelled.is_set():
                     raise
         if store.manager.notice:
-            reporter.say("warning", store.manager.notice)
+            reporter.log("warning", store.manager.notice)
         interrupted = run.context.cancelled.is_set()
         if run.deployment.refusal is not None and not interrupted:
             raise run.deployment.refusal
@@ -135,21 +135,21 @@ class EmbeddedEngine:
         complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
         if complete:
             try:
-                passed = deployment.judge_stack()
+                passed = deployment.check_stack()
             except GpufleetError as error:
                 if error is not deployment.refusal:
-                    reporter.say("error", error.message)
+                    reporter.log("error", error.message)
                 complete = passed = False
-            # A preview goes on, to show everything that would be done.
+            # A preview continues, to show everything that would be done.
             complete = complete and (passed or deployment.dry_run)
         if complete:
             complete = deployment.removal.delete_all(deployment.unregistered())
             deployment.forget_deleted()
         elif code == 0 and not run.context.cancelled.is_set() and deployment.unregistered():
-            # A failed resource may be why others were not registered: deleting those would be wrong.
-            reporter.say(
+            # Resources may be unregistered because another one failed: they must not be deleted.
+            reporter.log(
                 "warning",
-                "something failed, so nothing was deleted: the next run does what is left to delete",
+                "nothing was deleted because a step failed: the next run deletes what is left to delete",
             )
         run.outputs = deployment.settle_stack_outputs(complete=complete)
         run.ok = complete and code == 0
@@ -162,7 +162,7 @@ def _refresh(run: Run) -> None:
 
 def _destroy(run: Run) -> None:
     deployment = run.deployment
-    condemned: Condemned = [
+    deletions: PlannedDeletions = [
         (state, Op.DELETE_REPLACED if state.delete else Op.DELETE)
         for state in run.context.store.olds
         if not state.pending_replacement and _is_destroyed(run, state.urn)
@@ -170,8 +170,8 @@ def _destroy(run: Run) -> None:
     for state in run.context.store.olds:
         if state.pending_replacement and _is_destroyed(run, state.urn):
             run.context.store.drop_old(state)
-    _require_dependents(run, condemned)
-    run.ok = deployment.removal.delete_all(condemned) and not deployment.blocked
+    _require_dependents(run, deletions)
+    run.ok = deployment.removal.delete_all(deletions) and not deployment.blocked
 
 
 def _is_destroyed(run: Run, urn: str) -> bool:
@@ -179,16 +179,16 @@ def _is_destroyed(run: Run, urn: str) -> bool:
     return not targets or any(matches(target, urn) for target in targets)
 
 
-def _require_dependents(run: Run, condemned: Condemned) -> None:
-    """Refuse to delete a target from under a resource that is not one."""
+def _require_dependents(run: Run, deletions: PlannedDeletions) -> None:
+    """Raise if a target would be deleted while a resource outside the targets needs it."""
     if not run.context.request.targets:
         return
-    urns = {state.urn for state, _ in condemned}
+    urns = {state.urn for state, _ in deletions}
     for state in run.context.store.olds:
         needed = sorted(state.needs() & urns)
         if state.urn not in urns and needed:
             raise InputError(
-                f"{needed[0]} is to be deleted, but {state.urn} needs it and is not a target",
+                f"{needed[0]} would be deleted, but {state.urn} needs it and is not a target",
                 remedy=f"add {state.urn} to the targets",
             )
 
@@ -200,11 +200,11 @@ def _stack_outputs(run: Run) -> Mapping[str, Any]:
     return {}
 
 
-class _Masked:
+class _MaskingCipher:
     """Reads a state without its passphrase: every secret is null, and shown as a secret."""
 
     def encrypt(self, plaintext: str) -> str:
-        raise AssertionError("nothing is written through this")
+        raise AssertionError("this cipher only reads")
 
     def decrypt(self, ciphertext: str) -> str:
         return "null"

@@ -1,4 +1,4 @@
-"""Pulumi's Engine service: log lines and the root resource, asked for by programs and providers."""
+"""Pulumi's Engine service for programs and providers: log lines and the root resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 from gpufleet.engine.api import Severity
 from gpufleet.engine.embedded.reporter import Reporter
 
-# The version of the Pulumi protocol that this engine follows: programs may require one.
+# The version of the Pulumi protocol that this engine implements: programs may require one.
 PROTOCOL_VERSION = (3, 260, 0)
 
 _SEVERITIES: dict[int, Severity] = {
@@ -24,7 +24,7 @@ _SEVERITIES: dict[int, Severity] = {
 
 
 class EngineService(engine_pb2_grpc.EngineServicer):
-    """Answers one run."""
+    """The service of one run."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -35,23 +35,23 @@ class EngineService(engine_pb2_grpc.EngineServicer):
     def Log(  # noqa: N802 - gRPC method names
         self, request: engine_pb2.LogRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
-        """Pass a line on. Once the program was refused, its complaint about that is not news."""
+        """Pass a line on, except the program's message after its own rejection."""
         severity = _SEVERITIES.get(request.severity, "info")
         if severity != "debug" and not (severity == "error" and self.silent.is_set()):
-            self._reporter.say(severity, request.message.rstrip("\n"), request.urn)
+            self._reporter.log(severity, request.message.rstrip("\n"), request.urn)
         return empty_pb2.Empty()
 
     def GetRootResource(  # noqa: N802
         self, request: engine_pb2.GetRootResourceRequest, context: grpc.ServicerContext
     ) -> engine_pb2.GetRootResourceResponse:
-        """The resource that everything without a parent hangs on."""
+        """Return the resource that is the parent of everything without one."""
         with self._lock:
             return engine_pb2.GetRootResourceResponse(urn=self._root)
 
     def SetRootResource(  # noqa: N802
         self, request: engine_pb2.SetRootResourceRequest, context: grpc.ServicerContext
     ) -> engine_pb2.SetRootResourceResponse:
-        """Remember that resource."""
+        """Store that resource."""
         with self._lock:
             self._root = request.urn
         return engine_pb2.SetRootResourceResponse()
@@ -59,20 +59,20 @@ class EngineService(engine_pb2_grpc.EngineServicer):
     def StartDebugging(  # noqa: N802
         self, request: engine_pb2.StartDebuggingRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
-        """Say how to reach the debugger."""
-        self._reporter.say("info", request.message)
+        """Report how to reach the debugger."""
+        self._reporter.log("info", request.message)
         return empty_pb2.Empty()
 
     def RequirePulumiVersion(  # noqa: N802
         self, request: engine_pb2.RequirePulumiVersionRequest, context: grpc.ServicerContext
     ) -> engine_pb2.RequirePulumiVersionResponse:
-        """Whether the protocol version lies in the range that the program requires."""
+        """Check that the protocol version is in the range that the program requires."""
         wanted = request.pulumi_version_range
         version = ".".join(map(str, PROTOCOL_VERSION))
         if not in_range(PROTOCOL_VERSION, wanted):
             context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"the embedded engine follows Pulumi {version}, and the program requires {wanted}",
+                f"the embedded engine implements Pulumi {version}, and the program requires {wanted}",
             )
         return engine_pb2.RequirePulumiVersionResponse()
 
@@ -81,7 +81,7 @@ _COMPARISON = re.compile(r"(>=|<=|!=|==|=|>|<|!)?\s*v?(\d+)(?:\.(\d+))?(?:\.(\d+
 
 
 def in_range(version: tuple[int, int, int], wanted: str) -> bool:
-    """Whether a version is in a range: comparisons joined by spaces (and) and `||` (or)."""
+    """Return whether a version is in a range: comparisons joined by spaces (and) and `||` (or)."""
     return any(_satisfies(version, part) for part in wanted.split("||"))
 
 

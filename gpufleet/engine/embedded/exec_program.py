@@ -1,8 +1,7 @@
 """Runs a Pulumi Python program in this process, as Pulumi's language host does.
 
-Started as a script by the embedded engine, with the addresses of its services. It prints nothing
-of its own: what goes wrong is logged to the engine. Exit codes: 0 done, 1 failed, 32 failed and
-the user was told why.
+The embedded engine starts it as a script, with the addresses of its services. It prints nothing: errors are
+logged to the engine. Exit codes: 0 done, 1 failed, 32 failed and the user was already informed.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ TOLD_USER = 32
 
 
 class _EngineLink:
-    """The engine's service, save that debug lines stay here.
+    """The engine's service, without debug lines.
 
-    The SDK writes several for each resource, each a blocking call, and the engine shows none of
-    them: they are almost half of the time of a large program.
+    The SDK sends several for each resource, each in a blocking call, and the engine shows none of them. They
+    take almost half of the time of a large program.
     """
 
     def __init__(self, address: str) -> None:
         self._stub = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address))
 
     def Log(self, request: engine_pb2.LogRequest) -> Any:  # noqa: N802 - a gRPC method name
-        """Send a line on unless it is a debug line."""
+        """Pass a line on unless it is a debug line."""
         return None if request.severity == engine_pb2.DEBUG else self._stub.Log(request)
 
     def __getattr__(self, name: str) -> Any:
@@ -49,10 +48,10 @@ class _EngineLink:
 
 
 async def _settle(await_all_outstanding_tasks: bool = True) -> None:
-    """Wait for everything that the program has set going, as the SDK's `wait_for_rpcs` does.
+    """Wait for all tasks of the program, as the SDK's `wait_for_rpcs` does.
 
-    The SDK waits for the first of all outputs again and again, which costs the square of their
-    number; here each task is looked at once. The first exception of an RPC or an output is raised.
+    The SDK waits for the first of all outputs repeatedly, in quadratic time; here each task is checked
+    once. Raises the first exception of an RPC or an output.
     """
     manager = settings._get_rpc_manager()
     finished: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
@@ -84,7 +83,7 @@ async def _settle(await_all_outstanding_tasks: bool = True) -> None:
 
 
 def own_traceback(error: BaseException, root: Path) -> str:
-    """The traceback of `error` with the frames of the user's project only (all, if it has none)."""
+    """Return the traceback of `error` with the frames of the user's project only (all, if there are none)."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_own(Path(frame.filename), root)]
     lines = ["Traceback (most recent call last):\n"]
@@ -113,7 +112,7 @@ def _run(program: Path, root: Path) -> int:
     parallel = int(pulumi.runtime.settings.SETTINGS.parallel or 1)
     executor = ThreadPoolExecutor(max_workers=max(parallel, 1) * 4)
     loop.set_default_executor(executor)
-    # A failed program leaves futures that nobody will ever look at; asyncio would report each.
+    # A failed program leaves pending futures; asyncio would report each.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
         loop.run_until_complete(main())
@@ -161,13 +160,13 @@ def main() -> int:
         )
     )
     stack.wait_for_rpcs = _settle
-    # A large program is one big live graph: looking through it for garbage finds next to none and
-    # took a fifth of the time.
+    # The objects of a large program stay alive: garbage collection found almost nothing and took a fifth
+    # of the time.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     program: Path = args.program
-    # The program's folder comes first, as when Python runs it; this script's own folder must not
-    # be there at all, or the program would import the engine's modules by their bare names.
+    # The program's folder is first, as when Python runs it. This script's own folder must not be on the
+    # path, or the program would import the engine's modules by their bare names.
     sys.path[:] = [
         path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent
     ]
@@ -177,9 +176,9 @@ def main() -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process as the interpreter would, save that it does not take every object apart first.
+    """End the process like the interpreter, but without destroying every object first.
 
-    That takes a second where a program has imported a large SDK.
+    That would take a second after the import of a large SDK.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""The files of a state: what the operating system says of them, with what to do about it."""
+"""The files of a state, and the remedies for their operating system errors."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from pathlib import Path
 from gpufleet.engine.errors import StateError
 
 BACKUPS = 5
-"""How many former checkpoints are kept."""
+"""The number of former checkpoints that are kept."""
 
 _REMEDIES = {
-    errno.ENOSPC: "make room on that disk and run again: every step recorded so far is kept",
-    errno.EDQUOT: "make room in your quota and run again: every step recorded so far is kept",
+    errno.ENOSPC: "free space on that disk and run again: every step recorded so far is kept",
+    errno.EDQUOT: "free space in your quota and run again: every step recorded so far is kept",
     errno.EFBIG: "raise the limit of file sizes (`ulimit -f`) and run again: every step so far is kept",
-    errno.EROFS: "that file system is read-only: work in a checkout that can be written",
-    errno.EACCES: "give yourself permission to it (`ls -ld` says who owns it) and run again",
-    errno.EPERM: "give yourself permission to it (`ls -ld` says who owns it) and run again",
-    errno.ENOTDIR: "a file is where a folder belongs: move it away and run again",
-    errno.EEXIST: "something else is at that place: move it away and run again",
-    errno.EISDIR: "a folder is where the file belongs: move it away and run again",
-    errno.EIO: "the disk or the network drive fails: see the system's log, and copy the folder elsewhere",
+    errno.EROFS: "that file system is read-only: use a writable checkout",
+    errno.EACCES: "change its permissions (`ls -ld` shows its owner) and run again",
+    errno.EPERM: "change its permissions (`ls -ld` shows its owner) and run again",
+    errno.ENOTDIR: "a file blocks the path of a folder: move it away and run again",
+    errno.EEXIST: "something blocks the path: move it away and run again",
+    errno.EISDIR: "a folder blocks the path of the file: move it away and run again",
+    errno.EIO: "check the disk or network drive and the system's log, and copy the folder elsewhere",
 }
 
 
 def state_error(path: Path, what: str, error: OSError) -> StateError:
-    """The operating system's refusal as one of ours: `<path>: <what>: <its words>`, with a remedy."""
+    """Return an operating system error as `<path>: <what>: <its message>`, with a remedy."""
     reason = error.strerror or str(error)
-    default = f"see what `ls -ld {path}` says, then run again: the files are left as they are"
+    default = f"see `ls -ld {path}`, then run again: the files are unchanged"
     return StateError(f"{path}: {what}: {reason}", remedy=_REMEDIES.get(error.errno or 0, default))
 
 
 def backup_of(path: Path, number: int = 1) -> Path:
-    """Where a former checkpoint is kept; 1 is the last one before the present."""
+    """Return the path of a former checkpoint; 1 is the latest."""
     return path.with_name(path.name + (".bak" if number == 1 else f".bak.{number}"))
 
 
 def backups_of(path: Path) -> list[Path]:
-    """The former checkpoints that are there, the last one first."""
+    """Return the existing former checkpoints, latest first."""
     return [file for number in range(1, BACKUPS + 1) if (file := backup_of(path, number)).is_file()]
 
 
 def replace_durably(temporary: Path, path: Path) -> None:
-    """Put a written file in the place of `path`, whose content becomes its first backup."""
+    """Replace `path` with a written file; its content becomes the first backup."""
     if path.exists():
         for number in range(BACKUPS, 1, -1):
             older = backup_of(path, number - 1)
@@ -64,7 +64,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, each durably."""
+    """Create a folder and its parents, each durably."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what happened to the names in `folder` durable."""
+    """Make changes of the names in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""Whether an `up` of a stack ever came to its end: a mark beside the state lasts from the first one to then.
+"""A mark beside the state, from the start of a stack's first `up` until an `up` completes.
 
-Rules that compare a change with what exists need it: what a first run that was interrupted has created is
-not what anybody decided on.
+Rules that compare a change with the existing resources need it: nobody approved what an interrupted first run
+has created.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def mark_of(state_file: Path) -> Path:
 
 
 def begin(state_file: Path) -> None:
-    """Record that the first `up` begins: the stack has no resources yet."""
+    """Record that the first `up` starts: the stack has no resources yet."""
     try:
         mark_of(state_file).touch(mode=0o600)
     except OSError as error:
@@ -25,10 +25,10 @@ def begin(state_file: Path) -> None:
 
 
 def end(state_file: Path) -> None:
-    """Record that an `up` came to its end."""
+    """Record that an `up` completed."""
     mark_of(state_file).unlink(missing_ok=True)
 
 
 def is_over(state_file: Path) -> bool:
-    """Return whether an `up` ever came to its end; a state without the mark counts as one."""
+    """Return whether an `up` ever completed; a state without the mark counts as completed."""
     return not mark_of(state_file).exists()

@@ -1,4 +1,4 @@
-"""The state on disk as it counts: the checkpoint with the journal of a dead run folded in."""
+"""The effective state on disk: the checkpoint with the journal of an interrupted run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backup_of
-from gpufleet.engine.embedded.integrity import in_order, without_gaps
+from gpufleet.engine.embedded.integrity import sort_by_dependency, without_gaps
 from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, read
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
 from gpufleet.engine.errors import StateError
@@ -17,7 +17,7 @@ from gpufleet.engine.errors import StateError
 
 @dataclass(frozen=True, slots=True)
 class StateOnDisk:
-    """What `load_folded` found. `digest` is the checkpoint's ('' without one)."""
+    """The result of `load_folded`. `digest` is the checkpoint's ('' without one)."""
 
     folded: ReplayedState
     digest: str
@@ -26,24 +26,24 @@ class StateOnDisk:
 
     @property
     def exists(self) -> bool:
-        """Whether there was ever a run."""
+        """Return whether there was ever a run."""
         return bool(self.digest) or self.interrupted
 
 
 def load_folded(state_file: Path) -> StateOnDisk:
-    """Read a state; a damaged one is a `StateError`, and nothing is touched.
+    """Read a state; a damaged one raises a `StateError`, and nothing is changed.
 
-    A state that holds no secret has no salt either: whoever writes the first one may choose another
-    passphrase than the one that secrets long gone were encrypted with.
+    A state without secrets has no salt either: the first secret may be written with another passphrase than
+    former secrets were.
     """
     deployment, digest, records = _read(state_file)
-    # A journal counts resources in dependency order, whatever the order in the file.
-    resources = in_order(deployment["resources"])
+    # A journal numbers resources in dependency order, whatever the order in the file.
+    resources = sort_by_dependency(deployment["resources"])
     folded = fold(resources, records, salt=checkpoint.salt_of(deployment))
     folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
     if records:
-        # What a dead refresh or destroy had dropped may leave references behind.
-        folded.resources = without_gaps(in_order(folded.resources))
+        # Drops of an interrupted refresh or destroy may leave references behind.
+        folded.resources = without_gaps(sort_by_dependency(folded.resources))
     if not holds_secrets(folded.resources) and not holds_secrets(folded.pending):
         folded.salt = ""
     return StateOnDisk(
@@ -52,9 +52,9 @@ def load_folded(state_file: Path) -> StateOnDisk:
 
 
 def _read(state_file: Path) -> tuple[dict[str, Any], str, list[Record]]:
-    """The checkpoint, its digest and the journal that continues it.
+    """Return the checkpoint, its digest and the journal that continues it.
 
-    Who only looks takes no lock: where another run writes the two meanwhile, they are read again.
+    A reader takes no lock: if another run writes the two meanwhile, they are read again.
     """
     while True:
         deployment, digest = checkpoint.load(state_file)
@@ -68,7 +68,7 @@ def _read(state_file: Path) -> tuple[dict[str, Any], str, list[Record]]:
 
 
 def holds_secrets(value: Any) -> bool:
-    """Whether a secret is anywhere in a part of a state."""
+    """Return whether a part of a state contains a secret."""
     if isinstance(value, dict):
         return value.get(SIG_KEY) == SECRET_SIG or any(holds_secrets(item) for item in value.values())
     return isinstance(value, list) and any(holds_secrets(item) for item in value)

@@ -1,4 +1,4 @@
-"""Forgetting the states of stacks whose cloud is gone: what `gpufleet sandbox reset` needs."""
+"""Removes the states of stacks whose cloud was deleted, for `gpufleet sandbox reset`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpufleet.engine.embedded.lock import StateLock
 
 
 def forget_states(folder: Path) -> list[str]:
-    """Remove every stack's checkpoint, journal and backups in `folder`; the stacks' names.
+    """Remove every stack's checkpoint, journal and backups in `folder`; return the stacks' names.
 
-    Passphrases stay: they open exports that somebody may have kept. Raises `StateLockedError`
-    while a run works on any of the stacks, and then removes nothing.
+    Passphrases stay: exports may need them. Raises `StateLockedError` while a run uses one of the stacks,
+    and then removes nothing.
     """
-    # Also where the checkpoint itself is gone and only its backups are left.
+    # Include stacks whose checkpoint is missing and that only have backups.
     names = {path.name.partition(".json")[0] for path in folder.glob("*.json*") if _is_state(path)}
     states = [folder / f"{name}.json" for name in sorted(names)]
     with ExitStack() as locks:

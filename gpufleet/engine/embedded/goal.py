@@ -1,4 +1,4 @@
-"""What the program asks for: a resource registration, decoded once from the protocol."""
+"""A resource registration of the program, decoded once from the protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 @dataclass(slots=True)
 class Goal:
-    """One registration. `protect`, `retain_on_delete` and `delete_before_replace` are None when unsaid."""
+    """One registration. `protect`, `retain_on_delete` and `delete_before_replace` are None if not set."""
 
     type: str
     name: str
@@ -41,7 +41,7 @@ class Goal:
 
 
 def seconds(text: str) -> float:
-    """A Go duration (`1h30m`, `500ms`) in seconds; anything else is a ValueError."""
+    """Parse a Go duration (`1h30m`, `500ms`) into seconds; anything else is a ValueError."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text!r} is not a duration: write it as 90s, 10m or 1h30m")
@@ -49,15 +49,15 @@ def seconds(text: str) -> float:
 
 
 def timeouts_of(message: resource_pb2.RegisterResourceRequest.CustomTimeouts) -> dict[str, float]:
-    """Custom timeouts in seconds, by operation."""
+    """Return custom timeouts in seconds, by operation."""
     given = {name: getattr(message, name) for name in ("create", "update", "delete", "read")}
     found = {name: seconds(text) for name, text in given.items() if text}
-    # As Go writes them: a whole number has no fraction.
+    # As Go writes them: whole numbers have no fraction.
     return {name: int(value) if value.is_integer() else value for name, value in found.items()}
 
 
 def aliases_of(request: resource_pb2.RegisterResourceRequest) -> tuple[AliasSpec | str, ...]:
-    """The aliases of a request, by URN and by specification."""
+    """Return the aliases of a request, by URN and by specification."""
     found: list[AliasSpec | str] = list(request.aliasURNs)
     for alias in request.aliases:
         if alias.WhichOneof("alias") == "spec":
@@ -80,7 +80,7 @@ def aliases_of(request: resource_pb2.RegisterResourceRequest) -> tuple[AliasSpec
 def property_dependencies_of(
     request: resource_pb2.RegisterResourceRequest, inputs: Properties, found: Mapping[str, set[str]]
 ) -> dict[str, list[str]]:
-    """URNs by property; an SDK that names none means that each property needs every dependency."""
+    """Return URNs by property; without any, each property depends on every dependency."""
     if request.propertyDependencies:
         result = {key: set(value.urns) for key, value in request.propertyDependencies.items()}
     else:

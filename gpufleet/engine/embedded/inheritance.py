@@ -1,4 +1,4 @@
-"""What a resource takes over from its parent: protection, providers and the like."""
+"""Options that a resource inherits from its parent: protection, providers and the like."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Parent:
 
 
 class Inheritance:
-    """The options of every resource registered so far, for its children."""
+    """The inheritable options of every resource registered so far."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._parents: dict[str, _Parent] = {}
 
     def remember(self, urn: str, goal: Goal, providers: dict[str, str]) -> None:
-        """Keep what children of `urn` will ask for; a component passes its parent's providers on."""
+        """Store the options for children of `urn`; a component passes its parent's providers on."""
         with self._lock:
             above = self._parents.get(goal.parent)
             if not goal.custom and above is not None:
@@ -40,7 +40,7 @@ class Inheritance:
             )
 
     def apply(self, goal: Goal, providers: dict[str, str]) -> None:
-        """Fill in what `goal` leaves unsaid."""
+        """Set the options of `goal` that are not set."""
         with self._lock:
             above = self._parents.get(goal.parent)
         if above is not None:
@@ -55,7 +55,7 @@ class Inheritance:
             goal.provider = providers.get(package) or self.provider_for(goal.parent, package)
 
     def provider_for(self, parent: str, package: str) -> str:
-        """The provider that `parent` names for a package; empty when it names none."""
+        """Return the provider of `parent` for a package; empty if it has none."""
         with self._lock:
             above = self._parents.get(parent)
         return above.providers.get(package, "") if above is not None else ""

@@ -1,4 +1,4 @@
-"""What makes a state whole: an order in which everything is preceded by what it needs, and no gaps."""
+"""Integrity of a state: dependency order, and no missing references."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpufleet.engine.errors import StateError
 Resource = dict[str, Any]
 
 
-def in_order(resources: Sequence[Resource]) -> list[Resource]:
-    """The resources with everything they need before them, otherwise in the order given.
+def sort_by_dependency(resources: Sequence[Resource]) -> list[Resource]:
+    """Sort resources so that everything they need precedes them, and keep the given order otherwise.
 
-    Pulumi refuses a checkpoint in which a resource stands before its parent, provider or dependency.
-    Resources that wait to be deleted share their URN with their replacement: of two with one URN a
-    resource waits for the one that stands before it, else for the first.
+    Pulumi rejects a checkpoint in which a resource precedes its parent, provider or dependency. A resource
+    that waits for its deletion has the same URN as its replacement: of two with one URN, a resource depends
+    on the one before it, else on the first.
     """
     places: dict[str, list[int]] = {}
     for index, resource in enumerate(resources):
@@ -44,27 +44,27 @@ def in_order(resources: Sequence[Resource]) -> list[Resource]:
                 ready.append(follower)
     if len(ordered) != len(resources):
         raise StateError(
-            "the resources in the state depend on each other in a circle",
-            remedy="`gpufleet state repair` lists the copies of the state that are whole",
+            "the resources in the state depend on each other in a cycle",
+            remedy="`gpufleet state repair` lists the copies of the state that are complete",
         )
     return ordered
 
 
 def without_gaps(resources: Sequence[Resource]) -> list[Resource]:
-    """The resources, in their order, without references to any that is not there before them.
+    """Remove references to resources that do not precede the resource; keep the order.
 
-    As Pulumi does after a refresh that found resources gone: a dependency is dropped, a child is left
-    without a parent. A provider that is not there cannot be made up for: that reference stays.
+    As Pulumi after a refresh that found resources deleted: a dependency is dropped, a child has no parent
+    any more. A missing provider cannot be replaced: that reference stays.
     """
     present: set[str] = set()
     mended = []
     for resource in resources:
-        mended.append(_mended(resource, present))
+        mended.append(_without_missing(resource, present))
         present.add(resource["urn"])
     return mended
 
 
-def _mended(resource: Resource, present: set[str]) -> Resource:
+def _without_missing(resource: Resource, present: set[str]) -> Resource:
     if _needs(resource) <= present:
         return resource
     result = dict(resource)
@@ -88,10 +88,10 @@ def _keep(resource: Resource, key: str, value: Any) -> None:
 
 
 def is_same(resources: Sequence[Resource], others: Sequence[Resource]) -> bool:
-    """Whether two ordered states say the same.
+    """Return whether two sorted states are equal.
 
-    Resources that are registered side by side end in another order in each run, which says nothing.
-    Of two with one URN (one waits to be deleted) the order does: then it has to be the same.
+    Resources that are registered in parallel end in another order in each run, which does not matter. For
+    two with one URN (one waits for its deletion) the order matters.
     """
     if resources == others:
         return True
@@ -102,18 +102,18 @@ def is_same(resources: Sequence[Resource], others: Sequence[Resource]) -> bool:
 
 
 def problems(resources: Sequence[Resource]) -> list[str]:
-    """What is wrong with a state, in words; empty when it is whole."""
+    """Return what is wrong with a state; empty if it is complete."""
     found: list[str] = []
     counts = Counter(item["urn"] for item in resources if not item.get("delete"))
-    found += [f"{urn} is there {count} times" for urn, count in sorted(counts.items()) if count > 1]
+    found += [f"{urn} occurs {count} times" for urn, count in sorted(counts.items()) if count > 1]
     present = {item["urn"] for item in resources}
     for item in resources:
-        found += [f"{item['urn']} needs {urn}, which is not there" for urn in sorted(_needs(item) - present)]
+        found += [f"{item['urn']} needs {urn}, which is missing" for urn in sorted(_needs(item) - present)]
         if item["custom"] and not item.get("id"):
             found.append(f"{item['urn']} has no id")
     if not found:
         try:
-            in_order(resources)
+            sort_by_dependency(resources)
         except StateError as error:
             found.append(error.message)
     return found

@@ -1,17 +1,17 @@
-"""The journal: one line for each step, durable before the next, folded into the checkpoint at the end.
+"""The journal: one durable line per step, merged into the checkpoint at the end of the run.
 
-The first line names the checkpoint that the journal continues (its digest), so a journal that was
-folded already is never folded twice. Then, each a JSON object:
+The first line has the digest of the checkpoint that the journal continues, so a merged journal is never
+merged again. Then follow JSON objects:
 
 - `begin` n, type, resource: an operation on the cloud starts (Pulumi's pending operation);
-- `step` with any of: n (that operation has ended), put [key, resource] (a resource of the new state),
-  same [key, index] (it is the old one at that index), drop [index] (old ones that are gone), old
-  [[index, resource]] (old ones that changed);
+- `step` with any of: n (that operation has ended), put [key, resource] (a resource of the new state), same
+  [key, index] (the unchanged old one at that index), drop [index] (deleted old ones), old [[index,
+  resource]] (changed old ones);
 - `outputs` key, outputs: a component has registered its outputs;
-- `salt`: the secrets provider that later lines encrypt with.
+- `salt`: the secrets provider of later lines.
 
-`fold` is the only place that knows what they mean: the state after a crash and the state after a
-run that ended well are computed by the same code.
+Only `fold` interprets them, so the state after a crash and the state after a completed run are computed by
+the same code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class ReplayedState:
-    """What a checkpoint and a journal together say."""
+    """The state of a checkpoint with a journal."""
 
     resources: list[Record]
     pending: list[Record]
@@ -50,14 +50,14 @@ class _Folding:
 
 
 def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> ReplayedState:
-    """The resources and pending operations after `records`, new ones first, as Pulumi orders them."""
+    """Return the resources and pending operations after `records`, new ones first, as Pulumi orders them."""
     state = _Folding(list(resources), salt=salt)
     for record in records:
         try:
             _apply(state, record)
         except LookupError:
             raise StateError(
-                "the journal of an interrupted run speaks of resources that the state does not have",
+                "the journal of an interrupted run refers to resources that the state does not have",
                 remedy=_REPAIR,
             ) from None
     kept = [*state.news.values(), *(old for old in state.olds if old is not None)]
@@ -93,17 +93,17 @@ def _apply(state: _Folding, record: Record) -> None:
 
 
 def journal_of(state_file: Path) -> Path:
-    """Where the journal of a state lies."""
+    """Return the path of a state's journal."""
     return state_file.with_name(state_file.name + ".journal")
 
 
 def read(path: Path, digest: str, former: str = "") -> list[Record]:
-    """The records that continue the checkpoint with this digest; none where there is no such journal.
+    """Return the records that continue the checkpoint with this digest; empty without such a journal.
 
-    `former` is the digest of the checkpoint before: a journal that continues that one was folded
-    already, and the run died before it could remove it. A last line without its end was being
-    written when the run died and never counted. Any other line that is not JSON, and a journal of
-    yet another checkpoint, mean that files were damaged or moved: a `StateError`, and nothing is touched.
+    `former` is the digest of the previous checkpoint: a journal that continues that one was already merged,
+    and the run ended before it could remove the file. An incomplete last line was being written when the run
+    ended and does not count. Any other line that is not JSON, and a journal of yet another checkpoint, mean
+    damaged or moved files: a `StateError`, and nothing is changed.
     """
     records, damage = salvage(path)
     if damage:
@@ -115,16 +115,16 @@ def read(path: Path, digest: str, former: str = "") -> list[Record]:
     if records[0].get("kind") == "base" and records[0].get("digest") == former:
         return []
     raise StateError(
-        f"{path}: this journal of an interrupted run continues another checkpoint than the one beside it",
+        f"{path}: this journal of an interrupted run continues another checkpoint than the current one",
         remedy=_REPAIR,
     )
 
 
-_REPAIR = "`gpufleet state repair` says what it holds and brings it into the state. Nothing was changed"
+_REPAIR = "`gpufleet state repair` shows its content and merges it into the state. Nothing was changed"
 
 
 def salvage(path: Path) -> tuple[list[Record], int]:
-    """The records of a journal up to the first damaged line, and that line's number (0: none is)."""
+    """Return a journal's records up to the first damaged line, and that line's number (0: none)."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -144,10 +144,10 @@ def salvage(path: Path) -> tuple[list[Record], int]:
 
 
 class StateJournal:
-    """An open journal. `append` may be called from any thread; a durable record is on the disk at return.
+    """An open journal. `append` is thread-safe; a durable record is on the disk when it returns.
 
-    Threads that append at the same time share one fsync (group commit), so the cost of a step does
-    not grow with the number of steps that run in parallel.
+    Threads that append at the same time share one fsync (group commit), so the cost of a step does not grow
+    with the number of parallel steps.
     """
 
     def __init__(self, path: Path, digest: str) -> None:
@@ -157,7 +157,7 @@ class StateJournal:
         try:
             make_folder(path.parent)
             self._descriptor = os.open(path, flags, 0o600)
-            # A line is not on the disk as long as the file has no name there.
+            # A line is durable only if the file's name is.
             sync_folder(path.parent)
         except OSError as error:
             raise state_error(path, "the journal cannot be written", error) from error
@@ -171,7 +171,7 @@ class StateJournal:
         self.records.clear()
 
     def append(self, record: Record, *, durable: bool) -> None:
-        """Add a record; with `durable` wait until it (and all before it) survive a power cut."""
+        """Add a record; with `durable` wait until it and all before it would survive a power failure."""
         line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         with self._condition:
             self.records.append(record)
@@ -189,7 +189,7 @@ class StateJournal:
                     self._write_queue()
 
     def _write_queue(self) -> None:
-        # Called with the lock held; the lock is given up while the disk works.
+        # Called with the lock held, which is released while the disk writes.
         batch, self._queue = self._queue, []
         upto = self._appended
         self._writing = True
@@ -201,7 +201,7 @@ class StateJournal:
         except OSError as error:
             failure = error
         except BaseException:
-            # Whoever waits for this batch must not take it for written.
+            # Threads that wait for this batch must not consider it written.
             failure = OSError(errno.EINTR, os.strerror(errno.EINTR))
             raise
         finally:
@@ -214,7 +214,7 @@ class StateJournal:
             self._condition.notify_all()
 
     def close(self, *, remove: bool) -> None:
-        """Close the file; `remove` it once the checkpoint has everything."""
+        """Close the file; `remove` it once the checkpoint contains everything."""
         os.close(self._descriptor)
         if remove:
             self.path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""One run at a time on a stack: an advisory lock beside the state that says who holds it.
+"""One run at a time on a stack: an advisory lock beside the state, with its holder.
 
-The lock is `flock`, so the kernel drops it when its holder dies, however it dies; what the file
-says only tells people whom they are waiting for. The warden of a run's processes holds it too: after
-a death it is free once the last provider is gone, and until then the next run waits.
+The lock is `flock`, so the kernel releases it when its holder ends, however it ends; the file's content only
+informs users about the holder. The warden of a run's processes holds it too: after a crash the lock is
+released when the last provider has ended, and the next run waits until then.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from types import TracebackType
 from gpufleet.engine.embedded.files import make_folder, state_error
 from gpufleet.engine.errors import StateLockedError
 
-# How long the warden of a dead run may take to end its providers (it kills them after one second).
+# How long the warden of a crashed run may take to end its providers (it kills them after one second).
 _DYING_S = 10.0
 
 
 class StateLock:
-    """Context manager that holds `<state>.lock`, or raises `StateLockedError` naming the holder.
+    """Context manager that holds `<state>.lock`, or raises `StateLockedError` with the holder.
 
     `descriptor` is the open lock file (-1 outside the context).
     """
@@ -45,17 +45,17 @@ class StateLock:
         while not _taken(descriptor):
             said = os.pread(descriptor, 4096, 0)
             if _is_dead(said) and time.monotonic() < deadline:
-                # Its providers are being ended: what they do until then has to be looked for afterwards.
+                # Its providers are still ending: recovery must look for what they do until then.
                 time.sleep(0.05)
                 continue
             os.close(descriptor)
             raise StateLockedError(
                 f"the state is locked by {_describe(said)}",
-                remedy="wait until that run ends, or end it there; a run that died holds no lock",
+                remedy="wait until that run ends, or end it; a crashed run holds no lock",
             )
         self.descriptor = descriptor
         with contextlib.suppress(OSError):
-            # A full disk must not keep anybody from holding the lock: it only cannot be told who does.
+            # A full disk must not prevent the lock: only its holder cannot be recorded.
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(self._identity()).encode(), 0)
         return self
@@ -63,7 +63,7 @@ class StateLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The file stays: removing it would let a third run lock a new file of the same name.
+        # The file stays: without it a third run would lock a new file of the same name.
         os.ftruncate(self.descriptor, 0)
         os.close(self.descriptor)
         self.descriptor = -1
@@ -78,7 +78,7 @@ class StateLock:
 
 
 def holder_of(state_file: Path) -> str:
-    """Who holds the lock of a state, in words; empty when nobody does."""
+    """Return the holder of a state's lock as text; empty if it is not locked."""
     path = state_file.with_name(state_file.name + ".lock")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ def _taken(descriptor: int) -> bool:
 
 
 def _is_dead(content: bytes) -> bool:
-    """Whether the holder that a lock file names was a process of this host and is one no more."""
+    """Return whether the holder in a lock file was a process of this host that has ended."""
     try:
         data = json.loads(content)
         if data["host"] != socket.gethostname():

@@ -1,4 +1,4 @@
-"""Pulumi's ResourceMonitor service: what the program's SDK talks to."""
+"""Pulumi's ResourceMonitor service, which the program's SDK calls."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gpufleet.engine.embedded.registrar import Registrar
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
 from gpufleet.engine.errors import ProviderError, StepFailedError, UnsupportedError
 
-# Features are claimed so that their use reaches this engine and is refused in its own words; an SDK
-# that is told "no" would tell its user to update the CLI.
+# All features are reported as supported, so that the engine rejects their use with its own message; an SDK
+# without them would ask its user to update the CLI.
 _FEATURES = {
     "secrets": resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     "resourceReferences": resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
@@ -39,7 +39,7 @@ _FEATURES = {
 
 
 class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
-    """Decodes requests, hands them to the deployment, encodes the answers."""
+    """Decodes requests, passes them to the deployment, encodes the answers."""
 
     def __init__(self, context: RunContext, deployment: Deployment, registrar: Registrar) -> None:
         self._context = context
@@ -49,18 +49,18 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._packages: dict[str, tuple[str, str, str]] = {}
         self._lock = threading.Lock()
 
-    # -- what this engine is
+    # -- features
 
     def SupportsFeature(  # noqa: N802 - gRPC method names
         self, request: resource_pb2.SupportsFeatureRequest, context: grpc.ServicerContext
     ) -> resource_pb2.SupportsFeatureResponse:
-        """Whether a feature is there, by its old name."""
+        """Return whether a feature is supported, by its old name."""
         return resource_pb2.SupportsFeatureResponse(hasSupport=request.id in _FEATURES)
 
     def GetDeploymentInfo(  # noqa: N802
         self, request: empty_pb2.Empty, context: grpc.ServicerContext
     ) -> resource_pb2.DeploymentInfo:
-        """The run, as newer SDKs ask for it."""
+        """Return the run's properties, as newer SDKs request them."""
         asked = self._context.request
         return resource_pb2.DeploymentInfo(
             project=asked.project,
@@ -78,7 +78,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def RegisterResource(  # noqa: N802
         self, request: resource_pb2.RegisterResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterResourceResponse:
-        """Bring one resource to what the program asks for; returns when that is done (or failed)."""
+        """Register one resource; return when that is done (or failed)."""
         with RefusalRecorder(self._deployment, context):
             goal = self._goal(request)
             outcome = self._registrar.register(goal)
@@ -155,7 +155,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def RegisterResourceOutputs(  # noqa: N802
         self, request: resource_pb2.RegisterResourceOutputsRequest, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
-        """A component (or the stack) has its outputs."""
+        """Store the outputs of a component (or the stack)."""
         with RefusalRecorder(self._deployment, context):
             self._deployment.register_outputs(request.urn, values.decode(request.outputs))
         return empty_pb2.Empty()
@@ -163,7 +163,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def ReadResource(  # noqa: N802
         self, request: resource_pb2.ReadResourceRequest, context: grpc.ServicerContext
     ) -> resource_pb2.ReadResourceResponse:
-        """Look up a resource that this program does not own."""
+        """Read a resource that this program does not own."""
         with RefusalRecorder(self._deployment, context):
             name, version, url = self._package(request.packageRef, request.type)
             if request.type == "pulumi:pulumi:StackReference":
@@ -217,7 +217,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def RegisterPackage(  # noqa: N802
         self, request: resource_pb2.RegisterPackageRequest, context: grpc.ServicerContext
     ) -> resource_pb2.RegisterPackageResponse:
-        """Give a package a reference; the same package always gets the same one."""
+        """Return the reference of a package; the same package always gets the same one."""
         with RefusalRecorder(self._deployment, context):
             if request.HasField("parameterization") or request.HasField("extension"):
                 raise UnsupportedError(f"parameterized package '{request.name}'")
@@ -233,10 +233,10 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def SignalAndWaitForShutdown(  # noqa: N802
         self, request: empty_pb2.Empty, context: grpc.ServicerContext
     ) -> empty_pb2.Empty:
-        """The program has registered everything; since there are no callbacks, it need not wait."""
+        """Return at once: without callbacks the program need not wait."""
         return empty_pb2.Empty()
 
-    # -- what only the CLI does
+    # -- features of the CLI only
 
     def _refuse(self, what: str, context: grpc.ServicerContext) -> NoReturn:
         with RefusalRecorder(self._deployment, context):
@@ -244,27 +244,27 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         raise AssertionError("unreachable")
 
     def Call(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: methods of resources."""
+        """Reject methods of resources."""
         self._refuse(f"calling the method {request.tok}", context)
 
     def StreamInvoke(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: streaming functions."""
+        """Reject streaming functions."""
         self._refuse(f"streaming the function {request.tok}", context)
 
     def RegisterStackTransform(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: stack transforms."""
+        """Reject stack transforms."""
         self._refuse("a stack transform", context)
 
     def RegisterStackInvokeTransform(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: invoke transforms."""
+        """Reject invoke transforms."""
         self._refuse("an invoke transform", context)
 
     def RegisterResourceHook(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: resource hooks."""
+        """Reject resource hooks."""
         self._refuse(f"resource hook '{request.name}'", context)
 
     def RegisterErrorHook(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        """Refused: error hooks."""
+        """Reject error hooks."""
         self._refuse(f"error hook '{request.name}'", context)
 
 

@@ -1,4 +1,4 @@
-"""What can be done with a resource, and what the program is told about it."""
+"""The operations on a resource, and their results for the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.engine.embedded.values import Properties
 
 
 class ResourceOperations(Protocol):
-    """What can be done with a custom resource: a provider, or the registry for provider resources."""
+    """Operations on a custom resource: of a provider, or of the registry for provider resources."""
 
     def check(self, urn: str, olds: Properties, news: Properties) -> CheckResult: ...  # noqa: D102
 
@@ -57,7 +57,7 @@ class ResourceOperations(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperationOutcome:
-    """What the program is told. `unknown`: the resource was left out, so its outputs are not known."""
+    """The result for the program. `unknown`: the resource was skipped, so its outputs are unknown."""
 
     urn: str
     id: str

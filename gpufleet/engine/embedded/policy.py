@@ -1,6 +1,6 @@
-"""Where policies look at a run: every resource once its inputs are checked, and the stack at its end.
+"""The policy gate of a run: it checks every resource after its inputs, and the stack at the end.
 
-Without packs the gate is `NO_POLICIES`, which costs nothing.
+Without packs the gate is `NO_POLICIES`, which has no cost.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from gpufleet.engine.embedded.resource import ResourceState
 
 
 class PolicyGate(Protocol):
-    """What judges resources: policy packs, in Pulumi's Analyzer protocol."""
+    """Checks resources with policy packs, by Pulumi's Analyzer protocol."""
 
     def remediate(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
-        """Let remediations replace the inputs of `state`; what they could not do is advisory."""
+        """Let remediations replace the inputs of `state`; return their failures as advisory events."""
         ...
 
     def remediate_again(self, state: ResourceState, goal: Goal) -> None:
-        """The same, silently, where a replacement has computed the inputs anew."""
+        """Remediate silently after a replacement has computed the inputs again."""
         ...
 
-    def judge_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
-        """Violations of one resource with checked inputs; unknown values are in it during a preview."""
+    def check_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
+        """Return violations of one resource with checked inputs, which may be unknown in a preview."""
         ...
 
-    def judge_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
-        """Violations of the whole stack, as the run leaves it (or would leave it)."""
+    def check_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
+        """Return violations of the whole stack after the run (or after the planned run)."""
         ...
 
     def cancel(self) -> None:
-        """The run was interrupted: give up what is under way."""
+        """Abandon running calls: the run was interrupted."""
         ...
 
     def close(self) -> None:
-        """The run ends; what fails from here on is of no interest."""
+        """Close the gate at the end of the run; later failures are ignored."""
         ...
 
 
@@ -48,10 +48,10 @@ class _NoPolicies:
     def remediate_again(self, state: ResourceState, goal: Goal) -> None:
         return
 
-    def judge_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
+    def check_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
         return ()
 
-    def judge_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
+    def check_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
         return ()
 
     def cancel(self) -> None:

@@ -1,8 +1,8 @@
-"""The policy packs of a run as its policy gate.
+"""The policy gate of a run with policy packs.
 
-The packs start at once, each in a thread, while the program starts; the first resource waits for all
-of them. A pack that does not start, stops or answers an error ends the run: what was not judged does
-not pass. Order and meaning of the calls: pkg/resource/deploy/step_generator.go of Pulumi.
+The packs start in parallel, while the program starts; the first resource waits for all of them. A pack that
+does not start, stops or returns an error ends the run, since unchecked resources must not pass. Order and
+meaning of the calls: pkg/resource/deploy/step_generator.go of Pulumi.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpufleet.engine.embedded.values import Properties, as_secret, contains_secr
 
 
 class PolicyPacks:
-    """All packs of one run. `refuse` ends the run, `former_urn` tells a resource's old URN."""
+    """All packs of one run. `refuse` ends the run, `former_urn` returns a resource's old URN."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class PolicyPacks:
             start.set_exception(error)
 
     @contextlib.contextmanager
-    def _judging(self) -> Iterator[list[Analyzer]]:
-        """The packs, once all of them have started; what fails on them ends the run."""
+    def _started_packs(self) -> Iterator[list[Analyzer]]:
+        """Yield the packs once all have started; an error in the block ends the run."""
         try:
             yield [start.result() for start in self._starts]
         except Exception as error:
@@ -72,7 +72,7 @@ class PolicyPacks:
     # -- resources
 
     def remediate(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
-        """Each pack in turn replaces the inputs, so that the next one sees what it made of them."""
+        """Let each pack in turn replace the inputs, so that the next one sees the result."""
         warnings: list[PolicyEvent] = []
         for before, done in self._remediations(state, goal):
             if done.diagnostic:
@@ -83,12 +83,12 @@ class PolicyPacks:
         return warnings
 
     def remediate_again(self, state: ResourceState, goal: Goal) -> None:
-        """A replacement has computed the inputs anew, and would lose what was remediated."""
+        """Remediate after a replacement has computed the inputs again, without the earlier remediation."""
         if state.urn in self._remediated:
             list(self._remediations(state, goal))
 
     def _remediations(self, state: ResourceState, goal: Goal) -> Iterator[tuple[Properties, Remediation]]:
-        with self._judging() as analyzers:
+        with self._started_packs() as analyzers:
             for analyzer in analyzers:
                 for done in analyzer.remediate(self._request(state, goal, internal=True)):
                     before = state.inputs
@@ -97,10 +97,10 @@ class PolicyPacks:
                         state.inputs = done.inputs
                     yield before, done
 
-    def judge_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
-        """The packs judge at the same time; their violations come in the order of the packs."""
+    def check_resource(self, state: ResourceState, goal: Goal) -> Sequence[PolicyEvent]:
+        """Run the packs in parallel; return their violations in the order of the packs."""
         self._delete_first[state.urn] = goal.delete_before_replace
-        with self._judging() as analyzers:
+        with self._started_packs() as analyzers:
             request = self._request(state, goal, internal=False)
             waits = [analyzer.analyze(request) for analyzer in analyzers]
             return [event for wait in waits for event in wait()]
@@ -124,13 +124,13 @@ class PolicyPacks:
 
     # -- the stack
 
-    def judge_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
-        """A violation of no resource in particular, or of one that is not there, is the stack's own."""
+    def check_stack(self, states: Sequence[ResourceState]) -> Sequence[PolicyEvent]:
+        """Return violations; those without a known resource belong to the stack."""
         asked = self._context.request
         name = f"{asked.project}-{asked.stack}"
         root = make_urn(asked.stack, asked.project, "", ROOT_STACK_TYPE, name)
         known = {state.urn for state in states}
-        with self._judging() as analyzers:
+        with self._started_packs() as analyzers:
             request = analyzer_pb2.AnalyzeStackRequest(
                 resources=[
                     stack_resource(
@@ -148,15 +148,15 @@ class PolicyPacks:
             ]
             return [event for wait in waits for event in wait()]
 
-    # -- the end
+    # -- the end of the run
 
     def cancel(self) -> None:
-        """Ask the packs that have started to give up what they are doing."""
+        """Request the started packs to abandon what they are doing."""
         for analyzer in self._started():
             analyzer.cancel()
 
     def close(self) -> None:
-        """Close the connections; the processes end with their group, also those just starting."""
+        """Close the connections; the processes end with their group, also those that are starting."""
         self._closing.set()
         for analyzer in self._started():
             analyzer.disconnect()
@@ -166,7 +166,7 @@ class PolicyPacks:
 
 
 def _keep_secrets(inputs: Properties, before: Properties) -> None:
-    """Mark what was secret before: in the SDK a rule that copies its properties drops the marks."""
+    """Restore secret marks: a rule of the SDK that copies its properties drops them."""
     for key, given in before.items():
         now = inputs.get(key)
         if isinstance(given, dict) and isinstance(now, dict):

@@ -1,8 +1,7 @@
-"""A policy pack on disk: its PulumiPolicy.yaml, the Python that runs it, and its configuration file.
+"""A policy pack on disk: its PulumiPolicy.yaml, its Python interpreter, and its configuration file.
 
-As in the Pulumi CLI the pack runs in its own folder, from the `__main__.py` there; only where there is
-none does `main` say where the program lies. Without the option `virtualenv` it runs in this
-interpreter, which has the SDK.
+As in the Pulumi CLI the pack runs in its own folder, from its `__main__.py`; without one, `main` is the path
+of the program. Without the option `virtualenv` it runs in this interpreter, which has the SDK.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PROJECT_FILE = "PulumiPolicy.yaml"
 
 @dataclass(frozen=True, slots=True)
 class PackProject:
-    """One pack, ready to be started. `config_file` is None where the request names none."""
+    """One pack, ready to start. `config_file` is None if the request has none."""
 
     folder: Path
     program: Path
@@ -39,13 +38,13 @@ class PackProject:
 
 
 def load_packs(request: StackRequest) -> tuple[PackProject, ...]:
-    """The packs of a request, in its order. What is wrong with one of them is an `InputError`."""
+    """Return the packs of a request, in its order. Raises `InputError` for an invalid pack."""
     files = check_policy_config(request)
     return tuple(_load(folder, files.get(folder.resolve())) for folder in request.policy_packs)
 
 
 def _load(folder: Path, config_file: Path | None) -> PackProject:
-    # Read where the request names it: the folder may be a link out of the repository.
+    # Read at the path of the request: the folder may be a link out of the repository.
     project = _read_pack(folder / PROJECT_FILE)
     folder = folder.resolve()
     file = folder / PROJECT_FILE
@@ -54,7 +53,7 @@ def _load(folder: Path, config_file: Path | None) -> PackProject:
     if wanted and not in_range(PROTOCOL_VERSION, wanted):
         version = ".".join(map(str, PROTOCOL_VERSION))
         raise InputError(
-            f"{file}: the pack requires Pulumi {wanted}, and this engine follows {version}",
+            f"{file}: the pack requires Pulumi {wanted}, and this engine implements {version}",
             remedy="use --engine pulumi with such a CLI, or widen requiredPulumiVersion",
         )
     return PackProject(
@@ -72,7 +71,7 @@ def _load(folder: Path, config_file: Path | None) -> PackProject:
 def _read_pack(file: Path) -> dict[str, Any]:
     if not os.path.lexists(file):
         raise InputError(
-            f"{file}: the policy pack cannot be read: there is no such file",
+            f"{file}: the policy pack cannot be read: the file does not exist",
             remedy=f"a policy pack is a folder with a {PROJECT_FILE} and a __main__.py",
         )
     project = read_project_file(file, remedy="write `runtime: python`")
@@ -109,7 +108,7 @@ def _program(folder: Path, file: Path, project: Mapping[str, Any]) -> Path:
             return place
     raise InputError(
         f"{file}: there is no __main__.py in {folder}" + (f", nor in {main}" if main != folder else ""),
-        remedy="a policy pack's program is a file __main__.py that makes a PolicyPack",
+        remedy="a policy pack's program is a file __main__.py that creates a PolicyPack",
     )
 
 
@@ -123,7 +122,7 @@ def _text(file: Path, project: Mapping[str, Any], key: str) -> str:
 
 
 def pack_environment(pack: PackProject, env: Mapping[str, str]) -> dict[str, str]:
-    """`env` as the pack's interpreter needs it: its virtual environment is active, as the CLI sees to."""
+    """Return `env` for the pack's interpreter, with its virtual environment activated, as the CLI does."""
     result = {**env, **pack.env}
     if pack.env:
         result["PATH"] = os.pathsep.join([str(pack.python.parent), env.get("PATH", "")])

@@ -1,4 +1,4 @@
-"""The user's program as a process of its own, and the services it talks to."""
+"""The user's program as a separate process, and the services that it calls."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _EXECUTOR = Path(__file__).with_name("exec_program.py")
 
 
 class Services:
-    """The gRPC server of a run, on a loopback port of its own."""
+    """The gRPC server of a run, on its own loopback port."""
 
     def __init__(self, parallel: int) -> None:
-        # The SDK keeps 4 calls per unit of parallelism in flight; providers log beside them.
+        # The SDK keeps 4 calls per unit of parallelism open; providers log in addition.
         self._pool = ThreadPoolExecutor(max_workers=max(1, parallel) * 4 + 16, thread_name_prefix="rpc")
         self._server = grpc.server(self._pool, options=CHANNEL_OPTIONS)
         self.port = self._server.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{self.port}"
 
     def start(self, engine: EngineService, monitor: Monitor) -> None:
-        """Begin to serve."""
+        """Start serving."""
         engine_pb2_grpc.add_EngineServicer_to_server(engine, self._server)
         resource_pb2_grpc.add_ResourceMonitorServicer_to_server(monitor, self._server)
         self._server.start()
 
     def stop(self) -> None:
-        """Stop serving; calls under way are cut off."""
+        """Stop serving; running calls are cut off."""
         self._server.stop(None).wait()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def run_program(context: RunContext) -> int:
-    """Run the program to its end; its output goes to the reporter. Returns its exit code."""
+    """Run the program to its end and return its exit code; its output goes to the reporter."""
     request = context.request
     command = [
         sys.executable,
@@ -64,12 +64,12 @@ def run_program(context: RunContext) -> int:
     }
     process = context.processes.start(command, env=env, cwd=request.program_dir)
 
-    def say(line: str) -> None:
-        # What a program prints when it is ended says nothing.
+    def log(line: str) -> None:
+        # The output of a program that is being ended is not useful.
         if not context.cancelled.is_set():
-            context.reporter.say("info", line)
+            context.reporter.log("info", line)
 
-    pumps = [pump(stream, say) for stream in (process.stdout, process.stderr)]
+    pumps = [pump(stream, log) for stream in (process.stdout, process.stderr)]
     try:
         code = _wait(process, context)
     finally:

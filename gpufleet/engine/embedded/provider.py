@@ -1,4 +1,4 @@
-"""One provider: Pulumi's ResourceProvider calls on resources, as plain Python."""
+"""One provider: Pulumi's ResourceProvider calls on resources, in plain Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.engine.errors import ProviderError
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """What a provider found: an empty `id` means that the resource is gone."""
+    """What a provider read: an empty `id` means that the resource does not exist."""
 
     id: str
     inputs: Properties | None
@@ -27,7 +27,7 @@ class ReadResult:
 
 
 class Provider(Connection):
-    """A provider whose configuration is done (or, in a preview, not known)."""
+    """A configured provider (in a preview, possibly with unknown configuration)."""
 
     def check(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
         """Validate and complete the inputs of a resource."""
@@ -57,7 +57,7 @@ class Provider(Connection):
         news: Properties,
         ignore: Sequence[str],
     ) -> ResourceDiff:
-        """The provider's verdict on a change."""
+        """Return the provider's diff of a change."""
         if not self.config_known:
             return ResourceDiff(changes=True)
         request = provider_pb2.DiffRequest(
@@ -78,7 +78,7 @@ class Provider(Connection):
     def create(
         self, urn: str, inputs: Properties, timeout: float, *, preview: bool
     ) -> tuple[str, Properties]:
-        """Create a resource: its id and its outputs. A preview may know neither."""
+        """Create a resource; return its id and outputs. A preview may know neither."""
         if preview and not self.config_known:
             return "", {}
         if preview and not self._supports_preview:
@@ -96,7 +96,7 @@ class Provider(Connection):
         except grpc.RpcError as error:
             raise self._failure(error, inputs) from error
         if not answer.id and not preview:
-            raise ProviderError(f"provider '{self.package}' created a resource and gave it no id")
+            raise ProviderError(f"provider '{self.package}' created a resource without an id")
         return answer.id, self._decode(answer.properties, inputs)
 
     def update(
@@ -111,7 +111,7 @@ class Provider(Connection):
         *,
         preview: bool,
     ) -> Properties:
-        """Update a resource in place: its new outputs."""
+        """Update a resource in place; return its new outputs."""
         if preview and not self.config_known:
             return {}
         if preview and not self._supports_preview:
@@ -155,7 +155,7 @@ class Provider(Connection):
     def read(
         self, urn: str, identifier: str, inputs: Properties, outputs: Properties, timeout: float = 0.0
     ) -> ReadResult:
-        """The resource as it is now."""
+        """Read the resource from the cloud."""
         if not self.config_known:
             return ReadResult(identifier, {}, {})
         request = provider_pb2.ReadRequest(
@@ -177,7 +177,7 @@ class Provider(Connection):
     def invoke(
         self, token: str, args: Properties, *, preview: bool
     ) -> tuple[Properties, tuple[tuple[str, str], ...]]:
-        """Call a function: its result, and (property, reason) for each argument that is wrong."""
+        """Call a function; return its result, and (property, reason) for each invalid argument."""
         if not self.config_known:
             return {}, ()
         request = provider_pb2.InvokeRequest(tok=token, args=self._encode(args), preview=preview)

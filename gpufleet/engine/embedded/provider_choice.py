@@ -1,4 +1,4 @@
-"""Which provider manages a resource: the default one of its package, and what a change of provider means."""
+"""Default providers of packages, and the effect of a change of provider on resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Key = tuple[str, str, str]
 
 
 def set_plugin(inputs: Properties, version: str, url: str) -> None:
-    """Name the plugin in a provider's inputs, as Pulumi does: with a version `__internal` is always there."""
+    """Set the plugin in a provider's inputs, as Pulumi does: with a version `__internal` is always set."""
     if version:
         inputs["version"] = version
     if version or url:
@@ -26,7 +26,7 @@ def set_plugin(inputs: Properties, version: str, url: str) -> None:
 
 
 class ProviderChoice:
-    """The default providers of a run, and what it found out about changes from one provider to another."""
+    """The default providers of a run, and its known effects of provider changes."""
 
     def __init__(self, deployment: Deployment, register: Callable[[Goal], OperationOutcome]) -> None:
         self._deployment = deployment
@@ -37,7 +37,7 @@ class ProviderChoice:
         self._replaces: dict[tuple[str, str], bool] = {}
 
     def default(self, package: str, version: str, url: str) -> str:
-        """The reference of the package's default provider, registered at the first call."""
+        """Return the reference of the package's default provider, registered at the first call."""
         key = (package, version, url)
         if self._deployment.context.default_provider_disabled(package):
             raise StepFailedError(
@@ -62,12 +62,12 @@ class ProviderChoice:
         )
         outcome = self._register_goal(goal)
         if outcome.result != resource_pb2.Result.SUCCESS:
-            # Resources that need it are skipped and say why.
+            # Resources that need it are skipped, with this reason.
             return f"{outcome.urn}::"
         return f"{outcome.urn}::{outcome.id}"
 
     def replaces(self, old: str, new: str) -> bool:
-        """Whether a change from one provider to another makes it replace the resources it manages."""
+        """Return whether a change of provider replaces the resources that it manages."""
         deployment = self._deployment
         old_urn, new_urn = split_reference(old)[0], split_reference(new)[0]
         if old_urn != new_urn and deployment.former_urn(new_urn) == old_urn:

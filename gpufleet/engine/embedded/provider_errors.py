@@ -1,4 +1,4 @@
-"""What goes wrong with a provider, in the provider's own words."""
+"""Errors of providers, with the provider's own messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.engine.errors import ProviderError
 
 
 class InitFailedError(ProviderError):
-    """The resource exists but did not come up: it has an id, a state and reasons."""
+    """The resource exists but failed to initialize: it has an id, a state and reasons."""
 
     def __init__(self, message: str, detail: provider_pb2.ErrorResourceInitFailed) -> None:
         super().__init__(message)
@@ -25,15 +25,15 @@ class InitFailedError(ProviderError):
 
 
 class UnknownOutcomeError(ProviderError):
-    """It is unknown whether the operation took place."""
+    """It is unknown whether the operation was done."""
 
 
 class ProviderStoppedError(UnknownOutcomeError):
-    """The plugin went away during a call."""
+    """The plugin ended during a call."""
 
 
 def details_of(error: grpc.RpcError) -> Sequence[Any]:
-    """The structured details that a gRPC error carries, as protobuf Any messages."""
+    """Return the structured details of a gRPC error, as protobuf Any messages."""
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
             return list(status_pb2.Status.FromString(value).details)
@@ -50,7 +50,7 @@ _LAST_LINE = re.compile(r"^(?:[\w.]+(?:Error|Exception|Warning|Exit)|[\w.]*Excep
 
 
 def clean_message(text: str) -> str:
-    """A provider's message without the stack that Python providers put around it."""
+    """Return a provider's message without the stack trace that Python providers add."""
     text = _WRAPPED.sub("", text.strip())
     if text.startswith("Traceback (most recent call last):"):
         lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""Refresh: read every resource again and bring the state to what the cloud is."""
+"""Refresh: read every resource again and update the state from the cloud."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpufleet.errors import GpufleetError
 
 
 def refresh_all(deployment: Deployment) -> bool:
-    """Refresh every resource of the old state that is a target; True when each could be read."""
+    """Refresh every targeted resource of the old state; return True if each could be read."""
     targets = [state for state in deployment.store.olds if deployment.is_target(state)]
     workers = max(1, deployment.context.request.parallel)
     with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="refresh") as pool:
@@ -43,7 +43,7 @@ def _refresh(deployment: Deployment, old: ResourceState) -> bool:
             except InitFailedError as error:
                 reasons = error.reasons
                 found = ReadResult(error.id or old.id, error.inputs, error.properties)
-                reporter.say("warning", f"it is there but unhealthy: {error.message}", old.urn)
+                reporter.log("warning", f"it exists but is unhealthy: {error.message}", old.urn)
         if not found.id:
             store.drop_old(old)
             reporter.plain(Op.DELETE, old.urn, old.parent)
@@ -71,7 +71,7 @@ def _refresh(deployment: Deployment, old: ResourceState) -> bool:
 
 
 def _drift(deployment: Deployment, old: ResourceState, new: ResourceState) -> ResourceDiff:
-    """The change an `up` of an unchanged program would now make, seen from the other side."""
+    """Return the change that an `up` of an unchanged program would now make, in reverse."""
     if old.external:
         return compare_inputs(old.outputs, new.outputs)
     operations = deployment.operations_of(old)
@@ -80,7 +80,7 @@ def _drift(deployment: Deployment, old: ResourceState, new: ResourceState) -> Re
     diff = operations.diff(new.urn, new.id, new.inputs, new.outputs, old.inputs, old.ignore_changes)
     if diff.changes is None:
         return compare_inputs(old.inputs, new.inputs)
-    # It has happened already: nothing is replaced by it.
+    # It has already happened: nothing is replaced.
     return ResourceDiff(
         changes=diff.changes,
         changed_keys=tuple(sorted({*diff.changed_keys, *diff.shown_keys()})),

@@ -1,4 +1,4 @@
-"""What the embedded engine does not do, said by name, and how an error ends a call of the program."""
+"""Unsupported features with their messages, and how an error ends a call of the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.errors import GpufleetError
 
 
 class RefusalRecorder:
-    """Turns an error into the end of the call: a refusal of the whole program is recorded first."""
+    """Turns an error into the end of the call; an unsupported feature first ends the whole run."""
 
     def __init__(self, deployment: Deployment, context: grpc.ServicerContext) -> None:
         self._deployment = deployment
@@ -28,7 +28,7 @@ class RefusalRecorder:
             if isinstance(error, RunInterruptedError):
                 self._context.abort(grpc.StatusCode.UNAVAILABLE, error.message)
             if not isinstance(error, StepFailedError):
-                # UNAVAILABLE makes the SDK end the program quietly instead of with a stack trace.
+                # UNAVAILABLE makes the SDK end the program without a stack trace.
                 self._deployment.refuse(error)
                 self._context.abort(grpc.StatusCode.UNAVAILABLE, error.message)
             self._context.abort(grpc.StatusCode.UNKNOWN, error.message)

@@ -1,4 +1,4 @@
-"""Takes what the program registers and reads, and carries it out."""
+"""Carries out the registrations and reads of the program."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpufleet.engine.errors import StepFailedError
 
 
 class Registrar:
-    """The registrations of one deployment. Safe to use from several threads.
+    """The registrations of one deployment. Thread-safe.
 
-    `providers` has the default provider of each package; it is registered at the first use.
+    `providers` has the default provider of each package, registered on first use.
     """
 
     def __init__(self, deployment: Deployment) -> None:
@@ -28,7 +28,7 @@ class Registrar:
         self._finished = False
 
     def register(self, goal: Goal) -> OperationOutcome:
-        """Bring one resource to its goal. Failures of the resource are in the outcome, never raised."""
+        """Register one resource. Its failures are in the outcome, never raised."""
         with self._under_way():
             return self._registration(goal).run()
 
@@ -38,7 +38,7 @@ class Registrar:
             return self._registration(goal).read(identifier)
 
     def finish(self) -> None:
-        """Take no more registrations, and wait for those under way: each is a step to be recorded."""
+        """Accept no more registrations, and wait for running ones, so that each step is recorded."""
         with self._idle:
             self._finished = True
             while self._active:
@@ -53,7 +53,7 @@ class Registrar:
     def _under_way(self) -> Iterator[None]:
         with self._idle:
             if self._finished:
-                raise StepFailedError("the program has ended, nothing more is registered")
+                raise StepFailedError("the program has ended: it cannot register more")
             self._active += 1
         try:
             yield

@@ -1,6 +1,6 @@
-"""One registration: check, diff, and the steps that bring a resource to its goal.
+"""One registration: check, diff, and the steps that change a resource.
 
-The order of decisions is that of Pulumi's step generator (pkg/resource/deploy/step_generator.go).
+The order of decisions follows Pulumi's step generator (pkg/resource/deploy/step_generator.go).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpufleet.engine.embedded.diffs import (
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.operations import OperationOutcome, ResourceOperations
 from gpufleet.engine.embedded.provider_choice import ProviderChoice
-from gpufleet.engine.embedded.recovery.pending import what_to_do
+from gpufleet.engine.embedded.recovery.pending import manual_steps
 from gpufleet.engine.embedded.replacement import dependents_to_replace
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState
@@ -34,7 +34,7 @@ from gpufleet.errors import GpufleetError
 
 
 class Registration:
-    """The way of one resource through a run."""
+    """The registration of one resource in a run."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class Registration:
         return self._guarded(Op.CREATE if self._old is None else Op.UPDATE, self._advance)
 
     def read(self, identifier: str) -> OperationOutcome:
-        """Read the resource under `identifier` instead: it is not ours to change."""
+        """Read the resource under `identifier` instead: the program does not own it."""
         return self._guarded(Op.READ, lambda: self._read(identifier))
 
     def _guarded(self, op: Op, action: Callable[[], bool]) -> OperationOutcome:
         new = self._new
         blocker = self._deployment.blocked_by(new)
         if blocker:
-            reason = f"not tried, because {blocker} failed"
+            reason = f"skipped, because {blocker} failed"
             self._reporter.skipped(op, new.urn, new.parent, reason)
             self._deployment.fail(new.urn, reason)
             return OperationOutcome(new.urn, "", {}, resource_pb2.Result.FAIL)
@@ -104,7 +104,7 @@ class Registration:
             return OperationOutcome(new.urn, "", {}, resource_pb2.Result.FAIL)
         except GpufleetError as error:
             if error is self._deployment.refusal:
-                # It ends the run, and is not this resource's failure.
+                # It ends the run, and is not a failure of this resource.
                 raise
             self._reporter.failed(self._steps.current or Step(op, new.urn, new.parent), error.message)
             self._deployment.fail(new.urn, error.message)
@@ -116,16 +116,16 @@ class Registration:
         self._steps.read(self._old, identifier)
         return False
 
-    # -- deciding
+    # -- decisions
 
     def _advance(self) -> bool:
-        """Do what is needed; True when the resource was left out (no target)."""
+        """Do what is needed; return True if the resource was skipped (not a target)."""
         deployment, new, old = self._deployment, self._new, self._old
         if not deployment.is_target(new):
             return self._leave_alone()
         if new.urn in deployment.blocked:
             raise StepFailedError(
-                f"an earlier run may have created it: {deployment.blocked[new.urn]}; {what_to_do(new.urn)}"
+                f"an earlier run may have created it: {deployment.blocked[new.urn]}; {manual_steps(new.urn)}"
             )
         missing = new.needs() & deployment.left_out
         if missing:
@@ -136,7 +136,7 @@ class Registration:
         if self._must_import() and operations is not None:
             old = self._old = self._steps.take_over(operations, old)
         if new.urn in deployment.deleted:
-            # Another registration deletes the old one just now: only then is it known how that ended.
+            # Another registration is deleting the old one: wait for its result.
             deployment.deletion_lock.acquire()
             deployment.deletion_lock.release()
         recreating = old is not None and old.pending_replacement
@@ -145,7 +145,7 @@ class Registration:
         if old is not None and not fresh:
             new.inputs = ignore_changes(new.inputs, old.inputs, self._goal.ignore_changes)
         self._check(operations, known)
-        deployment.judge(new, self._goal)
+        deployment.apply_policies(new, self._goal)
         if old is None:
             self._steps.create(operations, Op.CREATE, NO_DIFF, drop=None)
         elif recreating:
@@ -196,7 +196,7 @@ class Registration:
         else:
             new.id, new.outputs = old.id, old.outputs
             if is_provider_type(new.type):
-                # A provider that calls a changed configuration the same goes on with the old one.
+                # A provider that reports a changed configuration as the same keeps the old one.
                 configured = new.copy()
                 configured.inputs = old.inputs
                 self._deployment.providers.same(configured)
@@ -238,7 +238,7 @@ class Registration:
             return False
         return old is None or old.external or (old.import_id or old.id) != wanted
 
-    # -- doing
+    # -- actions
 
     def _replace(self, operations: ResourceOperations | None, old: ResourceState, diff: ResourceDiff) -> None:
         new, goal, deployment = self._new, self._goal, self._deployment
@@ -248,11 +248,11 @@ class Registration:
                 f"remove the option protect, run again, and then make the change"
             )
         if goal.import_id:
-            raise StepFailedError("it was imported and would be replaced: remove the option import first")
-        # Defaults that the old resource had (its generated name, say) are not those of a new one.
+            raise StepFailedError("it was imported and would be replaced: remove the option import")
+        # Defaults of the old resource (its generated name, say) do not apply to a new one.
         new.inputs = goal.inputs
         self._check(operations, {})
-        # The CLI's engine loses remediations at this point: a policy could be slipped past by replacing.
+        # The CLI's engine loses remediations here: a replacement could bypass a policy.
         deployment.policies.remediate_again(new, goal)
         deployment.replaced.add(new.urn)
         delete_first = diff.delete_before_replace
@@ -263,14 +263,14 @@ class Registration:
             self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
             self._steps.create(operations, Op.CREATE_REPLACEMENT, diff, drop=old)
         else:
-            self._steps.create(operations, Op.CREATE_REPLACEMENT, diff, drop=None, doomed=old)
+            self._steps.create(operations, Op.CREATE_REPLACEMENT, diff, drop=None, replaced_later=old)
             self._reporter.plain(Op.REPLACE, new.urn, new.parent, diff)
 
     def _delete_first(self, old: ResourceState) -> None:
         deployment = self._deployment
         with deployment.deletion_lock:
             found = dependents_to_replace(deployment, old)
-            dependents = [state for state, why in found if deployment.condemn(state.urn, why)]
+            dependents = [state for state, why in found if deployment.claim_for_deletion(state.urn, why)]
             together = {old.urn, *(state.urn for state in dependents)}
             for dependent in reversed(dependents):
                 if dependent.protect and not dependent.delete:

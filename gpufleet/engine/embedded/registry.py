@@ -1,7 +1,7 @@
-"""Provider instances: one plugin process for each provider resource, loaded when first needed.
+"""Provider instances: one plugin process per provider resource, started when first needed.
 
-A provider resource (`pulumi:providers:aws`) goes through check, diff, create and update like any
-other; here these mean: start the plugin, check its configuration, configure it.
+A provider resource (`pulumi:providers:aws`) goes through check, diff, create and update like any other. Here
+these mean: start the plugin, check its configuration, configure it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gpufleet.engine.embedded.values import UNKNOWN_WIRE, Properties
 from gpufleet.engine.errors import PluginError, ProviderError, StepFailedError, UnsupportedError
 from gpufleet.engine.plugins import PluginProcess, plugin_command
 
-# The engine's own settings inside a provider's inputs; the plugin never sees them.
+# The engine's own settings in a provider's inputs, which the plugin does not get.
 _INTERNAL = "__internal"
 
 
 class ProviderRegistry:
-    """The providers of one run, by reference (`urn::id`). Safe to use from several threads."""
+    """The providers of one run, by reference (`urn::id`). Thread-safe."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -35,10 +35,10 @@ class ProviderRegistry:
         self._ready: dict[str, Future[Provider]] = {}
         self._all: list[Provider] = []
 
-    # -- finding
+    # -- lookup
 
     def get(self, reference: str) -> Provider:
-        """The provider behind a reference, started from the old state if this run has not registered it."""
+        """Return the provider of a reference; start it from the old state if this run did not register it."""
         with self._lock:
             future = self._ready.get(reference)
             mine = future is None
@@ -68,7 +68,7 @@ class ProviderRegistry:
         context = self._context
         package = urn_type(urn).removeprefix(PROVIDER_PREFIX)
         if (inputs.get(_INTERNAL) or {}).get("parameterization"):
-            raise UnsupportedError(f"provider '{package}' is a parameterized one")
+            raise UnsupportedError(f"provider '{package}' is parameterized")
         version = inputs.get("version", "")
         command = plugin_command(package, str(version or ""), context.request.providers, context.env)
         plugin = PluginProcess(
@@ -78,7 +78,7 @@ class ProviderRegistry:
             context.processes,
             env={**context.env, "PULUMI_PROJECT": context.request.project},
             cwd=context.request.program_dir,
-            on_line=lambda line: context.reporter.say("info", line, urn),
+            on_line=lambda line: context.reporter.log("info", line, urn),
         )
         try:
             provider = Provider(package, f"127.0.0.1:{plugin.port}", context.engine_address, plugin)
@@ -100,7 +100,7 @@ class ProviderRegistry:
             provider = self._unconfigured.pop(urn, None)
         return provider or self._start(urn, inputs)
 
-    # -- the operations on a provider resource
+    # -- operations on a provider resource
 
     def check(self, urn: str, olds: Properties, news: Properties) -> CheckResult:
         """Start the plugin and check the configuration."""
@@ -131,7 +131,7 @@ class ProviderRegistry:
         news: Properties,
         ignore: Sequence[str],
     ) -> ResourceDiff:
-        """Whether the configuration changed, and whether that makes it another provider."""
+        """Return whether the configuration changed, and whether that makes it another provider."""
         with self._lock:
             provider = self._unconfigured.get(urn)
         provider = provider or self.get(f"{urn}::{identifier}")
@@ -167,14 +167,14 @@ class ProviderRegistry:
         *,
         preview: bool,
     ) -> Properties:
-        """Configure the plugin anew under its id."""
+        """Configure the plugin again under its id."""
         provider = self._take_unconfigured(urn, inputs)
         provider.configure(urn, identifier, _external(inputs))
         self._publish(urn, identifier, provider)
         return _external(inputs)
 
     def same(self, state: ResourceState) -> None:
-        """Configure the plugin as it was."""
+        """Configure the plugin unchanged."""
         provider = self._take_unconfigured(state.urn, state.inputs)
         provider.configure(state.urn, state.id, _external(state.inputs))
         self._publish(state.urn, state.id, provider)
@@ -182,18 +182,18 @@ class ProviderRegistry:
     def delete(
         self, urn: str, identifier: str, inputs: Properties, outputs: Properties, timeout: float
     ) -> None:
-        """Nothing: the plugin ends with the run."""
+        """Do nothing: the plugin ends with the run."""
 
     def read(
         self, urn: str, identifier: str, inputs: Properties, outputs: Properties, timeout: float = 0.0
     ) -> ReadResult:
-        """A provider is what the state says."""
+        """Return the provider from the state."""
         return ReadResult(identifier, inputs, outputs)
 
-    # -- the end
+    # -- the end of the run
 
     def cancel(self) -> None:
-        """Ask every provider to give up what it is doing."""
+        """Request every provider to abandon what it is doing."""
         with self._lock:
             providers = list(self._all)
         for provider in providers:

@@ -1,4 +1,4 @@
-"""Deleting: each resource once nothing that needs it is left, as many at a time as the run allows."""
+"""Deletion of resources, each after its dependents, with the parallelism of the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.errors import ProviderError, RunInterruptedError, StepFailedError
 from gpufleet.errors import GpufleetError
 
-Condemned = Sequence[tuple[ResourceState, Op]]
+PlannedDeletions = Sequence[tuple[ResourceState, Op]]
 
 
 class Removal:
@@ -28,9 +28,9 @@ class Removal:
         self._condemned_urns: set[str] = set()
 
     def delete_for_replacement(self, state: ResourceState, together: Set[str]) -> None:
-        """Delete a resource ahead of its replacement; the state keeps it as one to be created again.
+        """Delete a resource before its replacement; the state keeps it as one to create again.
 
-        `together` are the URNs that go with it: one that is deleted with another is not deleted itself.
+        `together` are the URNs that go with it: a resource deleted with another needs no own deletion.
         """
         if state.pending_replacement:
             return
@@ -43,12 +43,12 @@ class Removal:
             context.store.change_old(state, number=number)
         context.reporter.done(step)
 
-    def delete_all(self, condemned: Condemned) -> bool:
-        """Delete everything given; True when all went well. What a failed one needs is left and reported."""
-        if not condemned:
+    def delete_all(self, deletions: PlannedDeletions) -> bool:
+        """Delete all given resources; return True if all succeeded. What a failed one needs is kept."""
+        if not deletions:
             return True
-        self._condemned_urns = {state.urn for state, _ in condemned}
-        graph = _Graph(condemned, self._context.store.index_of)
+        self._condemned_urns = {state.urn for state, _ in deletions}
+        graph = _Graph(deletions, self._context.store.index_of)
         workers = max(1, self._context.request.parallel)
         with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="delete") as pool:
             finished = threading.Event()
@@ -57,7 +57,7 @@ class Removal:
             def work(place: int) -> None:
                 ready: list[int] = []
                 try:
-                    state, op = condemned[place]
+                    state, op = deletions[place]
                     blocker = graph.blocker(place)
                     if blocker or self._context.cancelled.is_set():
                         reason = f"kept, because {blocker} was not deleted" if blocker else "interrupted"
@@ -67,7 +67,7 @@ class Removal:
                         done = self._delete(state, op)
                     ready = graph.settle(place, deleted=done)
                 except BaseException as error:
-                    # A fault of the engine's own: what waits for this deletion must not wait for ever.
+                    # An error of the engine: resources that wait for this deletion must not wait for ever.
                     faults.append(error)
                     ready = graph.settle(place, deleted=False)
                 finally:
@@ -86,14 +86,14 @@ class Removal:
     def _delete(self, state: ResourceState, op: Op) -> bool:
         context = self._context
         if state.external:
-            # Never ours: the state forgets it, the cloud keeps it.
+            # It was only read: the state drops it, the cloud keeps it.
             context.store.drop_old(state)
             return True
         step = context.reporter.start(op, state.urn, state.parent)
         try:
             if state.protect and op is Op.DELETE:
                 raise StepFailedError(
-                    "it is protected: remove the option protect and run `up` before it can be deleted"
+                    "it is protected: remove the option protect and run `up`, then delete it"
                 )
             if state.custom and not state.retain_on_delete:
                 with context.slot():
@@ -124,7 +124,7 @@ class Removal:
                 timeout = state.custom_timeouts.get("delete", 0.0)
                 operations.delete(state.urn, state.id, state.inputs, state.outputs, timeout)
         except ProviderStoppedError:
-            # Nobody knows whether it is gone: the operation stays pending.
+            # It is unknown whether it was deleted: the operation stays pending.
             raise
         except (ProviderError, GpufleetError):
             self._context.store.abandon(number)
@@ -132,24 +132,24 @@ class Removal:
 
 
 class _Graph:
-    """Who waits for whom: a resource is deleted after everything that needs it."""
+    """The order of deletion: a resource is deleted after everything that needs it."""
 
-    def __init__(self, condemned: Condemned, index_of: Callable[[ResourceState], int]) -> None:
+    def __init__(self, deletions: PlannedDeletions, index_of: Callable[[ResourceState], int]) -> None:
         self._lock = threading.Lock()
-        self._urns = [state.urn for state, _ in condemned]
-        self._needs: list[list[int]] = [[] for _ in condemned]
-        self._waits = [0] * len(condemned)
+        self._urns = [state.urn for state, _ in deletions]
+        self._needs: list[list[int]] = [[] for _ in deletions]
+        self._waits = [0] * len(deletions)
         self._blockers: dict[int, str] = {}
-        self._left = len(condemned)
+        self._left = len(deletions)
         places: dict[str, list[int]] = {}
-        order = [index_of(state) for state, _ in condemned]
+        order = [index_of(state) for state, _ in deletions]
         for place, urn in enumerate(self._urns):
             places.setdefault(urn, []).append(place)
-        for place, (state, _) in enumerate(condemned):
+        for place, (state, _) in enumerate(deletions):
             for urn in state.needs():
                 for needed in places.get(urn, ()):
-                    # Two resources share a URN while one waits to be deleted: only what stands
-                    # before a resource in the state can be what it depends on.
+                    # Two resources share a URN while one waits for its deletion: a resource can only
+                    # depend on the one before it in the state.
                     if order[needed] < order[place]:
                         self._needs[place].append(needed)
                         self._waits[needed] += 1

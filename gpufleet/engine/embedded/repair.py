@@ -1,4 +1,4 @@
-"""Putting a damaged state right: what each copy holds, and bringing one back with what was done since."""
+"""Repair of a damaged state: the content of each copy, and restoring one with later journal entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backups_of, state_error, sync_folder, write_durably
-from gpufleet.engine.embedded.integrity import in_order, problems, without_gaps
+from gpufleet.engine.embedded.integrity import problems, sort_by_dependency, without_gaps
 from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, salvage
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.errors import StateError
@@ -19,7 +19,7 @@ from gpufleet.engine.errors import StateError
 
 @dataclass(frozen=True, slots=True)
 class StateCopy:
-    """A checkpoint or one of its backups. `fault` says why it cannot be read, `gaps` what it lacks."""
+    """A checkpoint or a backup. `fault`: why it cannot be read, `gaps`: what is missing in it."""
 
     path: Path
     written: datetime
@@ -31,7 +31,7 @@ class StateCopy:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is there of a state. `journal` says what a dead run's journal is to the checkpoint."""
+    """The files of a state. `journal` says how an interrupted run's journal relates to the checkpoint."""
 
     current: StateCopy | None
     backups: tuple[StateCopy, ...]
@@ -39,21 +39,21 @@ class Examination:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a run can begin from it."""
+        """Return whether a run can start from it."""
         if self.current is None:
             return not self.backups and not self.journal
         return not self.current.fault and not self.current.gaps and not self.journal
 
     @property
     def best(self) -> StateCopy | None:
-        """The copy to go on from: the checkpoint where it can be read, else the last backup that can."""
+        """Return the copy to continue from: the checkpoint if readable, else the latest readable backup."""
         copies = [copy for copy in (self.current, *self.backups) if copy is not None]
         return next((copy for copy in copies if not copy.fault), None)
 
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What a repair did. `brought_in` are the URNs that a dead run's journal added or changed."""
+    """The result of a repair. `brought_in` are the URNs that the journal added or changed."""
 
     resources: int
     brought_in: tuple[str, ...]
@@ -61,17 +61,17 @@ class RepairResult:
 
 
 def examine(state_file: Path) -> Examination:
-    """Look at a state and all its copies; changes nothing."""
+    """Inspect a state and all its copies; change nothing."""
     current = _copy(state_file) if state_file.is_file() else None
     backups = tuple(_copy(path) for path in backups_of(state_file))
     return Examination(current, backups, _journal_fault(state_file))
 
 
 def repair(state_file: Path, source: Path) -> RepairResult:
-    """Make `source` (the checkpoint or a copy of it) the state, with what a dead run's journal knows.
+    """Make `source` (the checkpoint or a copy of it) the state, with the journal of an interrupted run.
 
-    What was there is kept beside it under a name that ends in `damaged-<time>`. Raises `StateError`
-    for a copy that is no checkpoint, or that lacks what cannot be made up for.
+    The old files are kept under names that end in `damaged-<time>`. Raises `StateError` for a copy that is
+    not a checkpoint, or whose gaps cannot be closed.
     """
     with StateLock(state_file, "state repair"):
         content = _read(source)
@@ -80,10 +80,10 @@ def repair(state_file: Path, source: Path) -> RepairResult:
         except ValueError as error:
             raise StateError(f"{source}: this is not a complete checkpoint: {error}", remedy=_OTHER) from None
         state, brought_in = _with_journal(state_file, deployment, content)
-        resources = without_gaps(in_order(state.resources))
+        resources = without_gaps(sort_by_dependency(state.resources))
         left = problems(resources)
         if left:
-            raise StateError(f"{source}: {left[0]}, and that cannot be made up for", remedy=_OTHER)
+            raise StateError(f"{source}: {left[0]}, and that cannot be repaired", remedy=_OTHER)
         kept = replace_damaged(state_file, checkpoint.content_of(resources, state.pending, state.salt))
         return RepairResult(len(resources), tuple(brought_in), tuple(kept))
 
@@ -110,18 +110,18 @@ def _read(path: Path) -> bytes:
 
 
 def _journal_fault(state_file: Path) -> str:
-    """What is wrong with the journal beside a state; empty where there is none or it fits."""
+    """Return what is wrong with the journal of a state; empty if there is none or it matches."""
     records, damage = salvage(journal_of(state_file))
     if damage:
         return f"damaged in line {damage}"
     fitting = {_digest(state_file), *(_digest(path) for path in backups_of(state_file)[:1])}
     if records and records[0].get("digest") not in fitting:
-        return "that of another checkpoint"
+        return "of another checkpoint"
     if records and records[0]["digest"] == _digest(state_file):
         try:
-            fold(in_order(checkpoint.parse(_read(state_file))["resources"]), records[1:])
+            fold(sort_by_dependency(checkpoint.parse(_read(state_file))["resources"]), records[1:])
         except (StateError, ValueError):
-            return "not one that the checkpoint can take"
+            return "not mergeable into the checkpoint"
     return ""
 
 
@@ -132,9 +132,9 @@ def _digest(path: Path) -> str:
 def _with_journal(
     state_file: Path, deployment: dict[str, Any], content: bytes
 ) -> tuple[ReplayedState, Sequence[str]]:
-    """The deployment with the journal folded in, and the URNs that it brought."""
+    """Return the deployment merged with the journal, and the URNs that the journal added."""
     records, _ = salvage(journal_of(state_file))
-    resources, salt = in_order(deployment["resources"]), checkpoint.salt_of(deployment)
+    resources, salt = sort_by_dependency(deployment["resources"]), checkpoint.salt_of(deployment)
     pending = list(deployment.get("pending_operations") or ())
     folded_already = (
         state_file.is_file() and content == state_file.read_bytes() and _follows(state_file, records)
@@ -152,17 +152,17 @@ def _with_journal(
 
 
 def _follows(state_file: Path, records: Sequence[Record]) -> bool:
-    """Whether the journal was folded into the checkpoint before its run died."""
+    """Return whether the journal was merged into the checkpoint before its run ended."""
     return bool(records) and records[0].get("digest") in [
         _digest(path) for path in backups_of(state_file)[:1]
     ]
 
 
 def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -> ReplayedState:
-    """Resources of another checkpoint with those that a journal names in full.
+    """Return resources of another checkpoint with those that a journal contains in full.
 
-    What it says of old resources it says by their place, which is not known here: a refresh finds
-    those that are gone.
+    The journal refers to old resources by their index, which is unknown here: a refresh finds the deleted
+    ones.
     """
     usable = [
         {key: value for key, value in record.items() if key not in ("same", "old", "drop")}
@@ -176,7 +176,7 @@ def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -
 
 
 def replace_damaged(state_file: Path, content: bytes) -> list[Path]:
-    """Write the state; what was in its place and the journal are kept under other names."""
+    """Write the state; keep its old file and the journal under other names."""
     mark = datetime.now(UTC).strftime("damaged-%Y%m%dT%H%M%SZ")
     temporary = state_file.with_name(state_file.name + ".tmp")
     kept: list[Path] = []

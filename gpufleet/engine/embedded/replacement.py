@@ -1,4 +1,4 @@
-"""Which resources must be deleted before one that is replaced by deleting it first."""
+"""Dependents that must be deleted before a resource that is replaced by deleting it first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpufleet.engine.embedded.values import UNKNOWN, Properties
 def dependents_to_replace(
     deployment: Deployment, root: ResourceState
 ) -> list[tuple[ResourceState, ResourceDiff]]:
-    """Old resources that the replacement of `root` replaces too, dependencies first, and why.
+    """Return old resources that the replacement of `root` replaces too, dependencies first, and why.
 
-    Those are its dependents (direct or not) whose provider would replace them if the properties
-    that come from a replaced resource changed; that change is asked for with unknown values.
-    Resources that this run has settled already cannot depend on `root`, which it settles only now.
+    These are its dependents (direct or not) whose provider would replace them if the properties that come
+    from a replaced resource changed; the provider is asked with unknown values. Resources that this run
+    has already settled cannot depend on `root`, which it settles only now.
     """
     store = deployment.store
     replaced = {root.urn}
@@ -35,7 +35,7 @@ def _dependents(deployment: Deployment, root: ResourceState) -> list[ResourceSta
     store = deployment.store
     reached = {root.urn}
     found: list[ResourceState] = []
-    # The state is in dependency order, so one pass sees every dependent after what it depends on.
+    # The state is in dependency order, so one pass visits every dependent after its dependencies.
     for state in store.olds[store.index_of(root) + 1 :]:
         needs = state.needs()
         needs.discard(state.parent)
@@ -73,5 +73,5 @@ def _replacing_diff(deployment: Deployment, state: ResourceState, replaced: set[
 
 
 def _keys_only(diff: ResourceDiff) -> ResourceDiff | None:
-    # The values were made up to ask the question: only what forces the replacement is told.
+    # The unknown values were only for the question: report only what forces the replacement.
     return ResourceDiff(changes=True, replace_keys=diff.shown_replace_keys()) if diff.replaces else None

@@ -1,4 +1,4 @@
-"""What a run tells its caller: events one at a time, counts, failures and the resources it left."""
+"""Reports a run to its caller: events one at a time, counts, failures and resulting resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpufleet.engine.embedded.values import present
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation on one resource, as it is reported."""
+    """One reported operation on one resource."""
 
     op: Op
     urn: str
@@ -39,10 +39,9 @@ class Step:
 
 
 class Reporter:
-    """Collects the events of a run and passes them on, never two at once.
+    """Collects the events of a run and passes them on, one at a time.
 
-    Default providers are the engine's own business: they are neither shown nor counted, as in the
-    Pulumi CLI.
+    Default providers are internal: they are neither shown nor counted, as in the Pulumi CLI.
     """
 
     def __init__(self, on_event: OnEvent, *, dry_run: bool, show_secrets: bool) -> None:
@@ -60,30 +59,30 @@ class Reporter:
     # -- steps
 
     def start(self, op: Op, urn: str, parent: str = "", diff: ResourceDiff = NO_DIFF) -> Step:
-        """A step begins (a preview only reports what it would do)."""
+        """Report the start of a step (a preview only reports what it would do)."""
         step = Step(op, urn, parent, diff, time.monotonic())
         if not self._dry_run:
             self._send(self._event(step, "started"))
         return step
 
     def done(self, step: Step) -> None:
-        """A step has ended well."""
+        """Report the success of a step."""
         elapsed = 0.0 if self._dry_run else time.monotonic() - step.started
         self._send(self._event(step, "done", elapsed_s=elapsed), count=step.op)
 
     def plain(self, op: Op, urn: str, parent: str = "", diff: ResourceDiff = NO_DIFF) -> None:
-        """A step without a call to the cloud: it is done at once."""
+        """Report a step without a call to the cloud, which completes at once."""
         self._send(self._event(Step(op, urn, parent, diff), "done"), count=op)
 
     def failed(self, step: Step, message: str) -> None:
-        """A step has failed; `message` is the provider's or the engine's own."""
+        """Report the failure of a step; `message` is the provider's or the engine's own."""
         elapsed = time.monotonic() - step.started if step.started else 0.0
         event = self._event(step, "failed", error=message, elapsed_s=elapsed)
         self.failures.append(event)
         self._send(event)
 
     def skipped(self, op: Op, urn: str, parent: str, reason: str) -> None:
-        """A resource is left alone, since something it needs has failed."""
+        """Report that a resource is skipped because one of its dependencies failed."""
         event = self._event(Step(op, urn, parent), "skipped", error=reason)
         self.failures.append(event)
         self._send(event)
@@ -114,10 +113,10 @@ class Reporter:
             if not internal:
                 self._on_event(event)
 
-    # -- the rest
+    # -- other events
 
-    def say(self, severity: Severity, message: str, urn: str = "") -> None:
-        """A line of the program, a provider or the engine."""
+    def log(self, severity: Severity, message: str, urn: str = "") -> None:
+        """Report a line of the program, a provider or the engine."""
         event = DiagnosticEvent(severity, message, urn)
         with self._lock:
             if severity in ("warning", "error"):
@@ -125,30 +124,30 @@ class Reporter:
             self._on_event(event)
 
     def interrupted(self, *, forced: bool) -> None:
-        """The run is interrupted."""
+        """Report that the run is interrupted."""
         with self._lock:
             self._on_event(InterruptEvent(forced))
 
     def violate(self, event: PolicyEvent) -> None:
-        """A policy was violated."""
+        """Report a policy violation."""
         with self._lock:
             self.violations.append(event)
             self._on_event(event)
 
     def remediated(self, event: RemediationEvent) -> None:
-        """A policy has replaced the inputs of a resource."""
+        """Report that a policy has replaced the inputs of a resource."""
         with self._lock:
             self.remediations.append(event)
             self._on_event(event)
 
     @property
     def violated(self) -> bool:
-        """Whether a mandatory policy was violated."""
+        """Return whether a mandatory policy was violated."""
         with self._lock:
             return any(event.enforcement == "mandatory" for event in self.violations)
 
     def plan(self, state: ResourceState, op: Op, diff: ResourceDiff = NO_DIFF) -> None:
-        """Remember how the run leaves (or would leave) a resource."""
+        """Record the resource after the run (or after the planned run)."""
         if is_default_provider(state.urn):
             return
         resource = PlannedResource(
@@ -167,12 +166,12 @@ class Reporter:
 
     @property
     def planned(self) -> tuple[PlannedResource, ...]:
-        """The resources, in the order in which they were settled."""
+        """Return the resources, in the order in which they were settled."""
         return tuple(self._planned.values())
 
     @property
     def changes(self) -> Changes:
-        """The counts; a replacement counts once."""
+        """Return the counts; a replacement counts once."""
         return Changes(
             create=self._counts[Op.CREATE],
             update=self._counts[Op.UPDATE],

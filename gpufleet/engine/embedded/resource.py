@@ -1,4 +1,4 @@
-"""One resource as the state holds it, and its form in Pulumi's deployment JSON (version 3)."""
+"""One resource of the state, and its form in Pulumi's deployment JSON (version 3)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from gpufleet.engine.embedded.values import (
 
 
 class Cipher(Protocol):
-    """What encrypts secrets on their way to the disk."""
+    """Encrypts secrets for storage."""
 
     def encrypt(self, plaintext: str) -> str:
-        """A value as it may lie on disk."""
+        """Return the value as stored on disk."""
         ...
 
     def decrypt(self, ciphertext: str) -> str:
-        """The plaintext of such a value."""
+        """Return the plaintext of a stored value."""
         ...
 
 
 @dataclass(slots=True)
 class ResourceState:
-    """A resource: what was asked of it, what it is, and what it depends on.
+    """A resource: its inputs, its outputs and its dependencies.
 
-    Field by field the `ResourceV3` of Pulumi's checkpoint. `extra` keeps what this engine does not
-    use, so that a checkpoint of the CLI passes through unharmed. Timeouts are seconds by operation.
+    The fields are those of `ResourceV3` in Pulumi's checkpoint. `extra` keeps fields that this engine does
+    not use, so that a checkpoint of the CLI stays unchanged. Timeouts are in seconds, by operation.
     """
 
     urn: str
@@ -69,11 +69,11 @@ class ResourceState:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def copy(self) -> ResourceState:
-        """A copy whose properties can be changed without touching this one's."""
+        """Return a copy whose properties can be changed independently."""
         return replace(self, inputs=dict(self.inputs), outputs=dict(self.outputs))
 
     def needs(self) -> set[str]:
-        """The URNs that must exist before this resource: dependencies, parent, provider."""
+        """Return the URNs that must exist before this resource: dependencies, parent, provider."""
         urns = set(self.dependencies)
         for listed in self.property_dependencies.values():
             urns.update(listed)
@@ -119,7 +119,7 @@ assert {item.name for item in fields(ResourceState)} == {*_JSON_NAMES, "extra"} 
 
 
 def to_json(state: ResourceState, cipher: Cipher) -> dict[str, Any]:
-    """The resource as the checkpoint has it; secrets are encrypted, empty fields left out."""
+    """Return the resource as the checkpoint stores it: secrets encrypted, empty fields omitted."""
     result: dict[str, Any] = {}
     for attribute, name in _JSON_NAMES.items():
         value = getattr(state, attribute)
@@ -133,7 +133,7 @@ def to_json(state: ResourceState, cipher: Cipher) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any], cipher: Cipher) -> ResourceState:
-    """A resource of a checkpoint; fields that are not known here are kept in `extra`."""
+    """Return a resource of a checkpoint; unknown fields are kept in `extra`."""
     arguments: dict[str, Any] = {}
     for attribute, name in _JSON_NAMES.items():
         if name not in data:
@@ -191,7 +191,7 @@ def _value_from_json(value: Any, cipher: Cipher) -> Any:
 
 
 class _PlainCipher:
-    """Inside a secret everything is encrypted together, so nothing is encrypted on its own."""
+    """Inside a secret everything is encrypted together, so single values are not."""
 
     def encrypt(self, plaintext: str) -> str:
         return plaintext
@@ -204,5 +204,5 @@ _PLAIN: Cipher = _PlainCipher()
 
 
 def timestamp() -> str:
-    """Now, as Go writes times in JSON (RFC 3339, UTC)."""
+    """Return the current time, as Go writes it in JSON (RFC 3339, UTC)."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

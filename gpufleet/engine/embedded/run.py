@@ -1,4 +1,4 @@
-"""Everything that lives as long as one run: services, processes, signals, and the deployment."""
+"""The objects of one run: services, processes, signals, and the deployment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpufleet.loopback import require_loopback
 
 
 class Run:
-    """Everything that lives as long as one run; leaving it ends every process that was started."""
+    """The objects of one run; leaving the context ends every process that was started."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Run:
             env=env,
             reporter=reporter,
             store=store,
-            processes=ProcessGroup(store.held, server),
+            processes=ProcessGroup(store.lock_descriptors, server),
             slots=threading.Semaphore(max(1, request.parallel)),
             engine_address=self._services.address,
         )
@@ -65,7 +65,7 @@ class Run:
         try:
             self._start()
         except BaseException:
-            # The warden holds the state's lock: it must not outlive a run that never began.
+            # The warden holds the state's lock: it must not outlive a run that failed to start.
             self.context.processes.close()
             self._services.stop()
             raise
@@ -97,25 +97,25 @@ class Run:
             self.deployment.policies.close()
             self.deployment.providers.close()
             self.context.processes.close()
-            # Last, since providers log until their end.
+            # Last, since providers log until they end.
             self._services.stop()
             self._signals.close()
 
     def interrupt(self, signum: int) -> None:
-        """Begin nothing more and finish the steps under way; asked again, kill them.
+        """Start no new step and complete running ones; kill them on a second signal.
 
-        After a SIGTERM they have a few seconds. A preview has nothing to finish.
+        After a SIGTERM they have a few seconds. A preview has nothing to complete.
         """
         again = self.context.cancelled.is_set()
         self.context.cancelled.set()
-        # What the program prints about its end says nothing.
+        # The output of a program that is being ended is not useful.
         self._silent.set()
         if signum == signal.SIGTERM and not again:
             self._killer = threading.Timer(TERMINATION_GRACE_S, self.context.processes.close)
             self._killer.daemon = True
             self._killer.start()
         self._tell(again)
-        # In a thread of its own: a signal handler must not wait.
+        # In another thread: a signal handler must not wait.
         threading.Thread(target=self._wind_down, args=(signum, again), name="interrupt", daemon=True).start()
 
     def _wind_down(self, signum: int, again: bool) -> None:
@@ -127,7 +127,7 @@ class Run:
         self.deployment.policies.cancel()
 
     def recover(self, finders: Mapping[str, Finder]) -> None:
-        """Settle what a dead run was doing when it died, and say so."""
+        """Settle and report the operations of an interrupted run."""
         recovery = Recovery(self.context, self.deployment.operations_of, finders)
         recovery.run()
         self.deployment.blocked = recovery.blocked

@@ -1,7 +1,7 @@
-"""The shape of a checkpoint and of a journal's lines, judged whole before anything reads a part of them.
+"""The schema of a checkpoint and of journal lines, validated as a whole before use.
 
-A state can come from an export that was edited, from another tool or from a damaged disk. Fields that this
-engine does not use may hold anything; of those that it uses, null means absent, as Go reads them.
+A state can come from an edited export, another tool or a damaged disk. Fields that this engine does not use
+may have any value; in those that it uses, null means absent, as in Go.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _RECORD: TypeAdapter[Any] = TypeAdapter(
 
 
 def checked_deployment(data: Any) -> dict[str, Any]:
-    """The deployment of a checkpoint without the nulls of its resources; a `ValueError` names a fault."""
+    """Return the deployment of a checkpoint without nulls in resources; a `ValueError` reports an error."""
     try:
         _Checkpoint.model_validate(data)
     except ValidationError as error:
@@ -123,7 +123,7 @@ def checked_deployment(data: Any) -> dict[str, Any]:
 
 
 def is_record(data: Any) -> bool:
-    """Whether a line of a journal has the shape of one."""
+    """Return whether a line of a journal is valid."""
     try:
         _RECORD.validate_python(data)
     except ValidationError:
@@ -139,7 +139,7 @@ def _checked(resource: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _check_value(value: Any, where: str) -> None:
-    """What stands for a secret or a resource has what it is made from."""
+    """Check that secrets and resource references are complete."""
     if isinstance(value, list):
         for item in value:
             _check_value(item, where)
@@ -155,7 +155,7 @@ def _check_value(value: Any, where: str) -> None:
 
 
 def _opens(secret: dict[str, Any]) -> bool:
-    """Whether a secret has a ciphertext, or in the clear a JSON text."""
+    """Return whether a secret has a ciphertext, or a plain JSON text."""
     if "plaintext" not in secret:
         return isinstance(secret.get("ciphertext"), str)
     try:
@@ -166,12 +166,12 @@ def _opens(secret: dict[str, Any]) -> bool:
 
 
 def _in_words(error: ValidationError) -> str:
-    """The first fault with its place: `deployment.resources[3].type is missing`."""
+    """Return the first error with its place: `deployment.resources[3].type is missing`."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     if first["type"] == "missing":
         return f"{place} is missing"
     message = first["msg"].replace("Input should be", "should be", 1)
     if first["type"] == "string_pattern_mismatch":
-        message = "is no URN (urn:pulumi:<stack>::<project>::<type>::<name>)"
+        message = "is not a URN (urn:pulumi:<stack>::<project>::<type>::<name>)"
     return f"{place} {message}" if place else f"it {message}"

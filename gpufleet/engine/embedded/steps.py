@@ -1,6 +1,6 @@
 """The steps of one resource: create, update, read and import, each recorded before and after.
 
-A failed step raises; `current` is then the step that was under way, for the report.
+A failed step raises; `current` is then the running step, for the report.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpufleet.engine.errors import ProviderError, StepFailedError
 
 
 class StepRunner:
-    """Carries out steps on `new`, the state that a registration builds up."""
+    """Carries out steps on `new`, the state that a registration creates."""
 
     def __init__(self, deployment: Deployment, goal: Goal, new: ResourceState) -> None:
         self._deployment = deployment
@@ -40,16 +40,16 @@ class StepRunner:
         diff: ResourceDiff,
         *,
         drop: ResourceState | None,
-        doomed: ResourceState | None = None,
+        replaced_later: ResourceState | None = None,
     ) -> None:
-        """Create it (or its replacement). `drop` is the old state it takes the place of, `doomed` the
-        old one that is deleted later.
+        """Create it (or its replacement). `drop` is the old state that it replaces, `replaced_later` the old
+        one that is deleted later.
         """
         new = self._new
         if operations is None:
             self._reporter.plain(op, new.urn, new.parent, diff)
             new.created = new.modified = timestamp()
-            self._store.put(new, drop=drop, changed=_doom(doomed), durable=False)
+            self._store.put(new, drop=drop, changed=_mark_for_deletion(replaced_later), durable=False)
             self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
             return
         self.current = self._reporter.start(op, new.urn, new.parent, diff)
@@ -71,7 +71,7 @@ class StepRunner:
                 raise
             new.created = new.modified = timestamp()
             mark_secrets(new)
-            self._store.put(new, number=number, drop=drop, changed=_doom(doomed))
+            self._store.put(new, number=number, drop=drop, changed=_mark_for_deletion(replaced_later))
         self._reporter.plan(new, Op.CREATE if op is Op.CREATE else Op.REPLACE, diff)
         if failure is not None:
             raise failure
@@ -107,7 +107,7 @@ class StepRunner:
             except InitFailedError as error:
                 failure = error
                 new.outputs, new.init_errors = error.properties, error.reasons
-                # It was not brought to the new inputs, so the next run must try again.
+                # It does not have the new inputs yet, so the next run must try again.
                 new.inputs = old.inputs
             except ProviderStoppedError:
                 raise
@@ -124,12 +124,12 @@ class StepRunner:
         self.current = None
 
     def take_over(self, operations: ResourceOperations, old: ResourceState | None) -> ResourceState:
-        """Import what exists under the goal's import id; the state it was found in."""
+        """Import the resource with the goal's import id; return its state."""
         new, wanted = self._new, self._goal.import_id
         if old is not None and not old.external:
             raise StepFailedError(
-                f"it is to be imported from '{wanted}', but the state has it as '{old.id}': "
-                f"remove the option import, or take the resource out of the program first"
+                f"it would be imported from '{wanted}', but the state has it as '{old.id}': "
+                f"remove the option import, or remove the resource from the program first"
             )
         self.current = self._reporter.start(Op.READ, new.urn, new.parent)
         with self._deployment.context.slot():
@@ -148,7 +148,7 @@ class StepRunner:
         return imported
 
     def read(self, old: ResourceState | None, identifier: str) -> None:
-        """Look it up under `identifier`: it is not ours."""
+        """Read it under `identifier`: the program does not own it."""
         new = self._new
         new.external = True
         self.current = self._reporter.start(Op.READ, new.urn, new.parent)
@@ -169,21 +169,21 @@ class StepRunner:
         changed = old is None or (old.inputs, old.outputs) != (new.inputs, new.outputs)
         new.modified = timestamp() if changed else new.modified
         if old is not None and not old.external and old.id != new.id:
-            self._store.put(new, changed=_doom(old))
+            self._store.put(new, changed=_mark_for_deletion(old))
         else:
             self._store.put(new, drop=old)
         self._reporter.done(self.current)
         self.current = None
 
 
-def _doom(doomed: ResourceState | None) -> ResourceState | None:
-    if doomed is not None:
-        doomed.delete = True
-    return doomed
+def _mark_for_deletion(replaced_later: ResourceState | None) -> ResourceState | None:
+    if replaced_later is not None:
+        replaced_later.delete = True
+    return replaced_later
 
 
 def mark_secrets(state: ResourceState) -> None:
-    """Mark outputs as secret where the program says so, or where the input of that name is."""
+    """Mark outputs as secret if the program declares them so, or if the input of that name is secret."""
     for key in state.additional_secret_outputs:
         if key in state.outputs and key != "id" and not isinstance(state.outputs[key], SecretValue):
             state.outputs[key] = SecretValue(state.outputs[key])

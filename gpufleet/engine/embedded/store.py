@@ -1,4 +1,4 @@
-"""The state of a stack during a run: what was there, what is there now, and every step on disk."""
+"""The state of a stack during a run: the old and the new resources, and every step on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
 from gpufleet.engine.embedded.folded import load_folded
-from gpufleet.engine.embedded.integrity import in_order, is_same, without_gaps
+from gpufleet.engine.embedded.integrity import is_same, sort_by_dependency, without_gaps
 from gpufleet.engine.embedded.journal import Record, StateJournal, fold, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
@@ -23,14 +23,14 @@ Operation = Literal["creating", "updating", "deleting", "reading", "importing"]
 
 
 class StateStore:
-    """Context manager around one run's state. A preview opens it read-only, takes no lock, writes nothing.
+    """Context manager of one run's state. A preview opens it read-only, without a lock, and writes nothing.
 
-    The passphrase is looked for in this process's environment with `env` over it.
+    The passphrase comes from `env`, else from this process's environment.
 
-    `olds` is the state before the run, `news` (by URN) what the run has settled. All methods may be
-    called from several threads; one that records a finished cloud operation returns once the record
-    is on the disk. Leaving the context folds everything into the checkpoint, also after a failure.
-    `last_written` is when a run last wrote the state (seconds since the epoch; 0 without a state).
+    `olds` is the state before the run, `news` (by URN) what the run has settled. All methods are
+    thread-safe; one that records a completed cloud operation returns once the record is on the disk.
+    Leaving the context merges everything into the checkpoint, also after a failure. `last_written` is when
+    a run last wrote the state (seconds since the epoch; 0 without a state).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class StateStore:
         self._begin(state.folded.resources, state.folded.pending, digest)
 
     def _begin(self, resources: Sequence[Record], pending: list[Record], digest: str) -> None:
-        self._base = in_order(resources)
+        self._base = sort_by_dependency(resources)
         self._base_pending = list(pending)
         self._salt_written = self.manager.salt
         self.pending = pending
@@ -81,11 +81,11 @@ class StateStore:
             self._journal = StateJournal(journal_of(self._file), digest)
 
     def restart(self, states: Sequence[ResourceState], pending: list[Record]) -> None:
-        """Begin the run from this state instead, durably: what a look at the cloud has shown.
+        """Start the run from this state instead, durably: the result of a recovery.
 
-        Only before the first step. A preview begins from it too, and writes nothing.
+        Only before the first step. A preview starts from it too, and writes nothing.
         """
-        records = without_gaps(in_order([to_json(state, self.manager) for state in states]))
+        records = without_gaps(sort_by_dependency([to_json(state, self.manager) for state in states]))
         digest = ""
         if self._journal is not None:
             journal, self._journal = self._journal, None
@@ -104,11 +104,11 @@ class StateStore:
 
     def _compact(self, journal: StateJournal) -> None:
         folded = fold(self._base, journal.records, salt=self._salt_written)
-        resources = without_gaps(in_order(folded.resources))
+        resources = without_gaps(sort_by_dependency(folded.resources))
         pending = [*(item for item in self.pending if _is_open(item, resources)), *folded.pending]
         try:
             unchanged = pending == self._base_pending and is_same(resources, self._base)
-            # A backup for each run that changed nothing would leave none of a state that differs.
+            # Backups of runs that changed nothing would displace those that differ.
             if not unchanged or not self._file.exists():
                 checkpoint.save(self._file, resources, pending, folded.salt)
         except StateError:
@@ -119,7 +119,7 @@ class StateStore:
     # -- recording
 
     def begin(self, operation: Operation, state: ResourceState) -> int:
-        """An operation on the cloud is about to start: its number, once that is on the disk."""
+        """Record the start of a cloud operation; return its number once it is on the disk."""
         with self._lock:
             self._next += 1
             number = self._next
@@ -129,7 +129,7 @@ class StateStore:
         return number
 
     def abandon(self, number: int) -> None:
-        """An operation has failed and changed nothing."""
+        """Record that an operation has failed and changed nothing."""
         if self._journal is not None:
             self._journal.append({"kind": "step", "n": number}, durable=True)
 
@@ -142,7 +142,7 @@ class StateStore:
         changed: ResourceState | None = None,
         durable: bool = True,
     ) -> None:
-        """`new` is part of the state; the old one `drop` no longer is, the old one `changed` has changed."""
+        """Add `new` to the state; remove the old one `drop`, and mark the old one `changed` as changed."""
         with self._lock:
             self.news[new.urn] = new
             key = self._keys.setdefault(new.urn, len(self._keys))
@@ -156,7 +156,7 @@ class StateStore:
         self._journal.append(record, durable=durable)
 
     def same(self, new: ResourceState, old: ResourceState) -> None:
-        """A resource did not change in the cloud (its options in the state may have)."""
+        """Record that a resource did not change in the cloud (its options in the state may have)."""
         if new != old or id(old) not in self._index:
             self.put(new, drop=old, durable=False)
             return
@@ -168,7 +168,7 @@ class StateStore:
             self._journal.append(record, durable=False)
 
     def set_outputs(self, urn: str, outputs: dict[str, Any]) -> None:
-        """A component has registered its outputs."""
+        """Record the outputs of a component."""
         state = self.news[urn]
         if state.outputs == outputs:
             return
@@ -182,11 +182,11 @@ class StateStore:
     def change_old(
         self, old: ResourceState, *, number: int = -1, as_state: ResourceState | None = None
     ) -> None:
-        """An old resource is now as `as_state` says (or as it was changed in place)."""
+        """Replace an old resource with `as_state` (or record its change in place)."""
         self._write_old({"old": [[self._index[id(old)], self._json(as_state or old)]]}, number)
 
     def drop_old(self, old: ResourceState, *, number: int = -1) -> None:
-        """An old resource is gone."""
+        """Remove an old resource."""
         self._write_old({"drop": [self._index[id(old)]]}, number)
 
     def _write_old(self, part: Record, number: int) -> None:
@@ -197,29 +197,29 @@ class StateStore:
         data = to_json(state, self.manager)
         salt = self.manager.salt
         if salt != self._salt_written and self._journal is not None:
-            # Before the first line that was encrypted with it.
+            # Before the first line that is encrypted with it.
             self._salt_written = salt
             self._journal.append({"kind": "salt", "salt": salt}, durable=False)
         return data
 
-    # -- looking
+    # -- lookup
 
     @property
-    def held(self) -> tuple[int, ...]:
-        """The descriptor of the state's lock, for a process that holds it on after a death of this one."""
+    def lock_descriptors(self) -> tuple[int, ...]:
+        """Return the descriptor of the state's lock, for a process that keeps it if this one ends."""
         return () if self._state_lock is None else (self._state_lock.descriptor,)
 
     def index_of(self, old: ResourceState) -> int:
-        """The place of an old resource among `olds`."""
+        """Return the index of an old resource in `olds`."""
         return self._index[id(old)]
 
     def find(self, urn: str) -> ResourceState | None:
-        """A resource by URN: as this run has settled it, else as it was."""
+        """Return a resource by URN: as this run has settled it, else as it was."""
         return self.news.get(urn) or self.by_urn.get(urn)
 
 
 def _is_open(operation: Record, resources: Sequence[Record]) -> bool:
-    """Whether a pending operation of an earlier run still matters: what is gone needs no look any more."""
+    """Return whether a pending operation of an earlier run still matters: deleted resources do not."""
     if operation["type"] in ("creating", "importing", "reading"):
         return True
     identity = operation["resource"]["urn"], operation["resource"].get("id")

@@ -1,4 +1,4 @@
-"""URNs: making and taking apart the names that Pulumi gives to resources, and their aliases."""
+"""URNs: creating and parsing Pulumi's resource names and their aliases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AliasSpec:
 
 
 def make_urn(stack: str, project: str, parent: str, type_: str, name: str) -> str:
-    """The URN of a resource; its qualified type carries the types of its parents, save the stack's."""
+    """Return the URN of a resource; its qualified type has the types of its parents, except the stack's."""
     qualified = type_
     if parent:
         parent_type = qualified_type(parent)
@@ -33,38 +33,38 @@ def make_urn(stack: str, project: str, parent: str, type_: str, name: str) -> st
 
 
 def qualified_type(urn: str) -> str:
-    """The types from the outermost parent to the resource, joined by `$`."""
+    """Return the types from the outermost parent to the resource, joined by `$`."""
     return urn.split("::", 3)[2]
 
 
 def urn_type(urn: str) -> str:
-    """The resource's own type token."""
+    """Return the resource's own type token."""
     return qualified_type(urn).rsplit("$", 1)[-1]
 
 
 def urn_name(urn: str) -> str:
-    """The name that the program gave (it may itself contain `::`)."""
+    """Return the name in the program (it may contain `::`)."""
     return urn.split("::", 3)[3]
 
 
 def package_of(type_: str) -> str:
-    """The package of a type or function token: `aws` of `aws:ec2/vpc:Vpc`."""
+    """Return the package of a type or function token: `aws` of `aws:ec2/vpc:Vpc`."""
     return type_.split(":", 1)[0]
 
 
 def is_provider_type(type_: str) -> bool:
-    """Whether a resource of this type is a provider."""
+    """Return whether a resource of this type is a provider."""
     return type_.startswith(PROVIDER_PREFIX)
 
 
 def is_default_provider(urn: str) -> bool:
-    """Whether the engine itself registered this provider, for resources that name none."""
+    """Return whether the engine registered this provider, for resources without an explicit one."""
     name = urn_name(urn)
     return is_provider_type(urn_type(urn)) and (name == "default" or name.startswith("default_"))
 
 
 def default_provider_name(version: str, download_url: str = "") -> str:
-    """The name that Pulumi gives a default provider: `default`, `default_7_51_1`."""
+    """Return Pulumi's name of a default provider: `default`, `default_7_51_1`."""
     name = "default"
     if version:
         name += "_" + re.sub(r"[^A-Za-z0-9_]", "_", version)
@@ -74,21 +74,21 @@ def default_provider_name(version: str, download_url: str = "") -> str:
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """The URN and the id of a provider reference (`urn::id`)."""
+    """Return the URN and the id of a provider reference (`urn::id`)."""
     urn, _, identifier = reference.rpartition("::")
     return urn, identifier
 
 
 def matches(target: str, urn: str) -> bool:
-    """Whether a target (a URN, `*` for any text) names a resource."""
+    """Return whether a target (a URN, `*` for any text) matches a resource."""
     return target == urn or ("*" in target and fnmatchcase(urn, target.replace("**", "*")))
 
 
 class AliasResolver:
-    """Turns the aliases of a resource into old URNs, its parents' aliases included.
+    """Turns the aliases of a resource into old URNs, including its parents' aliases.
 
-    `used` remembers which alias matched a resource's old state, since its children then lie under
-    that old URN too.
+    `used` records which alias matched a resource's old state, since its children are then under that old
+    URN too.
     """
 
     def __init__(self, stack: str, project: str) -> None:
@@ -99,7 +99,7 @@ class AliasResolver:
     def candidates(
         self, name: str, type_: str, parent: str, aliases: tuple[AliasSpec | str, ...]
     ) -> list[str]:
-        """Old URNs to look for, best first, without repeats."""
+        """Return old URNs to search, best first, without repeats."""
         found = dict.fromkeys(self._collapse(name, type_, parent, alias) for alias in aliases)
         old_parent = self.used.get(parent)
         if old_parent:
@@ -125,7 +125,7 @@ class AliasResolver:
         )
 
     def _under_alias(self, type_: str, name: str, parent: str, old_parent: str) -> str:
-        # A child named after its parent (`<parent>-role`) was named after the parent's old name.
+        # A child named after its parent (`<parent>-role`) had the parent's old name.
         parent_name = urn_name(parent)
         if name.startswith(parent_name):
             name = urn_name(old_parent) + name[len(parent_name) :]

@@ -1,8 +1,8 @@
 """Property values: Pulumi's wire format (protobuf Struct) to plain Python values and back.
 
 In memory a value is None, bool, int, float, str, list, dict, `SecretValue`, `UNKNOWN` or `ResourceRef`.
-Numbers on the wire are doubles; a whole one becomes an int, as JSON writes it. The signature keys
-are those of Pulumi's property marshalling (sdk/go/common/resource, properties.go).
+Numbers on the wire are doubles; a whole one becomes an int, as JSON writes it. The signature keys are those
+of Pulumi's property marshalling (sdk/go/common/resource, properties.go).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EXACT_INT: Final = 2**53
 
 
 class UnknownValue:
-    """The type of `UNKNOWN`: a value that only an update can compute. A copy of it is itself."""
+    """The type of `UNKNOWN`: a value that only an update can compute. It is a singleton."""
 
     __slots__ = ()
 
@@ -57,7 +57,7 @@ UNKNOWN: Final = UnknownValue()
 
 @dataclass(slots=True, eq=True)
 class SecretValue:
-    """A secret value; `ciphertext` remembers how it lies in the state, so that it is not encrypted anew."""
+    """A secret value; `ciphertext` is its form in the state, so that it need not be encrypted again."""
 
     value: Any
     ciphertext: str = field(default="", compare=False)
@@ -68,7 +68,7 @@ class SecretValue:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:
-    """A reference to a resource: its URN, and its id where it is a custom one (may be unknown)."""
+    """A reference to a resource: its URN, and its id for a custom one (may be unknown)."""
 
     urn: str
     id: Any = None
@@ -79,7 +79,7 @@ Properties = dict[str, Any]
 
 
 def decode(struct: struct_pb2.Struct, dependencies: dict[str, set[str]] | None = None) -> Properties:
-    """The properties of a message; `dependencies` collects, by property, the URNs that output values name."""
+    """Return the properties of a message; `dependencies` collects, by property, the URNs of output values."""
     result: Properties = {}
     for key, value in struct.fields.items():
         found: set[str] | None = None if dependencies is None else set()
@@ -135,7 +135,7 @@ def _decode_signed(fields: Mapping[str, struct_pb2.Value], dependencies: set[str
 
 
 def _with_hash(asset: dict[str, Any]) -> dict[str, Any]:
-    """An asset with the SHA-256 of its content, which is what a later change is judged by."""
+    """Return an asset with the SHA-256 of its content, by which later changes are detected."""
     if asset.get("hash"):
         return asset
     if asset.get("uri"):
@@ -147,7 +147,7 @@ def _with_hash(asset: dict[str, Any]) -> dict[str, Any]:
 def encode(
     properties: Mapping[str, Any], *, secrets: bool = True, resources: bool = True
 ) -> struct_pb2.Struct:
-    """The message for `properties`; without `secrets` or `resources` those are sent as plain values."""
+    """Return the message of `properties`; without `secrets` or `resources` those become plain values."""
     struct = struct_pb2.Struct()
     fields = struct.fields
     for key, value in properties.items():
@@ -203,12 +203,12 @@ def _encode_reference(target: struct_pb2.Value, ref: ResourceRef, secrets: bool,
 
 
 def as_secret(value: Any) -> SecretValue:
-    """`value` as a secret (a secret stays what it is)."""
+    """Return `value` as a secret (a secret stays unchanged)."""
     return value if isinstance(value, SecretValue) else SecretValue(value)
 
 
 def contains_secret(value: Any) -> bool:
-    """Whether any part of `value` is secret."""
+    """Return whether any part of `value` is secret."""
     if isinstance(value, SecretValue):
         return True
     if isinstance(value, dict):
@@ -217,7 +217,7 @@ def contains_secret(value: Any) -> bool:
 
 
 def contains_unknown(value: Any) -> bool:
-    """Whether any part of `value` is unknown."""
+    """Return whether any part of `value` is unknown."""
     if value is UNKNOWN:
         return True
     if isinstance(value, SecretValue):
@@ -230,7 +230,7 @@ def contains_unknown(value: Any) -> bool:
 
 
 def reveal(value: Any) -> Any:
-    """`value` with every secret replaced by what it holds."""
+    """Return `value` with every secret replaced by its content."""
     if isinstance(value, SecretValue):
         return reveal(value.value)
     if isinstance(value, dict):
@@ -241,7 +241,7 @@ def reveal(value: Any) -> Any:
 
 
 def present(value: Any, *, show_secrets: bool = False) -> Any:
-    """`value` as plain Python for people and reports: `api.UNKNOWN` and `api.SECRET` stand in."""
+    """Return `value` as plain Python for reports, with `api.UNKNOWN` and `api.SECRET` as placeholders."""
     if isinstance(value, SecretValue):
         return present(value.value, show_secrets=True) if show_secrets else SECRET
     if value is UNKNOWN:

@@ -1,4 +1,4 @@
-"""This side of the fork server: what asks it, and the processes that it gives."""
+"""The client of the fork server, and the processes that it returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Protocol
 
-# Read when an interpreter or a library starts: a fork cannot take over other values.
+# Read when an interpreter or a library starts: a fork cannot use other values.
 _AT_START = (
     "PYTHON",
     "LD_",
@@ -30,42 +30,42 @@ _AT_START = (
     "OPENSSL_",
 )
 SERVER = Path(__file__).with_name("server.py")
-# As long as what it imports may take on a cold disk.
+# The maximum time of its imports on a cold disk.
 _TIMEOUT_S = 60.0
 _LARGEST = 1 << 16
-# As long as a server may take to notice that it is not needed any more.
+# The maximum time for a server to notice that it is not needed any more.
 _END_S = 1.0
 
 
 class Process(Protocol):
-    """What a run needs of a process; subprocess.Popen has it."""
+    """The part of subprocess.Popen that a run needs."""
 
     @property
     def pid(self) -> int:
-        """Its id, and that of its group."""
+        """Return its id, which is also that of its group."""
         ...
 
     @property
     def stdout(self) -> IO[str] | None:
-        """What it writes."""
+        """Return its standard output."""
         ...
 
     @property
     def stderr(self) -> IO[str] | None:
-        """What it writes besides."""
+        """Return its standard error."""
         ...
 
     def poll(self) -> int | None:
-        """Its exit code once it has ended; negative for a signal."""
+        """Return its exit code once it has ended; negative for a signal."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for and return its exit code. Raises subprocess.TimeoutExpired."""
         ...
 
 
 class ServerProcess(Protocol):
-    """What this side needs of the server's process; subprocess.Popen has it."""
+    """The part of subprocess.Popen that the client needs of the server's process."""
 
     def kill(self) -> None:
         """End it at once."""
@@ -88,7 +88,7 @@ class ForkedProcess:
         self._ended = threading.Event()
 
     def end(self, code: int) -> None:
-        """Note how it ended."""
+        """Record its exit code."""
         self._code = code
         self._ended.set()
 
@@ -104,10 +104,10 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process that imports and forks. All methods may be called from several threads.
+    """The process that imports and forks. All methods are thread-safe.
 
-    `env` is what it starts with: processes with another value of a variable that only a start reads are
-    not forked.
+    `env` is its environment at the start: processes with another value of a variable that only a start
+    reads are not forked.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -126,11 +126,11 @@ class ForkServer:
 
     @property
     def alive(self) -> bool:
-        """Whether it still forks."""
+        """Return whether it still forks."""
         return not self._gone
 
     def load(self, modules: Iterable[str]) -> None:
-        """Have it import these for all processes to come. What it cannot import is left to them."""
+        """Import modules for all later processes. A module that fails to import is left to them."""
         with self._lock:
             fresh = [name for name in modules if name not in self._loaded]
             self._loaded.update(fresh)
@@ -139,7 +139,7 @@ class ForkServer:
                     self._send(0, {"load": fresh}, ())
 
     def start(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ForkedProcess | None:
-        """`command` as a fork in a session of its own, with both outputs piped; None if it cannot be one."""
+        """Start `command` as a fork in its own session, with both outputs piped; None if not possible."""
         asked = _interpreted(command)
         if asked is None or self._gone or read_at_start(env) != self._start or not cwd.is_dir():
             return None
@@ -168,7 +168,7 @@ class ForkServer:
             return future.result()
 
     def _shadowed(self, path: Sequence[str]) -> bool:
-        """Whether modules on this path would go before some that have been imported."""
+        """Return whether modules on this path would precede some that have been imported."""
         with self._lock:
             names = {"sitecustomize", "usercustomize", *(name.partition(".")[0] for name in self._loaded)}
         places = [Path(entry, name) for entry in path for name in names]
@@ -201,7 +201,7 @@ class ForkServer:
         self._gone = True
         for number in list(self._waiting):
             self._refuse(number)
-        # Nobody learns any more how these end.
+        # The exit codes of these are no longer received.
         for process in list(self._running.values()):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -223,10 +223,10 @@ class ForkServer:
             future.set_result(None)
 
     def close(self) -> None:
-        """End the server, and with it what it has forked and is left."""
+        """End the server and the remaining forks."""
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
-        # One that still imports notices nothing; it has forked nothing either.
+        # A server that is still importing notices nothing; it has forked nothing either.
         self._reader.join(_END_S)
         if self._reader.is_alive():
             self._process.kill()
@@ -253,7 +253,7 @@ def read_at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _interpreted(command: Sequence[str]) -> dict[str, object] | None:
-    """What this interpreter is to run, where it is this interpreter and no more than -u is asked of it."""
+    """Return what to run, if the command is this interpreter with no other option than -u."""
     if command[0] != sys.executable:
         return None
     words = list(command[1:])
@@ -271,9 +271,9 @@ _preparing = threading.Lock()
 
 
 def prepare(env: Mapping[str, str], modules: Iterable[str] = ()) -> ForkServer | None:
-    """This process's server for such environments, which imports `modules`; None where none can be.
+    """Return this process's server for such environments, which imports `modules`; None if not possible.
 
-    It is started when it is first asked for, and ends with this process.
+    It is started on first use, and ends with this process.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -282,13 +282,13 @@ def prepare(env: Mapping[str, str], modules: Iterable[str] = ()) -> ForkServer |
         server = _servers.get(key)
         if server is None or not server.alive:
             server = _servers[key] = ForkServer(env)
-    # All that a run starts needs it.
+    # Every process of a run needs it.
     server.load(("pulumi", *modules))
     return server
 
 
 def end() -> None:
-    """End this process's servers; the next run starts one anew."""
+    """End this process's servers; the next run starts another one."""
     with _preparing:
         servers = list(_servers.values())
         _servers.clear()

@@ -1,11 +1,11 @@
-"""Forks Python processes from one that has imported what they all need; `client.py` asks it to.
+"""Forks Python processes from one that has imported their common packages, for `client.py`.
 
-Run as a script, with the number of a socket. A message to it is a number, with the rest in a file that
-comes along: modules to import, or a process to start with its outputs. It answers with the process, and
-with its exit code when it has ended. It ends with its socket.
+Run as a script, with the number of a socket. A message is a number, with the rest in an attached file:
+modules to import, or a process to start with its outputs. It answers with the process, and with its exit
+code when it has ended. It ends when its socket closes.
 
-Nothing of gpufleet is imported here: a process that is forked may be a program of another checkout, with
-modules of the same names.
+It imports nothing of gpufleet: a forked process may be a program of another checkout, with modules of the
+same names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = 1 << 16
 
 
 class _Server:
-    """The loop; it returns in each forked process with what that is to run, and at its end with nothing."""
+    """The loop; it returns in each forked process with what to run, and at its end with None."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -46,7 +46,7 @@ class _Server:
             ready = select.select(sources, [], [])[0]
             if self._woken in ready:
                 os.read(self._woken, _LARGEST)
-                self._tell_of_ended()
+                self._report_ended()
             if self._link in ready:
                 message, files, _, _ = socket.recv_fds(self._link, _LARGEST, 3)
                 if not message:
@@ -59,21 +59,21 @@ class _Server:
                     return asked
 
     def _forked(self, number: int, outputs: list[int]) -> bool:
-        """Fork; true in the new process, which has its outputs and no more of what is here."""
+        """Fork; return True in the new process, which keeps only its outputs."""
         threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208
         if threads > 1:
-            # Locks that others hold would be held for ever in the new process.
+            # Locks of other threads would stay locked for ever in the new process.
             self._answer({"number": number, "refused": f"{threads} threads"})
         else:
             ready, own = os.pipe()
             process = os.fork()
             if process == 0:
                 os.close(ready)
-                self._let_go(outputs)
+                self._close_descriptors(outputs)
                 os.close(own)
                 return True
             os.close(own)
-            # Until it leads a group of its own: whoever is told of it may end that group at once.
+            # Wait until it leads its own group: the client may end that group at once.
             os.read(ready, 1)
             os.close(ready)
             self._answer({"number": number, "process": process})
@@ -81,7 +81,7 @@ class _Server:
             os.close(output)
         return False
 
-    def _let_go(self, outputs: list[int]) -> None:
+    def _close_descriptors(self, outputs: list[int]) -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
@@ -94,7 +94,7 @@ class _Server:
         os.close(self._woken)
         os.close(self._waker)
 
-    def _tell_of_ended(self) -> None:
+    def _report_ended(self) -> None:
         while True:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -109,7 +109,7 @@ class _Server:
 
 
 def _reopen(number: int, name: str) -> None:
-    """Make the stream again that was made for /dev/null: it takes itself for one that can seek."""
+    """Open the stream again: the one for /dev/null considers itself seekable."""
     made = getattr(sys, name)
     binary = open(number, "wb", 0 if made.write_through else -1, closefd=False)  # noqa: SIM115
     again = io.TextIOWrapper(
@@ -125,22 +125,22 @@ def _reopen(number: int, name: str) -> None:
 
 def _load(modules: list[str]) -> None:
     for name in modules:
-        # What cannot be imported here fails in the process that needs it, and says so there.
+        # A module that cannot be imported here fails in the process that needs it, with its message.
         with contextlib.suppress(Exception):
-            # Looked into, since some packages load their parts only when they are.
+            # Inspected, since some packages load their parts only on access.
             getattr(importlib.import_module(name), "_", None)
-    # Never looked at again, and not copied for the sake of looking at it.
+    # Frozen: neither checked for garbage nor copied for that.
     gc.freeze()
 
 
-def _become(asked: dict[str, Any], path: list[str]) -> None:
-    """Go on as the interpreter that was asked for: `-m module`, `-c text` or a script, and arguments."""
+def _run_as(asked: dict[str, Any], path: list[str]) -> None:
+    """Run as the requested interpreter: `-m module`, `-c text` or a script, and arguments."""
     os.environ.clear()
     os.environ.update(asked["environment"])
     time.tzset()
     os.chdir(asked["folder"])
     kind, what, arguments = asked["kind"], asked["what"], asked["arguments"]
-    # As `ps` shows it: else all of them would be called as the server is.
+    # The name in `ps`: otherwise all would have the server's.
     setproctitle.setproctitle(os.fsencode(" ".join(asked["command"])).decode(errors="replace"))
     sys.orig_argv = list(asked["command"])
     first = {"-m": os.getcwd(), "-c": ""}.get(kind) or os.path.dirname(os.path.realpath(what))  # noqa: PTH109, PTH120
@@ -164,13 +164,13 @@ def _become(asked: dict[str, Any], path: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # It finds the place of the title by the environment, which is another one later.
+    # The library finds the title's place by the environment, which changes later.
     setproctitle.setproctitle("gpufleet-fork-server")
-    # This script's own folder must not be on the path of what is forked.
+    # This script's own folder must not be on the path of forked processes.
     del sys.path[0]
     gc.disable()
     found = _Server(socket.socket(fileno=int(sys.argv[1]))).run()
     if found is None:
-        # Nothing here needs an orderly end, and to take all that was imported apart takes a while.
+        # No orderly end is needed, and destroying all imported objects takes a while.
         os._exit(0)
-    _become(found, list(sys.path))
+    _run_as(found, list(sys.path))

@@ -105,7 +105,7 @@ def test_missing_cli_is_reported_first_with_the_install_command(
     assert answer.code == 2
     assert answer.out == ""
     first, *rest = answer.err.splitlines()
-    assert first == "error: a real account runs on the Pulumi CLI, which is not on PATH"
+    assert first == "error: a real account needs the Pulumi CLI, which is not on PATH"
     assert INSTALL in "\n".join(rest)
     assert "USD" not in answer.err
     assert "credentials" not in answer.err
@@ -118,7 +118,7 @@ def test_embedded_engine_is_refused_on_a_real_account(
     verb, *options = run
     answer = gpufleet(verb, "dev", "--engine", "embedded", "--cloud", "aws", *options)
     assert answer.code == 2
-    assert "--engine embedded does not run on a real account" in answer.err
+    assert "--engine embedded does not support real accounts" in answer.err
     assert "it serves the sandbox, `check` and tests" in answer.err
     assert INSTALL in answer.err
     assert "--cloud sandbox" in answer.err
@@ -140,7 +140,7 @@ def test_credentials_are_checked_before_the_cli_runs(
 def test_check_on_a_real_account_needs_the_cli_first(gpufleet: Gpufleet, bare: Path) -> None:
     answer = gpufleet("check", "dev", "--engine", "pulumi")
     assert answer.code == 2
-    assert answer.err.splitlines()[0] == "error: a real account runs on the Pulumi CLI, which is not on PATH"
+    assert answer.err.splitlines()[0] == "error: a real account needs the Pulumi CLI, which is not on PATH"
 
 
 def test_refused_credentials_are_reported_before_the_cli_runs(

@@ -81,12 +81,12 @@ def test_resources_follow_their_dependencies() -> None:
         resource("d", provider=f"{urn('p')}::id"),
         resource("p"),
     ]
-    assert names(checkpoint.in_order(given)) == ["a", "p", "b", "d", "c"]
+    assert names(checkpoint.sort_by_dependency(given)) == ["a", "p", "b", "d", "c"]
 
 
 def test_correct_order_is_kept() -> None:
     given = [resource("b"), resource("a"), resource("c", dependencies=[urn("a"), urn("gone")])]
-    assert checkpoint.in_order(given) == given
+    assert checkpoint.sort_by_dependency(given) == given
 
 
 def test_replaced_resource_follows_its_replacement_without_a_cycle() -> None:
@@ -94,17 +94,19 @@ def test_replaced_resource_follows_its_replacement_without_a_cycle() -> None:
         resource("a"), resource("b", dependencies=[urn("a")]),
         resource("a", delete=True), resource("b", dependencies=[urn("a")], delete=True),
     ]  # fmt: skip
-    assert checkpoint.in_order(given) == given
+    assert checkpoint.sort_by_dependency(given) == given
 
 
 def test_cycle_is_refused() -> None:
-    with pytest.raises(StateError, match="circle"):
-        checkpoint.in_order([resource("a", dependencies=[urn("b")]), resource("b", dependencies=[urn("a")])])
+    with pytest.raises(StateError, match="cycle"):
+        checkpoint.sort_by_dependency(
+            [resource("a", dependencies=[urn("b")]), resource("b", dependencies=[urn("a")])]
+        )
 
 
 def test_ordering_ten_thousand_resources_is_fast() -> None:
     given = [resource("0"), *(resource(str(i), dependencies=[urn(str(i - 1))]) for i in range(1, 10_000))]
-    assert names(checkpoint.in_order(given[::-1])) == [str(i) for i in range(10_000)]
+    assert names(checkpoint.sort_by_dependency(given[::-1])) == [str(i) for i in range(10_000)]
 
 
 def test_saved_checkpoint_is_private_and_complete_and_keeps_a_backup(tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def test_operating_system_error_is_reported_with_a_remedy(tmp_path: Path) -> Non
         assert "move it away and run again" in refused.value.remedy
     with pytest.raises(StateError, match="Is a directory") as refused:
         checkpoint.load(tmp_path)
-    assert "a folder is where the file belongs" in refused.value.remedy
+    assert "a folder blocks the path of the file" in refused.value.remedy
 
 
 def test_missing_state_with_backups_is_not_an_empty_state(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_missing_state_with_backups_is_not_an_empty_state(tmp_path: Path) -> Non
     checkpoint.save(path, [resource("a")], [], "")
     checkpoint.save(path, [resource("b")], [], "")
     path.unlink()
-    with pytest.raises(StateError, match="the state is gone") as refused:
+    with pytest.raises(StateError, match="the state is missing") as refused:
         checkpoint.load(path)
     assert "gpufleet state repair" in refused.value.remedy
 
@@ -175,8 +177,8 @@ def test_dangling_references_are_removed_as_in_pulumi() -> None:
     assert mended[1] == resource(
         "c", dependencies=[urn("a")], propertyDependencies={"x": [], "y": [urn("a")]}
     )
-    # A provider cannot be made up for, so that is still told.
-    assert problems(mended[2:]) == [f"{urn('d')} needs {urn('lost')}, which is not there"]
+    # A provider cannot be repaired, so that is still told.
+    assert problems(mended[2:]) == [f"{urn('d')} needs {urn('lost')}, which is missing"]
 
 
 def test_other_secrets_provider_is_refused() -> None:

@@ -29,7 +29,7 @@ def test_each_encryption_differs_and_decrypts() -> None:
 def test_new_salt_is_checked_against_its_passphrase() -> None:
     state = new_crypter("one").state
     Crypter("one", state)
-    with pytest.raises(PassphraseError, match="does not fit"):
+    with pytest.raises(PassphraseError, match="does not match"):
         Crypter("two", state)
 
 

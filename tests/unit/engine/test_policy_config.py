@@ -72,13 +72,13 @@ def test_file_sets_levels_and_settings(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[]", "a list, not an object"),
         ("3", "a number, not an object"),
-        ({"a": "mandatry"}, "a: \"mandatry\" is no enforcement level (did you mean 'mandatory'?)"),
-        ({"a": ""}, 'a: "" is no enforcement level'),
+        ({"a": "mandatry"}, "a: \"mandatry\" is not an enforcement level (did you mean 'mandatory'?)"),
+        ({"a": ""}, 'a: "" is not an enforcement level'),
         ({"a": 3}, "a: 3 is neither an enforcement level nor an object"),
         ({"a": None}, "a: null is neither"),
-        ({"a": {"enforcementLevel": 7}}, "a: 7 is no enforcement level"),
-        ({"a": {"enforcementLevel": ""}}, 'a: "" is no enforcement level'),
-        ({"a": {"enforcementLevel": ["mandatory"]}}, 'a: ["mandatory"] is no enforcement level'),
+        ({"a": {"enforcementLevel": 7}}, "a: 7 is not an enforcement level"),
+        ({"a": {"enforcementLevel": ""}}, 'a: "" is not an enforcement level'),
+        ({"a": {"enforcementLevel": ["mandatory"]}}, 'a: ["mandatory"] is not an enforcement level'),
     ],
 )
 def test_file_error_is_reported_with_its_name_and_a_remedy(
@@ -116,7 +116,7 @@ def test_configuration_for_a_folder_outside_the_run_is_refused(tmp_path: Path) -
         policy_packs=(tmp_path / "pack",),
         policy_config={tmp_path / "pakc": file},
     )
-    with pytest.raises(InputError, match="pakc: there is a policy configuration for it"):
+    with pytest.raises(InputError, match="pakc: it has a policy configuration"):
         check_policy_config(request)
 
 
@@ -155,7 +155,7 @@ def test_all_sets_every_level_and_a_named_policy_overrides_it(tmp_path: Path) ->
         ({"cap": {"unit": "x", "limit": 1.5}}, "cap: limit: 1.5 is not of type 'integer'"),
         (
             {"cap": {"unit": "x"}, "fre": {"y": 1}},
-            "fre: there is no such policy in the pack 'p' (did you mean 'free'?)",
+            "fre: this policy is not in the pack 'p' (did you mean 'free'?)",
         ),
     ],
 )
@@ -188,5 +188,5 @@ def test_level_for_an_unknown_policy_is_a_warning_with_the_nearest_name(tmp_path
     file = write(tmp_path, {"cpa": "mandatory", "all": "advisory", "cap": "mandatory"})
     (warning,) = unknown_policies(POLICIES, read_policy_config(file), file)
     assert warning == (
-        f"{file}: the pack has no policy 'cpa' (did you mean 'cap'?), so this setting does nothing"
+        f"{file}: the pack has no policy 'cpa' (did you mean 'cap'?), so this setting has no effect"
     )

@@ -164,7 +164,7 @@ def test_last_output_of_a_plugin_is_complete(tmp_path: Path) -> None:
         )
         while plugin.alive:
             time.sleep(0.001)
-        assert plugin.last_words() == "out\nof\nmemory"
+        assert plugin.last_lines() == "out\nof\nmemory"
     finally:
         group.close()
 

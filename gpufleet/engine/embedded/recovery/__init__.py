@@ -1,4 +1,4 @@
-"""What a dead run was doing when it died: found out by reading the cloud, before anything else is done."""
+"""Recovery of the operations of an interrupted run, by reading the cloud before the next run starts."""
 
 from gpufleet.engine.embedded.recovery.finders import FINDERS
 from gpufleet.engine.embedded.recovery.pending import Recovery

@@ -1,9 +1,9 @@
-"""Finding AWS resources: by the name that they were given, else by their tags.
+"""Finds AWS resources by their name, else by their tags.
 
-Everything that gpufleet creates carries the tags of its fleet, environment and site and a `Name` that
-no other of its type has, so that type and tags together are one resource. AWS's tagging API finds them
-(the function `aws:resourcegroupstaggingapi/getResources` of the provider, in the resource's account
-and region); a resource counts only if reading it shows the tags.
+Everything that gpufleet creates has the tags of its fleet, environment and site and a `Name` that is unique
+in its type, so type and tags identify one resource. AWS's tagging API finds it (the function
+`aws:resourcegroupstaggingapi/getResources` of the provider, in the resource's account and region); a resource
+counts only if reading it shows the tags.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from gpufleet.engine.embedded.recovery.aws_ids import (
     REPEATABLE,
     TAGGED,
 )
-from gpufleet.engine.embedded.recovery.search import Answer, Candidates, ProviderCall, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import (
+    Answer,
+    Candidates,
+    ProviderCall,
+    RepeatableCreation,
+    UnknownResult,
+)
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import reveal
 from gpufleet.engine.errors import ProviderError
@@ -36,40 +42,40 @@ class AwsFinder:
     """The finder of the package `aws`."""
 
     def settle_s(self, env: Mapping[str, str]) -> float:
-        """AWS's own APIs lag a few seconds behind a creation; an emulator here only if it was told to."""
+        """Return the delay of AWS's own APIs after a creation, in seconds; 0 for an emulator by default."""
         endpoint = urlparse(env.get("AWS_ENDPOINT_URL") or "").hostname
         if endpoint not in _LOOPBACK:
             return _SETTLE_S
         late = float(env.get(_LATE) or 0)
-        # Its clock starts with its answer, and ours with the last line that was written before.
+        # The delay starts with AWS's answer; ours starts with the last journal line before it.
         return late + 1.0 if late else 0.0
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
-        """The ids under which the resource may be, if it was made."""
+        """Return the ids that the resource may have, if it was created."""
         inputs: dict[str, Any] = reveal(wanted.inputs)
         if wanted.type in REPEATABLE:
-            return Repeatable()
+            return RepeatableCreation()
         if wanted.type == BUCKET:
             return _bucket(inputs, ask)
         if wanted.type in NAMED:
             return _by_name(NAMED[wanted.type], inputs, ask)
         if wanted.type in DERIVED:
             identifier = DERIVED[wanted.type](inputs)
-            return Candidates((identifier,)) if identifier else Undecided("its inputs do not name it")
+            return Candidates((identifier,)) if identifier else UnknownResult("its inputs do not name it")
         if wanted.type == ASSOCIATION:
             return _by_subnet(inputs, ask)
         if wanted.type in TAGGED:
             return _by_tags(TAGGED[wanted.type], inputs, ask)
-        return Undecided(f"there is no rule by which to look for a {wanted.type}")
+        return UnknownResult(f"a {wanted.type} cannot be searched")
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
-        """Whether it carries the tags that were asked for: a name alone may be somebody else's."""
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        """Return whether it has the requested tags: another owner may use the same name."""
         asked, have = _tags(wanted.inputs), _tags(outputs)
         return all(have.get(key) == value for key, value in asked.items())
 
 
 def _tags(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The tags of a resource, which an Auto Scaling group has as a list."""
+    """Return the tags of a resource; an Auto Scaling group has them as a list."""
     tags = reveal(properties.get("tags")) or {}
     return tags if isinstance(tags, dict) else {item["key"]: item["value"] for item in tags}
 
@@ -86,12 +92,12 @@ def _by_name(template: str, inputs: Mapping[str, Any], ask: ProviderCall) -> Ans
         values["region"] = ask("aws:index/getRegion:getRegion", where)["region"]
     missing = sorted(fields - values.keys())
     if missing:
-        return Undecided(f"its inputs do not have {', '.join(missing)}, by which it is named")
+        return UnknownResult(f"its inputs do not have {', '.join(missing)}, which determine its name")
     return Candidates((template.format_map(values),))
 
 
 def _bucket(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
-    """It gets its tags by a second call: an empty one of its name without tags is where a run died before it.
+    """Find a bucket. Tags are set by a second call, so an empty bucket of its name without tags is also it.
 
     Buckets of other accounts cannot be read.
     """
@@ -109,11 +115,11 @@ def _bucket(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
 def _by_subnet(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     subnet = inputs.get("subnetId")
     if not subnet:
-        return Undecided("it is not the association of a subnet")
+        return UnknownResult("it is not the association of a subnet")
     try:
         table = ask("aws:ec2/getRouteTable:getRouteTable", _in_region({"subnetId": subnet}, inputs))
     except ProviderError:
-        # AWS has no table for a subnet that goes by the main one: nothing was associated.
+        # AWS returns no table for a subnet that uses the main one: nothing was associated.
         return Candidates()
     found = [
         str(item["routeTableAssociationId"])
@@ -126,7 +132,7 @@ def _by_subnet(inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
 def _by_tags(kind: str, inputs: Mapping[str, Any], ask: ProviderCall) -> Answer:
     tags: dict[str, str] = inputs.get("tags") or {}
     if not tags:
-        return Undecided("it has no tags to look for")
+        return UnknownResult("it has no tags to search for")
     filters = [{"key": key, "values": [str(value)]} for key, value in sorted(tags.items())]
     result = ask(
         "aws:resourcegroupstaggingapi/getResources:getResources",
@@ -141,7 +147,7 @@ def _in_region(args: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any
 
 
 def _kind_of(arn: str) -> str:
-    """`subnet` of `arn:aws:ec2:us-east-1:123456789012:subnet/subnet-1`."""
+    """Return `subnet` for `arn:aws:ec2:us-east-1:123456789012:subnet/subnet-1`."""
     return arn.split(":", 5)[-1].split("/", 1)[0]
 
 

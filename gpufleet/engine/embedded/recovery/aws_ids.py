@@ -1,4 +1,4 @@
-"""Under which id an AWS resource lies, by type: from its inputs, from its ARN, or it does not matter.
+"""The id of an AWS resource by type: from its inputs, from its ARN, or not needed.
 
 Ids are those of pulumi_aws (the `Import` section of each resource's documentation, and the provider's
 sources for routes). The kinds in ARNs are AWS's (Service Authorization Reference, "Resource types").
@@ -28,7 +28,7 @@ NAMED: dict[str, str] = {
     "aws:s3/bucket:Bucket": "{bucket}",
     "aws:sns/topic:Topic": "arn:{partition}:sns:{region}:{account}:{name}",
 }
-"""Type -> its id, with inputs of the resource in braces (AWS refuses a second one of that name)."""
+"""Type -> its id, with inputs of the resource in braces (AWS rejects a second one of that name)."""
 
 TAGGED: dict[str, str] = {
     "aws:ec2/capacityBlockReservation:CapacityBlockReservation": "capacity-reservation",
@@ -51,10 +51,10 @@ TAGGED: dict[str, str] = {
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "security-group-rule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "security-group-rule",
 }
-"""Type -> its kind in ARNs, whose last part is the id. AWS chooses the id, so tags have to find it."""
+"""Type -> its kind in ARNs, whose last part is the id. AWS chooses the id, so it is found by tags."""
 
 BUCKET = "aws:s3/bucket:Bucket"
-"""Is made by one call and tagged by another (CreateBucket, PutBucketTagging)."""
+"""Created by one call and tagged by another (CreateBucket, PutBucketTagging)."""
 
 REPEATABLE = frozenset(
     {
@@ -76,18 +76,18 @@ REPEATABLE = frozenset(
         "aws:sqs/queuePolicy:QueuePolicy",
     }
 )
-"""Types whose creation puts a setting, or answers with what is there under that name already."""
+"""Types whose creation sets something, or returns an existing resource of that name."""
 
 
 def _route(inputs: Inputs) -> str:
-    """A route's id: its table and the CRC-32 of its destination."""
+    """Return a route's id: its table and the CRC-32 of its destination."""
     keys = ("destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId")
     destination = next((str(inputs[key]) for key in keys if inputs.get(key)), "")
     return f"r-{inputs['routeTableId']}{zlib.crc32(destination.encode())}" if destination else ""
 
 
 DERIVED: dict[str, Callable[[Inputs], str]] = {"aws:ec2/route:Route": _route}
-"""Type -> its id from its inputs, where a template does not do."""
+"""Type -> its id from its inputs, if a template is not sufficient."""
 
 ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
-"""Has no tags, and an id of AWS's choosing; the route table of its subnet names it."""
+"""Has no tags, and an id that AWS chooses; the route table of its subnet contains it."""

@@ -11,58 +11,58 @@ from gpufleet.engine.embedded.recovery.search import (
     Candidates,
     Finder,
     ProviderCall,
-    Repeatable,
-    Undecided,
+    RepeatableCreation,
+    UnknownResult,
 )
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import UnknownValue, reveal
 
 
 class KubernetesFinder:
-    """Objects have their id from their name: `<namespace>/<name>`, or `<name>` where there is none."""
+    """Objects have their name as id: `<namespace>/<name>`, or `<name>` without a namespace."""
 
     def settle_s(self, env: Mapping[str, str]) -> float:
-        """An API server shows at once what it has accepted."""
+        """Return 0: an API server shows accepted objects at once."""
         return 0.0
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
-        """The object of that name."""
+        """Return the object of that name."""
         metadata = reveal(wanted.inputs.get("metadata"))
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(name, str):
-            return Undecided("it has no name in its inputs")
+            return UnknownResult("it has no name in its inputs")
         namespace = metadata.get("namespace")
         if isinstance(namespace, UnknownValue):
-            return Undecided("its namespace is not known")
-        # An object without a namespace lies in `default`, if it is of a kind that has one.
+            return UnknownResult("its namespace is not known")
+        # An object without a namespace is in `default`, if its kind has namespaces.
         places = [f"{namespace}/{name}"] if namespace else [name, f"default/{name}"]
         return Candidates(tuple(places))
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
-        """Whether the object carries the labels that were asked for."""
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        """Return whether the object has the requested labels."""
         asked = reveal(wanted.inputs.get("metadata")) or {}
         found = reveal(outputs.get("metadata")) or {}
         return carries(found.get("labels"), asked.get("labels"))
 
 
 class DynamicFinder:
-    """Our dynamic resources look something up or put it under a name of its own."""
+    """Our dynamic resources only search something, or store it under their own name."""
 
     def settle_s(self, env: Mapping[str, str]) -> float:
-        """Nothing is looked for."""
+        """Return 0: nothing is searched."""
         return 0.0
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
-        """`components/dynamic.py` asks that of every dynamic resource."""
-        return Repeatable()
+        """Return repeatable: `components/dynamic.py` requires that of every dynamic resource."""
+        return RepeatableCreation()
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
-        """Never asked."""
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        """Never called."""
         return True
 
 
 def carries(found: Any, wanted: Any) -> bool:
-    """Whether a map of tags or labels holds all that is wanted."""
+    """Return whether a map of tags or labels contains all wanted ones."""
     have = found if isinstance(found, dict) else {}
     return all(have.get(key) == value for key, value in (wanted or {}).items())
 

@@ -1,8 +1,8 @@
-"""Settling the operations that an earlier run left pending: each is looked up in the cloud.
+"""Settles the operations that an earlier run left pending, by reading the cloud.
 
-A creation that took place is taken over, one that did not is forgotten; after a deletion and an
-update the resource is read. What cannot be told stays pending, and its resource is not created again
-until somebody has looked: nothing is made twice.
+A completed creation is taken over, one that did not happen is dropped; after a deletion or an update the
+resource is read. An operation with an unknown result stays pending, and its resource is not created again
+until a user has settled it, so that nothing is created twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from gpufleet.engine.embedded.journal import Record
 from gpufleet.engine.embedded.operations import ResourceOperations
 from gpufleet.engine.embedded.provider import Provider, ReadResult
 from gpufleet.engine.embedded.provider_errors import InitFailedError
-from gpufleet.engine.embedded.recovery.search import Candidates, Finder, ProviderCall, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import (
+    Candidates,
+    Finder,
+    ProviderCall,
+    RepeatableCreation,
+    UnknownResult,
+)
 from gpufleet.engine.embedded.resource import ResourceState, from_json, timestamp
 from gpufleet.engine.embedded.steps import mark_secrets
 from gpufleet.engine.embedded.urns import is_provider_type, package_of
@@ -32,18 +38,18 @@ class _Creation:
     undecided: str = ""
 
 
-def what_to_do(urn: str) -> str:
-    """What somebody does who has to settle a creation by hand."""
+def manual_steps(urn: str) -> str:
+    """Return what a user must do to settle a creation."""
     return (
-        f"look for it in the cloud, then say `gpufleet state repair <environment> --adopt '{urn}=<its id>'`, "
-        f"or --forget '{urn}' where it is not there"
+        f"look for it in the cloud, then run `gpufleet state repair <environment> --adopt '{urn}=<its id>'`, "
+        f"or --forget '{urn}' if it does not exist"
     )
 
 
 class Recovery:
-    """Settles what is pending in a run's state, durably, and says what became of each operation.
+    """Settles the pending operations of a run's state durably, and reports the result of each.
 
-    `blocked` holds the URNs whose creation may have taken place: URN -> why that cannot be told.
+    `blocked` holds the URNs of resources that may have been created: URN -> why that is unknown.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class Recovery:
         self.blocked: dict[str, str] = {}
 
     def run(self) -> None:
-        """Settle everything; the run then begins from what was found."""
+        """Settle all operations; the run then starts from the result."""
         pending = self._store.pending
         if not pending:
             return
@@ -78,7 +84,7 @@ class Recovery:
             try:
                 became, is_settled = settle(state)
             except GpufleetError as error:
-                became, is_settled = f"that cannot be looked up: {error.message}", False
+                became, is_settled = f"it cannot be looked up: {error.message}", False
                 if operation["type"] == "creating":
                     self.blocked[state.urn] = became
             if not is_settled:
@@ -88,10 +94,10 @@ class Recovery:
 
     def _say(self, doing: str, state: ResourceState, became: str) -> None:
         named = f" (id {state.id})" if state.id and doing != "creating" else ""
-        self._context.reporter.say(
+        self._context.reporter.log(
             "warning",
             f"an earlier run did not finish {doing} {state.urn}{named} "
-            f"(the answer to it was lost, or the run died): {became}",
+            f"(its answer was lost, or the run crashed): {became}",
             state.urn,
         )
 
@@ -101,21 +107,21 @@ class Recovery:
         result = self._look_for(wanted)
         if result.undecided:
             self.blocked[wanted.urn] = result.undecided
-            return f"{result.undecided}; it is not created again: {what_to_do(wanted.urn)}", False
+            return f"{result.undecided}; it is not created again: {manual_steps(wanted.urn)}", False
         if result.found is None:
-            return "it was not made", True
+            return "it was not created", True
         self._take_over(wanted, result.found)
-        return f"it was made, and is taken over (id {result.found.id})", True
+        return f"it was created, and is taken over (id {result.found.id})", True
 
     def _look_for(self, wanted: ResourceState) -> _Creation:
         if wanted.id:
-            # Somebody has looked, and said where it is.
+            # A user has looked for it and entered its id.
             read = self._read(wanted, wanted.id)
-            absent = f"{wanted.id}, which it was said to be, is not there"
+            absent = f"the id {wanted.id} that was entered for it does not exist"
             return _Creation(read) if read.id else _Creation(undecided=absent)
         finder = self._finders.get(package_of(wanted.type))
         if finder is None:
-            return _Creation(undecided=f"there is no way to look for a {wanted.type}")
+            return _Creation(undecided=f"a {wanted.type} cannot be searched")
         until = self._store.last_written + finder.settle_s(self._context.env)
         while True:
             result = self._look_once(finder, wanted)
@@ -126,13 +132,13 @@ class Recovery:
 
     def _look_once(self, finder: Finder, wanted: ResourceState) -> _Creation:
         answer = finder.find(wanted, self._ask(wanted))
-        if isinstance(answer, Undecided):
+        if isinstance(answer, UnknownResult):
             return _Creation(undecided=answer.reason)
-        if isinstance(answer, Repeatable):
+        if isinstance(answer, RepeatableCreation):
             return _Creation()
-        return self._judge(finder, wanted, answer)
+        return self._match(finder, wanted, answer)
 
-    def _judge(self, finder: Finder, wanted: ResourceState, candidates: Candidates) -> _Creation:
+    def _match(self, finder: Finder, wanted: ResourceState, candidates: Candidates) -> _Creation:
         known = {state.id for state in self._states if state.type == wanted.type}
         ours: list[ReadResult] = []
         others: list[str] = []
@@ -141,16 +147,16 @@ class Recovery:
                 continue
             read = self._read(wanted, identifier)
             bare = candidates.bare and not reveal(read.outputs.get("tags"))
-            if read.id and (bare or finder.is_it(wanted, read.outputs)):
+            if read.id and (bare or finder.matches(wanted, read.outputs)):
                 ours.append(read)
             elif read.id:
                 others.append(read.id)
         if len(ours) == 1:
             return _Creation(ours[0])
         if ours:
-            return _Creation(undecided=f"{' and '.join(item.id for item in ours)} both look like it")
+            return _Creation(undecided=f"{' and '.join(item.id for item in ours)} both match it")
         if others:
-            return _Creation(undecided=f"{others[0]} is there, but does not carry its tags or labels")
+            return _Creation(undecided=f"{others[0]} exists, but does not have its tags or labels")
         return _Creation()
 
     def _ask(self, wanted: ResourceState) -> ProviderCall:
@@ -174,7 +180,7 @@ class Recovery:
             if old.urn != new.urn or old.delete:
                 continue
             if old.pending_replacement or old.external:
-                # What this one takes the place of is gone, or was never ours.
+                # The resource that this one replaces is deleted, or was never ours.
                 self._states.remove(old)
             else:
                 old.delete = True
@@ -189,13 +195,13 @@ class Recovery:
         read = self._read(old, old.id)
         if not read.id:
             self._remove(old)
-            return "it is gone from the cloud, and from the state", True
+            return "it no longer exists, and was removed from the state", True
         new = old.copy()
         new.id, new.outputs = read.id, read.outputs
         new.inputs = old.inputs if read.inputs is None else read.inputs
         mark_secrets(new)
         self._states[self._states.index(old)] = new
-        return "the state has it as it is now", True
+        return "the state was updated from the cloud", True
 
     def _settle_deletion(self, before: ResourceState) -> tuple[str, bool]:
         old = self._standing(before)
@@ -214,7 +220,7 @@ class Recovery:
         if old.delete or not any(old.urn in state.needs() for state in self._states):
             self._states.remove(old)
         else:
-            # As after any deletion ahead of a replacement: the state keeps it as one to be made again.
+            # As after any deletion before a replacement: the state keeps it as one to create again.
             old.pending_replacement = True
 
     def _read(self, state: ResourceState, identifier: str) -> ReadResult:
@@ -226,6 +232,6 @@ class Recovery:
                 state.urn, identifier, state.inputs, state.outputs or state.inputs, timeout
             )
         except InitFailedError as error:
-            # There, but not well: the next `up` sees to it.
+            # It exists but is unhealthy: the next `up` handles it.
             state.init_errors = error.reasons
             return ReadResult(error.id or identifier, error.inputs, error.properties)

@@ -1,7 +1,7 @@
-"""How the resource of an interrupted creation is looked for: what a package's finder is and answers.
+"""The search for the resource of an interrupted creation: finders of packages and their answers.
 
-Pulumi's protocol has no search. What there is: the id, where inputs determine it; the provider's own
-functions, some of which search; and reading a resource by its id.
+Pulumi's protocol has no search. Available are the id, if inputs determine it; the provider's own functions,
+some of which search; and reading a resource by its id.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gpufleet.engine.embedded.values import Properties
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Ids under which the resource may be; none: it was not made.
+    """Ids that the resource may have; empty if it was not created.
 
-    With `bare`, one without any tags is it as well: nothing has been put into it yet.
+    With `bare`, a resource without tags also matches, if nothing was put into it yet.
     """
 
     ids: tuple[str, ...] = ()
@@ -26,39 +26,39 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeatable:
-    """Creating it again has the same effect as creating it once: nothing need be looked for."""
+class RepeatableCreation:
+    """Creating it twice has the same effect as creating it once: no search is needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """There is no way to tell; `reason` says why."""
+class UnknownResult:
+    """The search has no result; `reason` says why."""
 
     reason: str
 
 
-Answer = Candidates | Repeatable | Undecided
+Answer = Candidates | RepeatableCreation | UnknownResult
 
 
 class ProviderCall(Protocol):
     """Calls a function of the resource's own provider."""
 
     def __call__(self, token: str, args: Properties) -> Properties:
-        """The function's result; a `ProviderError` where the provider refuses."""
+        """Return the function's result; raise `ProviderError` if the provider rejects the call."""
         ...
 
 
 class Finder(Protocol):
-    """Looks for resources of one package."""
+    """Searches resources of one package."""
 
     def settle_s(self, env: Mapping[str, str]) -> float:
-        """How long after a creation the cloud may still not show it, in seconds."""
+        """Return how long after a creation the cloud may not show it yet, in seconds."""
         ...
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:
-        """Where the resource may be that an interrupted run wanted to create."""
+        """Return where the resource of an interrupted creation may be."""
         ...
 
-    def is_it(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
-        """Whether what was read under a candidate's id is what was wanted."""
+    def matches(self, wanted: ResourceState, outputs: Mapping[str, Any]) -> bool:
+        """Return whether the resource read under a candidate's id is the wanted one."""
         ...

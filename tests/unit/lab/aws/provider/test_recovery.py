@@ -6,7 +6,12 @@ import pytest
 
 from gpufleet.engine.embedded.recovery.aws import AwsFinder
 from gpufleet.engine.embedded.recovery.aws_ids import BUCKET, DERIVED, NAMED, REPEATABLE, TAGGED
-from gpufleet.engine.embedded.recovery.search import Candidates, ProviderCall, Repeatable, Undecided
+from gpufleet.engine.embedded.recovery.search import (
+    Candidates,
+    ProviderCall,
+    RepeatableCreation,
+    UnknownResult,
+)
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
@@ -61,15 +66,15 @@ def test_each_type_is_found_again_from_its_pending_creation(
     try:
         answer = finder.find(wanted(made), ask)
         if scenario.token in REPEATABLE:
-            assert answer == Repeatable()
+            assert answer == RepeatableCreation()
         elif scenario.token in _UNDECIDED:
-            assert isinstance(answer, Undecided)
+            assert isinstance(answer, UnknownResult)
         else:
             assert isinstance(answer, Candidates)
             assert answer.ids == (made.id,)
             found = Resource(made.token, made.name, dict(made.inputs), id=made.id, state=dict(made.inputs))
             assert engine.refresh(found)
-            assert finder.is_it(wanted(made), found.state)
+            assert finder.matches(wanted(made), found.state)
     finally:
         if not scenario.stays:
             engine.delete(made)
@@ -83,20 +88,20 @@ def test_every_type_of_the_sandbox_has_a_recovery_rule() -> None:
 
 def test_untagged_resource_is_not_matched_with_others(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:ec2/vpc:Vpc", True, inputs={"cidrBlock": "10.0.0.0/16"})
-    assert AwsFinder().find(state, ask) == Undecided("it has no tags to look for")
+    assert AwsFinder().find(state, ask) == UnknownResult("it has no tags to search for")
 
 
 def test_name_missing_in_the_inputs_is_reported(ask: ProviderCall) -> None:
     state = ResourceState("urn", "aws:iam/role:Role", True, inputs={"namePrefix": "x"})
     answer = AwsFinder().find(state, ask)
-    assert answer == Undecided("its inputs do not have name, by which it is named")
+    assert answer == UnknownResult("its inputs do not have name, which determine its name")
 
 
 def test_matching_name_with_foreign_tags_is_not_ours() -> None:
     state = ResourceState("urn", "aws:s3/bucket:Bucket", True, inputs={"tags": {"Name": "a", "team": "b"}})
-    assert AwsFinder().is_it(state, {"tags": {"Name": "a", "team": "b", "more": "c"}})
-    assert not AwsFinder().is_it(state, {"tags": {"Name": "a"}})
-    assert not AwsFinder().is_it(state, {})
+    assert AwsFinder().matches(state, {"tags": {"Name": "a", "team": "b", "more": "c"}})
+    assert not AwsFinder().matches(state, {"tags": {"Name": "a"}})
+    assert not AwsFinder().matches(state, {})
 
 
 def test_only_an_empty_bucket_may_lack_tags() -> None:

@@ -16,7 +16,7 @@ from gpufleet.engine.api import (
     RunResult,
     StackRequest,
 )
-from gpufleet.engine.previewed import up_after_preview
+from gpufleet.engine.preview_first import up_after_preview
 
 VIOLATION = PolicyEvent("p", "cap", "mandatory", "too much", "urn::a")
 PLANNED = ResourceEvent("urn::a", "t", "a", Op.CREATE, "done")

@@ -1,4 +1,4 @@
-"""`up` with policy packs: a preview comes first, and nothing changes unless it went well."""
+"""`up` with policy packs: a preview runs first, and nothing changes unless it succeeds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Run = Callable[[StackRequest, OnEvent], RunResult]
 
 
 def up_after_preview(preview: Run, up: Run, request: StackRequest, on_event: OnEvent) -> RunResult:
-    """The result of `up`, or that of a preview which failed, as one of an `up` that changed nothing.
+    """Return the result of `up`, or that of a failed preview, as an `up` that changed nothing.
 
     A preview that fails for another reason than a violation stops the run too: its policies have not
-    judged everything. Of a preview that went well nothing is passed on, since `up` says it all again.
+    checked everything. Events of a successful preview are dropped, since `up` reports them again.
     """
     if not request.policy_packs or request.previewed:
         return up(request, on_event)
@@ -35,7 +35,7 @@ def up_after_preview(preview: Run, up: Run, request: StackRequest, on_event: OnE
         else:
             held.append(event)
 
-    on_event(DiagnosticEvent("info", "policies judge a preview before anything is changed"))
+    on_event(DiagnosticEvent("info", "policies check a preview before anything is changed"))
     seen = preview(request, hold)
     if seen.ok:
         return up(request, on_event)
