@@ -1,10 +1,9 @@
 """Facts about what can be bought and run: cloud instance types, DGX/HGX systems, storage, software.
 
-`load_catalog` reads the data files that ship with gpufleet. What `gpufleet catalog refresh` has
-written to a checkout's `.gpufleet/catalog/` is laid over them: a type read from the account
-replaces the hardware facts of the shipped one, a price read from the account replaces the shipped
-price of the same type, region and kind, and everything the account was not asked stays as shipped
-(`overlay` has the rule).
+`load_catalog` reads the data files that ship with gpufleet, and merges what `gpufleet catalog refresh` has
+written to a checkout's `.gpufleet/catalog/`: a type from the account replaces the shipped hardware facts, a
+price from the account replaces the shipped price of the same type, region and kind, and everything else stays
+as shipped (`overlay` has the rule).
 """
 
 from __future__ import annotations
@@ -65,10 +64,10 @@ Entry = TypeVar("Entry", bound=Fact)
 
 
 def load_catalog(override: Path | None = None) -> Catalog:
-    """The catalog, read once per process and state of the files.
+    """Return the catalog, read once per process and state of the files.
 
-    `override` is a folder as `gpufleet catalog refresh` writes it (`.gpufleet/catalog`); one that
-    does not exist is no override. Raises InputError when a file in it cannot be read.
+    `override` is a folder of `gpufleet catalog refresh` (`.gpufleet/catalog`), which need not exist. Raises
+    InputError if a file in it cannot be read.
     """
     stamps = (
         tuple(

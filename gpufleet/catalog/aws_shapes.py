@@ -1,4 +1,4 @@
-"""What AWS answers, as catalog facts: one pure function for each API whose answer is kept.
+"""AWS's answers as catalog facts: one pure function per API.
 
 Shapes are those of botocore's models of EC2 (2016-11-15) and of the Price List's product documents
 (`FormatVersion` aws_v1).
@@ -22,13 +22,13 @@ MIB_PER_GIB = 1024
 
 
 def has_accelerator(info: Mapping[str, Any]) -> bool:
-    """Whether an entry of DescribeInstanceTypes has a GPU of NVIDIA or an accelerator of AWS."""
+    """Return whether an entry of DescribeInstanceTypes has a GPU of NVIDIA or an accelerator of AWS."""
     gpus = info.get("GpuInfo", {}).get("Gpus", [])
     return "NeuronInfo" in info or any(gpu.get("Manufacturer") in ACCELERATOR_MAKERS for gpu in gpus)
 
 
 def instance_from_aws(info: Mapping[str, Any], *, source: str) -> InstanceType:
-    """One entry of DescribeInstanceTypes; without regions and prices, which it does not tell."""
+    """Return one entry of DescribeInstanceTypes; regions and prices come from other APIs."""
     network = info["NetworkInfo"]
     devices = info.get("GpuInfo", {}).get("Gpus") or info.get("NeuronInfo", {}).get("NeuronDevices") or [{}]
     device = devices[0]
@@ -67,9 +67,9 @@ def _card(card: Mapping[str, Any]) -> NetworkCard:
 def on_demand_prices(
     documents: Iterable[str], wanted: frozenset[str], *, source: str, date: dt.date
 ) -> dict[str, Price]:
-    """Linux on-demand price of each wanted type from the Price List's products of one region.
+    """Return the Linux on-demand price of each wanted type from the Price List's products of one region.
 
-    A product without a positive hourly price in USD gives no entry: it is unknown, not free.
+    A product without a positive hourly price in USD is omitted: it is unknown, not free.
     """
     found: dict[str, Price] = {}
     for text in documents:
@@ -105,9 +105,9 @@ def _hourly_usd(document: Mapping[str, Any]) -> Iterator[Decimal]:
 def spot_by_zone_id(
     records: Iterable[Mapping[str, Any]], zone_ids: Mapping[str, str]
 ) -> dict[str, dict[str, Decimal]]:
-    """The newest spot price of each type and zone, from DescribeSpotPriceHistory.
+    """Return the newest spot price of each type and zone, from DescribeSpotPriceHistory.
 
-    `zone_ids` translates the account's zone names; a record of another zone (a local one) is left out.
+    `zone_ids` maps the account's zone names to ids; records of other zones (local ones) are omitted.
     """
     newest: dict[tuple[str, str], tuple[dt.datetime, Decimal]] = {}
     for record in records:
@@ -127,7 +127,7 @@ def spot_by_zone_id(
 def capacity_block_price(
     offerings: Iterable[Mapping[str, Any]], *, source: str, date: dt.date
 ) -> Price | None:
-    """The lowest price per instance-hour among Capacity Block offerings; None without one in USD."""
+    """Return the lowest price per instance-hour of Capacity Block offerings; None without one in USD."""
     amounts = [
         Decimal(offering["UpfrontFee"]) / (offering["InstanceCount"] * offering["CapacityBlockDurationHours"])
         for offering in offerings

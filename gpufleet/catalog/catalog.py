@@ -1,4 +1,4 @@
-"""Catalog: the facts of all data files, with the look-ups that checks, plan and reports need."""
+"""Catalog: the facts of all data files, with look-ups for checks, plan and reports."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ANY_REGION = "*"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be; None when none is near.
+    """Return the known name that `name` is probably meant to be; None if none is near.
 
-    Of names equally near, one with the same letters wins: swapped letters are the commonest slip.
+    Among equally near names, one with the same letters wins: swapped letters are the most common error.
     """
     wanted = name.lower()
     names = {item.lower(): item for item in known}
@@ -60,7 +60,7 @@ class Catalog:
     capacity_block_rules: CapacityBlockRules
 
     def instance(self, name: str) -> InstanceType:
-        """The instance type. Raises InputError with the nearest name for an unknown one."""
+        """Return the instance type. Raises InputError with the nearest name for an unknown one."""
         if name not in self.instances:
             raise _unknown("instance type", name, self.instances, "instances")
         return self.instances[name]
@@ -74,7 +74,7 @@ class Catalog:
         region: str | None = None,
         usage: UsageClass | None = None,
     ) -> tuple[InstanceType, ...]:
-        """The types that meet all conditions, most GPUs last; `gpu` in any case (`h100`)."""
+        """Return the types that meet all conditions, most GPUs last; `gpu` in any case (`h100`)."""
         found = [
             item
             for item in self.instances.values()
@@ -88,37 +88,37 @@ class Catalog:
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """The accelerators that some instance type has, sorted."""
+        """Return the accelerators of all instance types, sorted."""
         return tuple(sorted({item.gpu for item in self.instances.values() if item.gpu}))
 
     def suggest_instance(self, name: str) -> str | None:
-        """The known type that `name` was probably meant to be."""
+        """Return the known type that `name` is probably meant to be."""
         return nearest(name, self.instances)
 
     def system(self, name: str) -> System:
-        """The on-premises system. Raises InputError with the nearest name for an unknown one."""
+        """Return the on-premises system. Raises InputError with the nearest name for an unknown one."""
         if name not in self.systems:
             raise _unknown("system", name, self.systems, "systems")
         return self.systems[name]
 
     def suggest_system(self, name: str) -> str | None:
-        """The known system that `name` was probably meant to be."""
+        """Return the known system that `name` is probably meant to be."""
         return nearest(name, self.systems)
 
     def lock(self, channel: str) -> SoftwareLock:
-        """The software lock of a channel. Raises InputError with the nearest for an unknown one."""
+        """Return the software lock of a channel. Raises InputError with the nearest for an unknown one."""
         if channel not in self.locks:
             raise _unknown("software channel", channel, self.locks, "software")
         return self.locks[channel]
 
     def suggest_channel(self, channel: str) -> str | None:
-        """The known channel that `channel` was probably meant to be."""
+        """Return the known channel that `channel` is probably meant to be."""
         return nearest(channel, self.locks)
 
     def lustre_tier(self, deployment: str, throughput: int | None) -> LustreTier:
-        """The tier of a deployment type and a throughput in MB/s per TiB (None where it is fixed).
+        """Return the tier of a deployment type and a throughput in MB/s per TiB (None if fixed).
 
-        Raises InputError naming the throughputs that the deployment type has.
+        Raises InputError with the throughputs of the deployment type.
         """
         same = [tier for tier in self.lustre_tiers if tier.deployment == deployment]
         for tier in same:
@@ -130,11 +130,11 @@ class Catalog:
         allowed = self.lustre_throughputs(deployment)
         raise InputError(
             f"{deployment} has no tier with throughput {throughput} MB/s/TiB",
-            remedy=f"use one of {', '.join(map(str, allowed))} MB/s/TiB" if allowed else "leave it out",
+            remedy=f"use one of {', '.join(map(str, allowed))} MB/s/TiB" if allowed else "remove it",
         )
 
     def lustre_throughputs(self, deployment: str) -> tuple[int, ...]:
-        """The throughputs (MB/s per TiB) to choose from; empty where the deployment type fixes it."""
+        """Return the possible throughputs (MB/s per TiB); empty if the deployment type fixes it."""
         return tuple(
             sorted(
                 tier.throughput
@@ -144,11 +144,11 @@ class Catalog:
         )
 
     def zones(self, region: str) -> tuple[str, ...]:
-        """Names of the region's zones; empty for a region of which nothing was read."""
+        """Return the region's zones; empty for a region without data."""
         return tuple(zone.name for zone in self.regions[region].zones) if region in self.regions else ()
 
     def zone_id(self, zone: str) -> str | None:
-        """The id of a zone in the account that was read; another account may pair them otherwise."""
+        """Return a zone's id in the account that was read; other accounts may pair them differently."""
         for region in self.regions.values():
             for item in region.zones:
                 if item.name == zone:
@@ -156,40 +156,40 @@ class Catalog:
         return None
 
     def suggest_region(self, name: str) -> str | None:
-        """The known region that `name` was probably meant to be."""
+        """Return the known region that `name` is probably meant to be."""
         return nearest(name, self.regions)
 
     def on_demand(self, instance: str, region: str) -> Price:
-        """On-demand price per instance-hour, unknown when none was read.
+        """Return the on-demand price per instance-hour; unknown without data.
 
         Raises InputError for an unknown type.
         """
         found = self.instance(instance).on_demand.get(region)
         return found or unknown_price(
-            "instance-hour", f"no on-demand price of {instance} in {region} was read"
+            "instance-hour", f"no on-demand price of {instance} in {region} is known"
         )
 
     def spot(self, instance: str, region: str) -> SpotPrices | None:
-        """Spot prices per instance-hour; None when none was read or none was offered."""
+        """Return spot prices per instance-hour; None without data or offers."""
         return self.instance(instance).spot.get(region)
 
     def capacity_block(self, instance: str, region: str) -> Price:
-        """Capacity Block price per instance-hour: the region's own, else that of "most regions"."""
+        """Return the Capacity Block price per instance-hour: the region's, else that of "most regions"."""
         prices = self.instance(instance).capacity_block
         found = prices.get(region) or prices.get(ANY_REGION)
         return found or unknown_price(
-            "instance-hour", f"no Capacity Block price of {instance} in {region} was read"
+            "instance-hour", f"no Capacity Block price of {instance} in {region} is known"
         )
 
     def lustre_price(self, tier: LustreTier, region: str) -> Price:
-        """Price per GB-month of a tier, unknown when none was read."""
+        """Return the price per GB-month of a tier; unknown without data."""
         title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
         return tier.prices.get(region) or unknown_price(
-            "GB-month", f"no price of {title} in {region} was read"
+            "GB-month", f"no price of {title} in {region} is known"
         )
 
     def service_price(self, key: str, region: str) -> Price:
-        """Price of a cloud service, unknown when none was read for the region.
+        """Return the price of a cloud service; unknown without data for the region.
 
         Raises InputError for an unknown key.
         """
@@ -197,4 +197,4 @@ class Catalog:
             raise _unknown("service price", key, self.services, "prices")
         service = self.services[key]
         found = service.prices.get(region) or service.prices.get(ANY_REGION)
-        return found or unknown_price(service.unit, f"no price of {service.title} in {region} was read")
+        return found or unknown_price(service.unit, f"no price of {service.title} in {region} is known")

@@ -1,4 +1,4 @@
-"""Which prices changed between two catalogs."""
+"""Price changes between two catalogs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpufleet.catalog.models import InstanceType, Price, SpotPrices
 
 @dataclass(frozen=True, slots=True)
 class PriceChange:
-    """A price that is not what it was, in USD; `before` or `after` is None where none was known.
+    """A changed price in USD; `before` or `after` is None if unknown.
 
-    For spot the amounts are medians.
+    Spot amounts are medians.
     """
 
     what: str
@@ -27,7 +27,7 @@ class PriceChange:
 def price_changes(
     before: Mapping[str, InstanceType], after: Mapping[str, InstanceType], regions: Iterable[str]
 ) -> Iterator[PriceChange]:
-    """The prices of `regions` whose amount differs, in order of type, kind and region."""
+    """Return the prices of `regions` whose amount differs, in order of type, kind and region."""
     wanted = frozenset(regions)
     old, new = (_amounts(instances, wanted) for instances in (before, after))
     for key in sorted(old.keys() | new.keys()):

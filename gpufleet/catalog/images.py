@@ -1,4 +1,4 @@
-"""Which images nodes start from, by the names that AWS keeps the newest one under."""
+"""The images of nodes, by the names under which AWS publishes the newest one."""
 
 EKS_IMAGE = "AL2023_x86_64_STANDARD"
 EKS_GPU_IMAGE = "AL2023_x86_64_NVIDIA"

@@ -1,4 +1,4 @@
-"""Which network interfaces an instance type is launched with, derived from its network cards.
+"""The network interfaces of an instance type at launch, derived from its network cards.
 
 The rules are AWS's own for types with several network cards (EC2 User Guide, "Maximize network
 bandwidth on Amazon EC2 instances with multiple network cards",
@@ -32,18 +32,18 @@ PRIMARY = NetworkInterface(0, 0, "interface")
 
 
 def ena_layout(instance: InstanceType) -> tuple[NetworkInterface, ...]:
-    """The layout without EFA: the primary ENA interface alone, whatever the type."""
+    """Return the layout without EFA, for any type: only the primary ENA interface."""
     return (PRIMARY,)
 
 
 def efa_layout(instance: InstanceType) -> tuple[NetworkInterface, ...]:
-    """The primary ENA interface and one EFA-only interface on each card that takes one, in card order.
+    """Return the primary ENA interface and one EFA-only interface per card with EFA, in card order.
 
-    Never more EFA interfaces than the type allows. Raises InputError for a type without EFA.
+    There are never more EFA interfaces than the type allows. Raises InputError for a type without EFA.
     """
     if not instance.efa:
         raise InputError(
-            f"{instance.name} has no EFA: it takes 0 EFA interfaces",
+            f"{instance.name} has no EFA: it supports 0 EFA interfaces",
             remedy="set `network: ena`, or choose a type with EFA (`gpufleet catalog instances --efa`)",
         )
     efa = [

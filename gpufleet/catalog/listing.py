@@ -1,4 +1,4 @@
-"""All prices of a catalog as one list, for tables, source lists and the age of what is shown."""
+"""All prices of a catalog as one list, for tables, source lists and ages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.catalog.models import InstanceType, LustreTier, Price, ServicePric
 
 @dataclass(frozen=True, slots=True)
 class PriceRow:
-    """One price: of what, of which kind (`on-demand`, `spot`, `capacity-block`, ...), where."""
+    """One price: its subject, its kind (`on-demand`, `spot`, `capacity-block`, ...), and its region."""
 
     what: str
     kind: str
@@ -20,7 +20,7 @@ class PriceRow:
 
 
 def instance_prices(instances: Iterable[InstanceType], region: str | None = None) -> Iterator[PriceRow]:
-    """Prices of instance types, of one region or of all; "*" stands for most regions."""
+    """Yield prices of instance types, of one region or of all; "*" stands for most regions."""
     for item in instances:
         kinds: tuple[tuple[str, Mapping[str, Price] | Mapping[str, SpotPrices]], ...] = (
             ("on-demand", item.on_demand),
@@ -34,7 +34,7 @@ def instance_prices(instances: Iterable[InstanceType], region: str | None = None
 
 
 def storage_prices(tiers: Iterable[LustreTier], region: str | None = None) -> Iterator[PriceRow]:
-    """Prices of Lustre tiers."""
+    """Yield prices of Lustre tiers."""
     for tier in tiers:
         title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
         for where, price in sorted(tier.prices.items()):
@@ -43,7 +43,7 @@ def storage_prices(tiers: Iterable[LustreTier], region: str | None = None) -> It
 
 
 def service_prices(services: Iterable[ServicePrice], region: str | None = None) -> Iterator[PriceRow]:
-    """Prices of cloud services; `what` is the key that `Catalog.service_price` takes."""
+    """Yield prices of cloud services; `what` is the key of `Catalog.service_price`."""
     for service in services:
         for where, price in sorted(service.prices.items()):
             if region is None or where in {region, ANY_REGION}:
@@ -51,13 +51,13 @@ def service_prices(services: Iterable[ServicePrice], region: str | None = None) 
 
 
 def system_prices(systems: Iterable[System]) -> Iterator[PriceRow]:
-    """Prices of on-premises systems."""
+    """Yield prices of on-premises systems."""
     for system in systems:
         yield PriceRow(system.name, "system", ANY_REGION, system.price)
 
 
 def all_prices(catalog: Catalog, region: str | None = None) -> tuple[PriceRow, ...]:
-    """Every price of the catalog, or those of one region."""
+    """Return every price of the catalog, or those of one region."""
     return (
         *instance_prices(catalog.instances.values(), region),
         *storage_prices(catalog.lustre_tiers, region),

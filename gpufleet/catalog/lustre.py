@@ -1,7 +1,7 @@
-"""Which FSx for Lustre file systems can be created: sizes and throughputs.
+"""Sizes and throughputs of FSx for Lustre file systems.
 
-The figures are the catalog's (`LustreTier`); this holds the arithmetic, for the fleet file's checks
-and for the rules over resources alike. Deployment types are in AWS's words (`PERSISTENT_2`).
+The figures are the catalog's (`LustreTier`). This module has the arithmetic for the fleet file's checks and
+for the rules on resources. Deployment types have AWS's names (`PERSISTENT_2`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from gpufleet.catalog.catalog import Catalog
 def size_steps(
     catalog: Catalog, deployment: str, throughput: int | None, *, efa: bool
 ) -> tuple[int, int] | None:
-    """First size and multiple in GiB; None where the tier is unknown or has no EFA.
+    """Return first size and multiple in GiB; None if the tier is unknown or has no EFA.
 
-    A throughput that the deployment type does not have leaves its sizes as they are.
+    A throughput that the deployment type does not have does not change its sizes.
     """
     same = [tier for tier in catalog.lustre_tiers if tier.deployment == deployment]
     exact = [tier for tier in same if tier.throughput == throughput]
@@ -27,13 +27,13 @@ def size_steps(
 
 
 def is_size(gib: int, steps: tuple[int, int]) -> bool:
-    """Whether a file system of `gib` GiB can be created."""
+    """Return whether a file system of `gib` GiB is possible."""
     first, multiple = steps
     return gib == first or (gib > 0 and gib % multiple == 0)
 
 
 def nearest_sizes(gib: int, steps: tuple[int, int]) -> tuple[int | None, int]:
-    """The nearest sizes below and above, in GiB."""
+    """Return the nearest sizes below and above, in GiB."""
     first, multiple = steps
     under = gib // multiple * multiple
     below = max((size for size in (first, under) if 0 < size < gib), default=None)

@@ -1,8 +1,8 @@
-"""How GPUs can be divided (Multi-Instance GPU): profiles, and which of them fit on one GPU together.
+"""Partitions of GPUs (Multi-Instance GPU): profiles, and which of them fit on one GPU together.
 
-A GPU has seven compute slices and eight memory slices. An instance of a profile takes so many of each,
-and may begin at certain memory slices alone: what fits is therefore not a matter of sums. 4g and 4g have
-eight memory slices in all, and there is one place for them.
+A GPU has seven compute slices and eight memory slices. An instance of a profile uses some of each, and can
+start only at certain memory slices, so sums do not decide what fits: 4g and 4g have eight memory slices
+together, but only one of them fits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gpufleet.catalog.models import Fact
 from gpufleet.catalog.store import read_entries
 
 COMPUTE_SLICES = 7
-"""Of every GPU in the table (NVIDIA MIG User Guide, Concepts)."""
+"""For every GPU in the table (NVIDIA MIG User Guide, Concepts)."""
 
 
 class MigProfile(Fact):
     """A GPU instance profile. `id` is nvidia-smi's; `memory_gib` is the figure in its name.
 
-    An instance takes `memory_slices` from one of `starts` on (`nvidia-smi mig -lgipp`), and at most
-    `most` of them fit on a GPU that has no other instances.
+    An instance uses `memory_slices` from one of `starts` (`nvidia-smi mig -lgipp`), and at most `most` of
+    them fit on a GPU without other instances.
     """
 
     name: str
@@ -35,7 +35,7 @@ class MigProfile(Fact):
 
 
 class MigGpu(Fact):
-    """The profiles of a GPU with so much memory (GB, as it is sold); `unverified` names doubtful fields."""
+    """The profiles of a GPU with this memory (GB, as sold); `unverified` lists uncertain fields."""
 
     gpu: str
     memory_gb: int
@@ -45,11 +45,11 @@ class MigGpu(Fact):
     notes: tuple[str, ...] = ()
 
     def profile(self, name: str) -> MigProfile | None:
-        """The profile of that name, None if the GPU has none."""
+        """Return the profile of that name, None if the GPU has none."""
         return next((item for item in self.profiles if item.name == name), None)
 
     def holds(self, layout: Mapping[str, int]) -> bool:
-        """Whether instances of `layout` (profile -> how many) fit on one GPU together."""
+        """Return whether instances of `layout` (profile -> count) fit on one GPU together."""
         chosen: list[MigProfile] = []
         for name, count in layout.items():
             found = self.profile(name)
@@ -62,7 +62,7 @@ class MigGpu(Fact):
 
 
 def _places(todo: tuple[MigProfile, ...], taken: int) -> bool:
-    """Whether all of `todo` find a place beside the memory slices in the bit mask `taken`."""
+    """Return whether all of `todo` fit beside the memory slices in the bit mask `taken`."""
     if not todo:
         return True
     first, rest = todo[0], todo[1:]
@@ -75,10 +75,10 @@ def _places(todo: tuple[MigProfile, ...], taken: int) -> bool:
 
 @cache
 def mig_gpus() -> tuple[MigGpu, ...]:
-    """Every GPU with MIG that a source was read for, one entry for each memory size."""
+    """Return every GPU with MIG that has a source, one entry per memory size."""
     return read_entries(Path(__file__).parent / "data" / "mig.json", MigGpu, "mig")
 
 
 def mig_of(gpu: str) -> tuple[MigGpu, ...]:
-    """The memory sizes of `gpu` (`H100`) with their profiles; empty for a GPU without MIG."""
+    """Return the memory sizes of `gpu` (`H100`) with their profiles; empty for a GPU without MIG."""
     return tuple(item for item in mig_gpus() if item.gpu == gpu)

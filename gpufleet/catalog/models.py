@@ -1,7 +1,7 @@
 """Types of the catalog: facts about what can be bought and run, each with source and date.
 
-An unknown figure is None with `verified=False`, never 0. Values come from the data files beside
-this module (`data/`, one file a kind) and are never typed into code.
+An unknown figure is None with `verified=False`, never 0. Values come from the data files beside this module
+(`data/`, one file per kind), never from code.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class Fact(BaseModel):
 
 
 class Price(Fact):
-    """A price in USD. `amount` is None when nobody published one that was read.
+    """A price in USD. `amount` is None if no publisher of it was found.
 
-    `date` is the day the price was read off its publisher, when that is known (or the last day on
-    which it can have been, as `note` then says); `note` carries what a reader must know (a table of
-    another year, a source that quotes another). `verified` is False for an unknown price, an
-    estimate and a figure that other sources contradict.
+    `date` is the day the price was read from its publisher, if known (or the last possible day, as `note`
+    then states); `note` has what a reader must know (a table of another year, a source that quotes another).
+    `verified` is False for an unknown price, an estimate and a figure that other sources contradict.
     """
 
     amount: Decimal | None
@@ -45,15 +44,15 @@ class Price(Fact):
 
     @property
     def known(self) -> bool:
-        """Whether there is an amount at all."""
+        """Return whether there is an amount."""
         return self.amount is not None
 
 
 class SpotPrices(Fact):
     """Spot prices of one type in one region, USD per instance-hour.
 
-    `median` leaves out zones whose price equals on-demand (that is how a zone without spare
-    capacity shows) unless all do; `low` and `high` are over all zones read.
+    `median` excludes zones whose price equals on-demand (they have no spare capacity) unless all do; `low`
+    and `high` include all zones.
     """
 
     low: Decimal
@@ -66,7 +65,7 @@ class SpotPrices(Fact):
 
 
 class NetworkCard(Fact):
-    """A network card of an instance type and the interface types it takes."""
+    """A network card of an instance type and its interface types."""
 
     index: int
     max_interfaces: int
@@ -75,15 +74,14 @@ class NetworkCard(Fact):
 
 
 class InstanceType(Fact):
-    """A cloud instance type. `gpu` is None for types without an accelerator, and for one whose
-    accelerator was not read (`unverified` then names "gpu").
+    """A cloud instance type. `gpu` is None for types without an accelerator, and for one whose accelerator is
+    unknown (`unverified` then has "gpu").
 
-    `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`); `gpu_memory_gib` is
-    that of one device, or of the fraction. `regions` are those where an offering or a price was
-    seen; a region in none of the data is unknown, not refused. `on_demand` and `capacity_block`
-    are keyed by region; in `capacity_block` the key "*" is a price published for most regions.
-    Never derive the bandwidth of the whole type from `cards`: cards share it on some types
-    (`network_performance` is the figure). `nvme` holds (count, GB each).
+    `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`); `gpu_memory_gib` is per device,
+    or per fraction. `regions` are those with an offering or a price; a region without data is unknown, not
+    rejected. `on_demand` and `capacity_block` are keyed by region; in `capacity_block` the key "*" is a price
+    published for most regions. Do not derive the bandwidth of the whole type from `cards`: on some types they
+    share it (`network_performance` is the figure). `nvme` holds (count, GB each).
     """
 
     name: str
@@ -112,17 +110,17 @@ class InstanceType(Fact):
 
     @property
     def efa(self) -> bool:
-        """Whether the type takes EFA interfaces at all."""
+        """Return whether the type supports EFA."""
         return self.max_efa_interfaces > 0
 
     @property
     def multi_card(self) -> bool:
-        """Whether the type has more than one network card (no public addresses at launch then)."""
+        """Return whether the type has several network cards, which excludes public addresses at launch."""
         return len(self.cards) > 1
 
 
 class CapacityBlockRules(Fact):
-    """What AWS offers as Capacity Blocks."""
+    """AWS's rules for Capacity Blocks."""
 
     daily_steps_up_to_days: int
     weekly_steps_up_to_days: int
@@ -136,16 +134,16 @@ class CapacityBlockRules(Fact):
     sources: tuple[str, ...]
 
     def allows_days(self, days: int) -> bool:
-        """Whether a block of `days` days can be had: daily steps first, weekly steps after."""
+        """Return whether a block can last `days` days: first in daily steps, then in weekly ones."""
         if days < 1 or days > self.weekly_steps_up_to_days:
             return False
         return days <= self.daily_steps_up_to_days or days % 7 == 0
 
 
 class System(Fact):
-    """An on-premises system type (`dgx-h100`). Power in kW at the supply, prices in USD a node.
+    """An on-premises system type (`dgx-h100`). Power in kW at the supply, prices in USD per node.
 
-    `memory_gb` (10^9 bytes) and `cpu_sockets` are what every node of the type has at least.
+    `memory_gb` (10^9 bytes) and `cpu_sockets` are the minimum of every node of the type.
     """
 
     name: str
@@ -172,9 +170,9 @@ class System(Fact):
 class LustreTier(Fact):
     """One FSx for Lustre tier. `throughput` is MB/s per TiB (None: fixed by the deployment type).
 
-    Capacities are `first_gib` or any multiple of `multiple_gib`; an EFA-enabled file system takes
-    multiples of `efa_multiple_gib` alone (None: EFA is not offered). `network_*` and `disk_*` are
-    MB/s per TiB, `cache_gib_per_tib` is server memory.
+    Capacities are `first_gib` or any multiple of `multiple_gib`; an EFA-enabled file system needs multiples
+    of `efa_multiple_gib` (None: no EFA). `network_*` and `disk_*` are MB/s per TiB, `cache_gib_per_tib` is
+    server memory.
     """
 
     deployment: LustreDeployment
@@ -197,12 +195,11 @@ class LustreTier(Fact):
 class SoftwareLock(Fact):
     """One software channel: exact versions that belong together, on racks and in the cloud.
 
-    Each version was read from the source named in `sources` under its field; `unverified` names
-    those whose fit with the others no source states. `fabric_manager` equals `driver` by rule.
-    `eks_ami_driver` is what the EKS images that were read carry, whichever the channel.
-    `driver_eol` is the month (YYYY-MM) in which support of the branch ends. `gpus_min_driver` maps
-    a GPU to the first driver branch in which it was seen. `kubernetes` are the minors that EKS runs,
-    `kubernetes_releases` the release that racks install of each minor, `cni` the version of each CNI's chart.
+    Each version comes from the source in `sources` under its field; `unverified` lists those without a source
+    for their compatibility. `fabric_manager` equals `driver` by rule. `eks_ami_driver` is the driver of the
+    EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
+    ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
+    `kubernetes_releases` the release of each on racks, `cni` the version of each CNI's chart.
     """
 
     channel: str
@@ -239,10 +236,10 @@ class SoftwareLock(Fact):
 
 
 class SlurmRelease(Fact):
-    """A major release of Slurm (`25.05`), and those whose database, state and running jobs it takes over.
+    """A major release of Slurm (`25.05`), and the releases whose database, state and jobs it can take over.
 
-    Anything older has to go there in steps, and nothing goes back. `unverified` where the release follows
-    from the rule that the source states, and its own line was not read.
+    Older releases need several steps, and downgrades are not possible. `unverified` if the release follows
+    from the source's rule, but has no line of its own there.
     """
 
     release: Annotated[str, Field(pattern=r"^\d{2}\.\d{2}$")]
@@ -254,7 +251,7 @@ class SlurmRelease(Fact):
 class ServicePrice(Fact):
     """A price of a cloud service that is neither an instance nor a file system (`nat-gateway-hour`).
 
-    `prices` is keyed by region; the key "*" holds for every region.
+    `prices` is keyed by region; the key "*" is for every region.
     """
 
     key: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
@@ -264,8 +261,8 @@ class ServicePrice(Fact):
 
 
 class Zone(Fact):
-    """An availability zone. `zone_id` is the same for everybody, the name is each account's own:
-    the pair read from one account may be another in yours. None where it was not read.
+    """An availability zone. `zone_id` is the same in all accounts, the name differs: the pair of one account
+    may not be that of another. None if unknown.
     """
 
     name: str
@@ -282,7 +279,7 @@ class Region(Fact):
 
 
 class RegionRead(Fact):
-    """That an account was asked about a region, and whether it answered about spot prices too."""
+    """A region that was read from an account, and whether its spot prices were read too."""
 
     name: str
     date: dt.date

@@ -1,4 +1,4 @@
-"""How what an account answered lies over what was known before."""
+"""Merges an account's answers into the known catalog."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpufleet.catalog.models import InstanceType, RegionRead
 def overlay(
     known: Mapping[str, InstanceType], read: Iterable[InstanceType], asked: Iterable[RegionRead]
 ) -> dict[str, InstanceType]:
-    """`known` with the types of `read` laid over, keyed by name.
+    """Return `known` merged with the types of `read`, keyed by name.
 
-    In a region that was asked about, a type is offered if and only if the answer says so, and its
-    spot prices are those of the answer, none included. On-demand and Capacity Block prices that the
-    answer lacks stay as known: the account was not told them, which does not make them wrong.
+    In a region that was read, a type is offered if and only if the account offers it, and its spot prices are
+    the account's, even if there are none. On-demand and Capacity Block prices that the account did not return
+    stay, since they may still be right.
     """
     regions = {item.name: item for item in asked}
     merged = {name: _no_longer_offered(item, frozenset(regions)) for name, item in known.items()}
@@ -35,7 +35,7 @@ def _lay_over(
     kept_spot = {
         region: spot for region, spot in known.spot.items() if region not in asked or not asked[region].spot
     }
-    # a figure that was left out as implausible (memory of a Trainium2 device) comes from the same API
+    # a figure that was omitted as implausible (memory of a Trainium2 device) comes from the same API
     implausible = known.gpu is not None and "gpu_memory_gib" in known.unverified
     return read.model_copy(
         update={

@@ -1,4 +1,4 @@
-"""PCI device IDs of GPUs: how the bus names what the catalog calls `H100`."""
+"""PCI device IDs of GPUs: the bus's ids for the catalog's names, such as `H100`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.catalog.store import read_entries
 
 
 class GpuDevice(Fact):
-    """A GPU as the PCI bus names it. `device` is four hexadecimal digits."""
+    """A GPU with its PCI device ID. `device` is four hexadecimal digits."""
 
     device: str
     gpu: str
@@ -22,13 +22,13 @@ class GpuDevice(Fact):
 
 @cache
 def gpu_devices() -> dict[str, GpuDevice]:
-    """Every known device by its ID. A GPU that is not listed was in none of the sources read."""
+    """Return every known device by its ID. GPUs without a source are not listed."""
     path = Path(__file__).parent / "data" / "pci.json"
     return {entry.device: entry for entry in read_entries(path, GpuDevice, "devices")}
 
 
 def device_ids(gpu: str, form: str | None = None) -> frozenset[str]:
-    """The IDs under which `gpu` is known, of one form if asked; empty when none was read."""
+    """Return the IDs of `gpu`, of one form if given; empty if unknown."""
     return frozenset(
         entry.device for entry in gpu_devices().values() if entry.gpu == gpu and form in (None, entry.form)
     )

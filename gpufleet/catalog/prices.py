@@ -1,4 +1,4 @@
-"""How old a price is, and when that deserves a warning. The clock is always the caller's."""
+"""The age of a price, and when to warn about it. The caller provides the date."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ STALE_AFTER_DAYS = 180
 
 
 def price_age(price: Price | SpotPrices, today: dt.date) -> int | None:
-    """Days since the price was read off its publisher; None when that day is not known."""
+    """Return the days since the price was read from its publisher; None if unknown."""
     return None if price.date is None else (today - price.date).days
 
 
 def is_stale(price: Price | SpotPrices, today: dt.date) -> bool:
-    """Whether the price is known to be older than `STALE_AFTER_DAYS`. Worth a warning, never an error."""
+    """Return whether the price is known to be older than `STALE_AFTER_DAYS`: a warning, never an error."""
     age = price_age(price, today)
     return age is not None and age > STALE_AFTER_DAYS
 
 
 def age_in_words(price: Price | SpotPrices, today: dt.date) -> str:
-    """`today`, `124 d`, or `undated`."""
+    """Return `today`, `124 d`, or `undated`."""
     age = price_age(price, today)
     if age is None:
         return "undated"
@@ -29,5 +29,5 @@ def age_in_words(price: Price | SpotPrices, today: dt.date) -> str:
 
 
 def unknown_price(unit: str, note: str) -> Price:
-    """The price of what nobody published a price for that was read."""
+    """Return the price of something without a known price."""
     return Price.model_validate({"amount": None, "unit": unit, "verified": False, "note": note})

@@ -1,6 +1,6 @@
 """Writes docs/reference/catalog.md: `python -m gpufleet.catalog.reference > docs/reference/catalog.md`.
 
-The page holds the shipped catalog alone, no override and no age: it changes with the data files.
+The page has only the shipped catalog, without overrides and ages: it changes with the data files.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _INTRODUCTION = f"""\
 # Catalog
 
 What ships with gpufleet. `gpufleet catalog` lists and filters the same facts with the age of each
-price; `gpufleet catalog refresh` reads instance types, zones and prices from your AWS account into
-`.gpufleet/catalog/` of the checkout, which is laid over what ships: a type read from the account
-replaces the shipped hardware facts, a price read from it replaces the shipped price of the same type,
-region and kind, and what it was not asked stays as it is here.
+price. `gpufleet catalog refresh` reads instance types, zones and prices from your AWS account into
+`.gpufleet/catalog/` of the checkout, which overrides what ships: a type from the account replaces the
+shipped hardware facts, a price from the account replaces the shipped price of the same type, region and
+kind, and everything else stays as shown here.
 
 This page is written by `python -m gpufleet.catalog.reference`; a test keeps it current.
-"unknown" means that no source read gives the figure: it is never counted as 0. `*` marks a figure
-whose source is weak or contradicted. Prices are USD, in {REGION} where they depend on the region.
+"unknown" means that no source has the figure: it never counts as 0. `*` marks a figure with a weak or
+disputed source. Prices are USD, in {REGION} where they depend on the region.
 """
 
 
 def reference_text(catalog: Catalog) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         _INTRODUCTION,
         _instances(catalog),
@@ -200,7 +200,7 @@ def _software(catalog: Catalog) -> str:
     return (
         "## Software channels\n\n"
         + _table(("component", *(lock.channel for lock in locks)), rows)
-        + "\n`*`: read from a source, but its fit with the rest is stated by none.\n\n"
+        + "\n`*`: no source states that it is compatible with the rest.\n\n"
         + notes
     )
 

@@ -1,8 +1,7 @@
 """Reads the AWS part of the catalog from an account: types, offerings, zones, spot, on-demand, blocks.
 
-Opens no socket itself: the caller brings the clients (boto3's, or a test's). What the account may
-not ask, or what fails, is named in `RefreshResult.unanswered` and stays as it was; only a failure to list
-the instance types themselves ends the run.
+The caller provides the clients (boto3's, or a test's). Requests that are not permitted or fail are listed in
+`RefreshResult.unanswered` and keep their old values; only a failure to list the instance types ends the run.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class RefreshResult:
-    """What one run read, and what it could not (`unanswered`: one sentence each)."""
+    """The result of one run, and its failed requests (`unanswered`: one sentence each)."""
 
     instances: tuple[InstanceType, ...]
     regions: tuple[Region, ...]
@@ -50,7 +49,7 @@ class RefreshResult:
 
 
 def masked_account(clients: Clients, region: str) -> str:
-    """`account ********9012`. Raises CloudError when AWS is not reached or refuses the credentials."""
+    """Return `account ********9012`. Raises CloudError if AWS or the credentials fail."""
     try:
         account = str(clients("sts", region).get_caller_identity()["Account"])
     except (ClientError, BotoCoreError) as error:
@@ -59,17 +58,17 @@ def masked_account(clients: Clients, region: str) -> str:
 
 
 def _without_network(error: Exception) -> CloudError | None:
-    """What an error means that comes from the network and not from AWS; None for any other."""
+    """Return the error for a network failure; None for an error from AWS."""
     if isinstance(error, (ConnectionError, HTTPClientError)):
         return CloudError(
-            f"AWS was not reached: {error}",
-            remedy="check network, name resolution and proxy (HTTPS_PROXY); the catalog stays as it was",
+            f"AWS cannot be reached: {error}",
+            remedy="check network, name resolution and proxy (HTTPS_PROXY); the catalog is unchanged",
         )
     return None
 
 
 def _of_credentials(error: Exception) -> CloudError:
-    """What AWS says to the first question, which needs no permission."""
+    """Return the error for AWS's answer to the first request, which needs no permission."""
     if isinstance(error, NoRegionError):
         return CloudError(f"no region is set: {error}", remedy="pass --region, or set AWS_REGION")
     code = str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
@@ -79,14 +78,12 @@ def _of_credentials(error: Exception) -> CloudError:
         else 0
     )
     if status >= 500 or "Throttl" in code:
-        return CloudError(f"AWS does not answer the question now: {error}", remedy="try again in a minute")
-    return CloudError(
-        f"AWS does not accept the credentials: {error}", remedy="renew them, e.g. `aws sso login`"
-    )
+        return CloudError(f"AWS is temporarily unavailable: {error}", remedy="try again in a minute")
+    return CloudError(f"AWS rejects the credentials: {error}", remedy="renew them, e.g. `aws sso login`")
 
 
 class Refresher:
-    """Reads region after region. `system_types` are the types to keep though they have no accelerator."""
+    """Reads region by region. `system_types` are types to keep although they have no accelerator."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class Refresher:
         self._unanswered: list[str] = []
 
     def read(self, regions: Iterable[str]) -> RefreshResult:
-        """Everything about `regions`. Raises CloudError when instance types cannot be listed."""
+        """Read everything about `regions`. Raises CloudError if instance types cannot be listed."""
         types: dict[str, InstanceType] = {}
         zones: list[Region] = []
         asked: list[RegionRead] = []
@@ -156,7 +153,7 @@ class Refresher:
             raise _without_network(error) or CloudError(
                 f"{region}: cannot list instance types: {error}",
                 remedy="allow ec2:DescribeInstanceTypes and ec2:DescribeInstanceTypeOfferings, "
-                "and check that the account has the region enabled",
+                "and check that the region is enabled in the account",
             ) from None
 
     def _asked(self, region: str, what: str, ask: Callable[[], Answer]) -> Answer | None:
@@ -204,7 +201,7 @@ class Refresher:
         self, region: str, wanted: frozenset[str], zones: Region | None, on_demand: Mapping[str, Price]
     ) -> dict[str, SpotPrices] | None:
         if zones is None:
-            self._unanswered.append(f"{region}: no spot prices: they cannot be told apart without the zones")
+            self._unanswered.append(f"{region}: no spot prices: without the zones they cannot be assigned")
             return None
         ids = {zone.name: zone.zone_id for zone in zones.zones if zone.zone_id}
 

@@ -1,4 +1,4 @@
-"""What a region's spot prices come to: the one rule for the shipped data and for `catalog refresh`."""
+"""Summary of a region's spot prices, for the shipped data and for `catalog refresh`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ZONE_ID = re.compile(r"[a-z]+\d-az\d+")
 
 
 def is_zone_id(name: str) -> bool:
-    """Whether `name` is the id of an availability zone: `use1-az1`, and not a local zone's."""
+    """Return whether `name` is the id of an availability zone (`use1-az1`), not of a local zone."""
     return _ZONE_ID.fullmatch(name) is not None
 
 
@@ -25,10 +25,10 @@ def summarise_spot(
     source: str,
     date: dt.date | None = None,
 ) -> SpotPrices | None:
-    """The prices of one type in one region, USD per instance-hour; None when no zone has one.
+    """Return the prices of one type in one region, USD per instance-hour; None without prices.
 
-    Local zones are ignored. A zone whose price equals on-demand has no spare capacity, and is left
-    out of the median unless all are such.
+    Local zones are ignored. A zone whose price equals on-demand has no spare capacity, and is excluded from
+    the median unless all zones are like this.
     """
     zones = {zone: price for zone, price in by_zone_id.items() if is_zone_id(zone) and price > 0}
     if not zones:

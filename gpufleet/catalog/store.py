@@ -1,8 +1,8 @@
-"""The catalog's data files: how a file becomes facts, and how `catalog refresh` writes one.
+"""The catalog's data files: reading them into facts, and writing those of `catalog refresh`.
 
-A file holds a table of sources (`{"sources": {"key": {"text": ..., "date": ...}}}`), so that each
-price names its source and date by one key, and a run of equal network cards is one entry. Amounts
-are strings: a price is a decimal number, never a float.
+A file has a table of sources (`{"sources": {"key": {"text": ..., "date": ...}}}`), so that each price refers
+to its source and date by one key, and equal network cards in sequence are one entry. Amounts are strings: a
+price is a decimal number, never a float.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Model = TypeVar("Model", bound=Fact)
 
 
 def read_entries(path: Path, model: type[Model], key: str) -> tuple[Model, ...]:
-    """The entries under `key` of the file at `path`, sources filled in.
+    """Return the entries under `key` of the file at `path`, with their sources.
 
-    Raises InputError when the file cannot be read or an entry is not a `model`.
+    Raises InputError if the file cannot be read or an entry is not a `model`.
     """
     document = _read(path)
     sources = document.get("sources", {})
@@ -63,7 +63,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _expand(value: Any, sources: Mapping[str, Mapping[str, str]]) -> Any:
-    """`value` with source keys replaced by text and date, and runs of cards by the cards."""
+    """Replace source keys by text and date, and sequences of cards by the cards."""
     if isinstance(value, list):
         return [_expand(item, sources) for item in value]
     if not isinstance(value, dict):
@@ -90,17 +90,17 @@ def _expand(value: Any, sources: Mapping[str, Mapping[str, str]]) -> Any:
 
 
 class SourceTable:
-    """Gives each (text, date) a key; the table that a written file starts with."""
+    """Assigns a key to each (text, date); a written file starts with this table."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, dt.date | None], str] = {}
 
     def key(self, text: str, date: dt.date | None) -> str:
-        """The key of this source, a new one the first time."""
+        """Return the key of this source, a new one the first time."""
         return self._keys.setdefault((text, date), f"s{len(self._keys) + 1}")
 
     def document(self) -> dict[str, dict[str, str]]:
-        """The table as JSON."""
+        """Return the table as JSON."""
         return {
             key: {"text": text} | ({"date": date.isoformat()} if date else {})
             for (text, date), key in self._keys.items()
@@ -108,9 +108,9 @@ class SourceTable:
 
 
 def instances_text(instances: Iterable[InstanceType], read: Iterable[RegionRead] = ()) -> str:
-    """The file of `instances`, one type a line, so that a diff shows which types changed.
+    """Return the file of `instances`, one type per line, so that a diff shows which types changed.
 
-    `read` says which regions an account was asked about; the shipped file has none.
+    `read` lists the regions that were read from an account; the shipped file has none.
     """
     table = SourceTable()
     entries = [_instance(item, table) for item in sorted(instances, key=lambda item: item.name)]
@@ -121,7 +121,7 @@ def instances_text(instances: Iterable[InstanceType], read: Iterable[RegionRead]
 
 
 def regions_text(regions: Iterable[Region]) -> str:
-    """The file of `regions`, one region a line."""
+    """Return the file of `regions`, one region per line."""
     lines = ",\n  ".join(json.dumps(item.model_dump(mode="json")) for item in regions)
     return f'{{\n "regions": [\n  {lines}\n ]\n}}\n'
 

@@ -1,4 +1,4 @@
-"""The Capacity Blocks that are bought already, by a stack's state or by the fleet file before a change."""
+"""Capacity Blocks that are already bought, from a stack's state or the fleet file before a change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gpufleet.spec.models import CapacityBlock, FleetSpec
 
 
 def blocks_of_state(exported: Mapping[str, Any] | None) -> tuple[BoughtBlock, ...]:
-    """The blocks of a stack's exported state (Pulumi's deployment JSON, version 3); none for None.
+    """Return the blocks of a stack's exported state (Pulumi's deployment JSON, version 3); none for None.
 
-    A purchase that a dead run left pending counts: the next run finds out what became of it.
+    A purchase that an interrupted run left pending counts: the next run determines its result.
     """
     deployment = (exported or {}).get("deployment") or {}
     resources = [each for each in deployment.get("resources") or () if not each.get("delete")]
@@ -29,7 +29,7 @@ def _name(resource: Mapping[str, Any]) -> str:
 
 
 def _block(name: str, offering: Mapping[str, Any]) -> BoughtBlock:
-    # Numbers travel as floating point in Pulumi's protocol.
+    # Numbers are floating point in Pulumi's protocol.
     inputs, outputs = offering.get("inputs") or {}, offering.get("outputs") or {}
     end = outputs.get("end_date")
     return BoughtBlock(
@@ -43,7 +43,7 @@ def _block(name: str, offering: Mapping[str, Any]) -> BoughtBlock:
 
 
 def blocks_of_fleet(spec: FleetSpec) -> Iterator[BoughtBlock]:
-    """The blocks that a fleet file asks for. What is in the base of a change is bought, not by the change."""
+    """Yield the blocks of a fleet file. Those in the base of a change are not bought by the change."""
     for site in spec.cloud:
         for group in site.node_groups:
             block = group.capacity.option

@@ -9,7 +9,7 @@ from gpufleet.changes.observe import Effect
 
 
 class Approval(StrEnum):
-    """What a change needs besides the run of `up` itself."""
+    """What a change needs in addition to the run of `up`."""
 
     NONE = ""
     DATA = "`--allow-data-loss`"
@@ -18,31 +18,31 @@ class Approval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One way to change a field: what it does, who notices, and which approval it needs.
+    """One way to change a field: its effect, who is affected, and the needed approval.
 
-    `slurm` is the effect in a Slurm site where it differs from that in a Kubernetes site.
+    `slurm` is the effect in a Slurm site if it differs from that in a Kubernetes site.
     """
 
     how: str
     effect: Effect
-    notices: str
+    affects: str
     approval: Approval = Approval.NONE
     slurm: Effect | None = None
 
     @property
     def in_slurm(self) -> Effect:
-        """The effect in a Slurm site."""
+        """Return the effect in a Slurm site."""
         return self.effect if self.slurm is None else self.slurm
 
 
-NOBODY = "nobody"
+NO_ONE = "no one"
 
 
-def nothing(how: str, notices: str = NOBODY) -> tuple[FieldChange, ...]:
-    """A field whose change no engine sees."""
-    return (FieldChange(how, Effect.NOTHING, notices),)
+def nothing(how: str, affects: str = NO_ONE) -> tuple[FieldChange, ...]:
+    """Return the entry of a field whose change has no effect on resources."""
+    return (FieldChange(how, Effect.NOTHING, affects),)
 
 
-def in_place(how: str, notices: str = NOBODY) -> tuple[FieldChange, ...]:
-    """A field that changes only in place, in one way."""
-    return (FieldChange(how, Effect.IN_PLACE, notices),)
+def in_place(how: str, affects: str = NO_ONE) -> tuple[FieldChange, ...]:
+    """Return the entry of a field that changes only in place, in one way."""
+    return (FieldChange(how, Effect.IN_PLACE, affects),)

@@ -1,4 +1,4 @@
-"""Every field of the fleet file by its path, as the models have them.
+"""Every field of the fleet file by its path, from the models.
 
 A path is written as in findings, with `[]` for an item of a list and `<name>` for a key that the user
 chooses: `cloud[].node_groups[].labels.<name>`.
@@ -21,7 +21,7 @@ KEY = "<name>"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `group` says that it is a mapping of fields that say everything themselves."""
+    """One field. `group`: it is a mapping whose fields have their own entries."""
 
     path: str
     description: str
@@ -31,11 +31,11 @@ class Field:
 
     group: bool = False
     only: str = ""
-    """The one value that it takes, where there is just one: it can never change."""
+    """The only value that it can have, if there is just one: it can never change."""
 
 
 def fleet_fields() -> tuple[Field, ...]:
-    """All fields of a fleet file, in the order of the models."""
+    """Return all fields of a fleet file, in the order of the models."""
     return tuple(_fields(FleetSpec, ""))
 
 
@@ -61,7 +61,7 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[Field]:
 
 
 def _item(kind: Any) -> type[BaseModel] | None:
-    """The model that a list or mapping holds, if it holds one."""
+    """Return the model in a list or mapping, if it contains one."""
     arguments = get_args(kind)
     if get_origin(kind) not in (tuple, dict) or not arguments:
         return None

@@ -1,4 +1,4 @@
-"""docs/reference/fleet_file.md, written from the models and the table of changes."""
+"""docs/reference/fleet_file.md, generated from the models and the table of changes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from gpufleet.spec.shape import bare, choices, is_model
 
 _HEADER = """# The fleet file
 
-Every field of `stacks/<env>/fleet.yaml`: its type, unit and default, an example, and what happens when it
-is changed on a fleet that runs. `[]` stands for an item of a list, `<name>` for a key that you choose.
-*required* means wherever the part of the file that the field belongs to is written. Quantities carry their
-unit (`4800 GiB`); the unit of a bare number is in parentheses.
+Every field of `stacks/<env>/fleet.yaml`: its type, unit and default, an example, and the effect of changing
+it on a running fleet. `[]` stands for an item of a list, `<name>` for a key that you choose. *required*
+fields must be set if their part of the file is. Quantities have their unit (`4800 GiB`); the unit of a bare
+number is in parentheses.
 
 - `extends: ../base.yaml`, at the top, takes everything from one other file: mappings merge, sites merge by
   `site`, node groups, storage and teams by `name`, other lists are replaced, and `null` removes a value.
 - Changes: **rolling** replaces nodes one after another, **replacement** deletes what work or data depends on
-  and creates it again; a Slurm site's effect is behind a slash. [What a change does](changes.md) says who
-  notices, and which option `up` asks for. Fields of racks change nothing in the cloud: `gpufleet configure`
+  and creates it again; a Slurm site's effect is behind a slash. [What a change does](changes.md) states who
+  is affected, and which option `up` needs. Fields of racks change nothing in the cloud: `gpufleet configure`
   applies them to the hosts.
 - `gpufleet schema` prints the same as a JSON schema, for completion and checks in an editor.
-- Rules over several fields (`gpufleet validate`) and of the policy pack ([rules](rules.md)) come on top.
+- In addition, rules check several fields together (`gpufleet validate`) and resources ([rules](rules.md)).
 
 This page is written by `make docs`; a test keeps it current.
 """
@@ -41,7 +41,7 @@ _UNIT = re.compile(r"a (?:whole )?number (?:of|and)(?: one of)? ([^(]*[^( ])")
 
 
 def fleet_file_reference() -> str:
-    """The page as Markdown: a table for each mapping of the fleet file."""
+    """Return the page as Markdown: a table for each mapping of the fleet file."""
     parts: dict[str, list[Field]] = {}
     for each in fleet_fields():
         parts.setdefault(_parent(each.path), []).append(each)
@@ -55,7 +55,7 @@ def fleet_file_reference() -> str:
 
 
 def example_of(field: Field) -> Any:
-    """A value that the field takes: its own first example, or one of its type; None where there is none."""
+    """Return a valid value of the field: its first example, or one of its type; None without one."""
     if field.info.examples:
         return field.info.examples[0]
     one = _of_type(inner_type(field))
@@ -64,7 +64,7 @@ def example_of(field: Field) -> Any:
 
 
 def unit_of(field: Field) -> str:
-    """The unit that is written, or in parentheses that of a bare number; empty for what has none."""
+    """Return the unit to write, or in parentheses that of a bare number; empty without a unit."""
     kind = inner_type(field)
     if isinstance(kind, type) and issubclass(kind, Quantity):
         written = _UNIT.match(kind.accepted)
@@ -77,12 +77,12 @@ def unit_of(field: Field) -> str:
 
 
 def is_nested(field: Field) -> bool:
-    """Whether the field holds a mapping, or several of them, that has a table of its own."""
+    """Return whether the field contains one or several mappings with their own table."""
     return is_model(inner_type(field))
 
 
 def inner_type(field: Field) -> Any:
-    """The bare type of a field, or what the items of a list and the values of a mapping are."""
+    """Return the bare type of a field, or of the items of a list or the values of a mapping."""
     kind = bare(field.info.annotation)
     if get_origin(kind) in (tuple, dict):
         return bare(get_args(kind)[1 if get_origin(kind) is dict else 0])
@@ -90,7 +90,7 @@ def inner_type(field: Field) -> Any:
 
 
 def _metadata(annotation: Any) -> Iterator[Any]:
-    """What a type, or a part of it such as one of a union, is annotated with."""
+    """Yield the annotations of a type, or of a part of it, such as one of a union."""
     for inner in (annotation, *get_args(annotation)):
         for each in getattr(inner, "__metadata__", ()):
             yield each
@@ -136,7 +136,7 @@ def _type(field: Field) -> str:
 
 
 def _scalar(annotated: Any, metadata: tuple[Any, ...]) -> str:
-    """A type in words: what it is, then its bounds or its form."""
+    """Describe a type: what it is, then its bounds or its form."""
     kind = bare(annotated)
     metadata += tuple(_metadata(annotated))
     if isinstance(kind, type) and issubclass(kind, Quantity):
@@ -171,7 +171,7 @@ def _default(field: Field) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """The reader takes every scalar as text: a number or a date needs no quotes."""
+    """All scalars are text to the reader: a number or a date needs no quotes."""
 
 
 _Dumper.yaml_implicit_resolvers = {}
@@ -194,7 +194,7 @@ def _change(field: Field) -> str:
     if field.group:
         return ""
     if field.only:
-        return "never: it takes one value"
+        return "never: it has only one value"
     if affects_costs_only(field.path):
         return "costs only"
     if is_rack(field.path):

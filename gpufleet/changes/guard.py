@@ -33,15 +33,15 @@ _MOST_LISTED = 5
 
 
 def lost_data(steps: Iterable[ObservedStep]) -> list[ObservedStep]:
-    """The steps that delete or replace storage."""
+    """Return the steps that delete or replace storage."""
     return [step for step in steps if step.type in STORAGE and step.how in ("delete", "replace")]
 
 
 def lost_reservations(steps: Iterable[ObservedStep]) -> list[ObservedStep]:
-    """The steps that replace a reservation, or delete one in the run that asks for another.
+    """Return the steps that replace a reservation, or delete one in a run that requests another.
 
-    A reservation whose group was removed from the file is meant to be deleted. A renamed group, site or
-    fleet looks like a deletion and a creation: that is no approval to delete its reservation.
+    A reservation whose group was removed from the file may be deleted. Renaming a group, site or fleet looks
+    like a deletion and a creation, which is no approval to delete its reservation.
     """
     held = [step for step in steps if step.type in RESERVATIONS]
     asked = {step.type for step in held if step.how == "create"}
@@ -90,7 +90,7 @@ def refuse_destroying_data(stored: Mapping[str, int], *, allow_data_loss: bool) 
 
 
 def is_guarded(exported: Mapping[str, Any] | None) -> bool:
-    """Whether a stack's exported state has anything that is guarded."""
+    """Return whether a stack's exported state has guarded resources."""
     return any(resource["type"] in GUARDED for resource in _resources(exported))
 
 
@@ -99,7 +99,7 @@ def _resources(exported: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]
 
 
 def _ended(exported: Mapping[str, Any] | None, now: dt.datetime) -> Iterator[str]:
-    """URNs of reservations that have ended."""
+    """Yield URNs of reservations that have ended."""
     for resource in _resources(exported):
         outputs = resource.get("outputs") or {}
         end = outputs.get("endDate") or outputs.get("end_date")

@@ -1,4 +1,4 @@
-"""What a change does to the resources of a stack: its steps, and the kinds of effect it can have."""
+"""The steps of a change on the resources of a stack, and the kinds of effect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpufleet.engine.api import Op, ResourceEvent
 
 
 class Effect(StrEnum):
-    """What a change does to what exists."""
+    """The effect of a change on existing resources."""
 
     NOTHING = "nothing"
     IN_PLACE = "in place"
@@ -30,7 +30,7 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class ObservedStep:
-    """The change of one resource, whichever step kinds of the engine it consists of.
+    """The change of one resource, whichever steps of the engine it consists of.
 
     `diff` are the inputs that differ, `forced` those that force the replacement.
     """
@@ -44,7 +44,7 @@ class ObservedStep:
 
 
 def observed_steps(events: Iterable[ResourceEvent]) -> tuple[ObservedStep, ...]:
-    """One step for each cloud resource that changes; a replacement counts once, components not at all."""
+    """Return one step per changed cloud resource; a replacement counts once, components do not count."""
     found: dict[str, ObservedStep] = {}
     for event in events:
         how = _HOW.get(event.op)
@@ -60,12 +60,12 @@ def observed_steps(events: Iterable[ResourceEvent]) -> tuple[ObservedStep, ...]:
 
 
 def _is_real(kind: str) -> bool:
-    """Whether a type is a resource of the cloud: neither a component nor a provider nor the stack."""
+    """Return whether a type is a cloud resource: not a component, provider or the stack."""
     return not kind.startswith(("gpufleet:", "pulumi:"))
 
 
 def short_type(kind: str) -> str:
-    """`aws:eks/nodeGroup:NodeGroup` as `eks.NodeGroup`."""
+    """Return `aws:eks/nodeGroup:NodeGroup` as `eks.NodeGroup`."""
     package, module, name = kind.split(":")
     area = module.partition("/")[0]
     return f"{area}.{name}" if package == "aws" else f"{package}.{name}"

@@ -1,4 +1,4 @@
-"""docs/reference/changes.md, written from the table of changes and the models."""
+"""docs/reference/changes.md, generated from the table of changes and the models."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from gpufleet.changes.table import CLOUD, affects_costs_only, is_rack
 
 _HEADER = """# What a change does
 
-What happens to what exists when a field of the fleet file is changed, and who notices:
+What happens to existing resources when a field of the fleet file changes, and who is affected:
 
 - **nothing**: no resource of the cloud changes.
 - **in place**: resources are changed, added or removed, and nothing depends on the removed ones.
 - **rolling**: AWS replaces the nodes of a group one after another.
-- **replacement**: something that work or data depends on is created again or deleted.
+- **replacement**: resources that work or data depends on are deleted, or created again.
 
-Tests run every one of these changes through the engine, on a fleet that is deployed in an emulated
-account, and take the effect from the steps (that of the software channel from the plan, which is the same
-for every channel). What an engine cannot see, such as that EKS replaces nodes
-for a new version of a launch template, is declared in `tests/effects.py`.
+Tests run each of these changes through the engine, on a fleet that is deployed in an emulated account, and
+read the effect from the steps (for the software channel from the plan, which is the same for every channel).
+`tests/effects.py` declares what an engine cannot see, such as that EKS replaces nodes for a new version of a
+launch template.
 
-FSx file systems, buckets and reservations survive every change but their explicit removal. `up` previews
-first, and ends before anything is changed where
+FSx file systems, buckets and reservations are deleted only by their explicit removal. `up` previews first,
+and ends before anything is changed if
 
 - storage would be deleted or replaced, unless `--allow-data-loss` is passed (`destroy` too);
-- a reservation would be replaced, or deleted in the run that asks for another (its group, site or fleet
-  has another name): to be given up, it has to be taken out of the file in a run of its own. A Capacity Block
-  whose time is over holds nothing any more.
+- a reservation would be replaced, or deleted in a run that requests another (its group, site or fleet has
+  another name). To release it, remove it from the file in a separate run. A Capacity Block that has ended is
+  not protected.
 
-Rules of the policy pack ask for an exemption besides (`storage-survives`, `reservations-survive`), and on a
-real account `gpufleet:protect` has to be off for a removal.
+Rules of the policy pack also require an exemption (`storage-survives`, `reservations-survive`), and on a real
+account `gpufleet:protect` must be off for a removal.
 
-A Slurm site in the cloud has Auto Scaling groups, which use a change for the nodes that they launch later
-and stop nothing; where that makes another effect, it stands behind a slash: *Kubernetes / Slurm*.
+A Slurm site in the cloud has Auto Scaling groups, which use a change for later launches and stop no node. If
+the effect differs, it is behind a slash: *Kubernetes / Slurm*.
 
 This page is written by `make docs`; a test keeps it current.
 """
 
-_RACKS = """Fields of racks change nothing in the cloud. `gpufleet configure` brings the hosts to what they
-say; what a role restarts or reboots for a change stands in the role's README, and reboots come in batches of
-`reboot.batch`.
+_RACKS = """Fields of racks change nothing in the cloud. `gpufleet configure` applies them to the hosts. The
+README of a role states what it restarts or reboots for a change; reboots run in batches of `reboot.batch`.
 """
 
 
@@ -54,16 +53,16 @@ _SECTIONS = (
     ("Storage", "cloud[].storage[]"),
     ("Racks", "onprem[]"),
 )
-"""Headings, and the path that a section's fields begin with; the longest one that fits takes a field."""
+"""Headings, and the first part of the section's paths; the longest matching one is used."""
 
 
 def changes_reference() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     parts = [_HEADER]
     for heading, prefix in _SECTIONS:
         parts += [f"## {heading}\n"]
         parts += [_RACKS] if prefix == "onprem[]" else []
-        parts += ["| field | change | effect | who notices | needs |\n|---|---|---|---|---|"]
+        parts += ["| field | change | effect | who is affected | needs |\n|---|---|---|---|---|"]
         parts += [row for each in fleet_fields() if _section(each.path) == prefix for row in _rows(each)]
         parts += [""]
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -80,17 +79,17 @@ def _rows(field: Field) -> Iterator[str]:
     if field.group:
         return
     if field.only:
-        yield _row(field.path, "none", f"takes only `{field.only}`", "", "")
+        yield _row(field.path, "none", f"can only be `{field.only}`", "", "")
     elif affects_costs_only(field.path):
         yield _row(field.path, "any", "nothing", "readers of costs; Prometheus, if the site has it", "")
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):
-        yield _row(field.path, change.how, effect(change), change.notices, change.approval)
+        yield _row(field.path, change.how, effect(change), change.affects, change.approval)
 
 
 def effect(change: FieldChange) -> str:
-    """The effect in words; behind a slash that in a Slurm site, where it is another."""
+    """Return the effect; behind a slash that in a Slurm site, if it differs."""
     if change.in_slurm is change.effect:
         return _shown(change.effect)
     return f"{_shown(change.effect)} / {_shown(change.in_slurm)}"

@@ -16,14 +16,14 @@ CLOUD: Mapping[str, tuple[FieldChange, ...]] = {**FLEET, **SITES, **NODE_GROUPS,
 RACK = "onprem[]"
 
 COSTS_ONLY = ("onprem[].power", "onprem[].ownership")
-"""Fields of racks that only costs are computed from: `configure` applies nothing to the hosts."""
+"""Fields of racks that only affect costs: `configure` applies nothing to the hosts."""
 
 
 def is_rack(path: str) -> bool:
-    """Whether a field is a rack site's."""
+    """Return whether a field belongs to a rack site."""
     return path == RACK or path.startswith(f"{RACK}.")
 
 
 def affects_costs_only(path: str) -> bool:
-    """Whether a field of a rack site changes only its computed cost."""
+    """Return whether a field of a rack site changes only its computed cost."""
     return any(path == each or path.startswith(f"{each}.") for each in COSTS_ONLY)

@@ -1,10 +1,10 @@
-"""The effect of what is written once for the whole fleet."""
+"""The effects of the fleet's own fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
+from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _JUDGED = "users of `preview`, `up` and `check`: policy rules use it"
@@ -22,7 +22,7 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "another name",
             Effect.IN_PLACE,
-            "nobody: a second stack is created; `destroy` deletes the old one",
+            "no one: a second stack is created; `destroy` deletes the old one",
         ),
     ),
     "budget.monthly": in_place("another amount", "recipients of budget alerts"),
@@ -60,12 +60,12 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
     "exemptions[]": nothing("add an entry", _JUDGED),
     "exemptions[].rule": nothing("another value", _JUDGED),
     "exemptions[].resource": nothing("another value", _JUDGED),
-    "exemptions[].reason": nothing("another value", NOBODY),
-    "exemptions[].approver": nothing("another value", NOBODY),
+    "exemptions[].reason": nothing("another value", NO_ONE),
+    "exemptions[].approver": nothing("another value", NO_ONE),
     "exemptions[].expires": nothing("another value", _JUDGED),
     "software.channel": nothing(
         "another channel",
-        "nobody in the cloud while the channels name the same device plugins (a test says when they no"
-        " longer do); on racks `configure` installs the versions",
+        "no one in the cloud while the channels have the same device plugins (checked by a test); on racks"
+        " `configure` installs the versions",
     ),
 }

@@ -1,23 +1,23 @@
 """The effect of the fields of node groups.
 
-In a Kubernetes site EKS puts a change into effect on the nodes that run; an Auto Scaling group of a
-Slurm site uses it for the nodes that it launches from then on, and stops nothing.
+In a Kubernetes site EKS applies a change to running nodes; an Auto Scaling group of a Slurm site applies it
+to the nodes that it launches afterwards, and stops none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place, nothing
+from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _G = "cloud[].node_groups[]"
 _ODCR = f"{_G}.capacity.reserved.odcr"
 _BLOCK = f"{_G}.capacity.reserved.capacity_block"
 
-_NODE_BY_NODE = "running jobs of the group, node by node; Slurm: nobody, new nodes use it"
-_ALL_AT_ONCE = "running jobs of the group: its nodes are terminated; Slurm: nobody, new nodes use it"
-_START = "nobody: it is the initial size; an autoscaler or scheduler sets it afterwards"
+_NODE_BY_NODE = "running jobs of the group, node by node; Slurm: no one, new nodes use it"
+_ALL_AT_ONCE = "running jobs of the group: its nodes are terminated; Slurm: no one, new nodes use it"
+_START = "no one: it is the initial size; an autoscaler or scheduler sets it afterwards"
 _AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
 
 
@@ -29,9 +29,9 @@ def _replaces(how: str) -> tuple[FieldChange, ...]:
     return (FieldChange(how, Effect.REPLACEMENT, _ALL_AT_ONCE, slurm=Effect.IN_PLACE),)
 
 
-def _on_nodes(how: str, notices: str) -> tuple[FieldChange, ...]:
-    """A field that only Kubernetes uses."""
-    return (FieldChange(how, Effect.IN_PLACE, notices, slurm=Effect.NOTHING),)
+def _on_nodes(how: str, affects: str) -> tuple[FieldChange, ...]:
+    """Return the entry of a field that only Kubernetes uses."""
+    return (FieldChange(how, Effect.IN_PLACE, affects, slurm=Effect.NOTHING),)
 
 
 def _buys_again(how: str) -> tuple[FieldChange, ...]:
@@ -40,54 +40,54 @@ def _buys_again(how: str) -> tuple[FieldChange, ...]:
 
 NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     _G: (
-        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange(
-            "remove an entry", Effect.REPLACEMENT, "running jobs of the group: it goes with all its nodes"
+            "remove an entry", Effect.REPLACEMENT, "running jobs of the group: its nodes are deleted"
         ),
     ),
     f"{_G}.name": (
         FieldChange(
             "another name",
             Effect.REPLACEMENT,
-            "running jobs of the group: it is another group, and the old one goes with all its nodes",
+            "running jobs of the group: it is replaced by a new group with new nodes",
         ),
         FieldChange(
             "another name, with a reservation of its own",
             Effect.REPLACEMENT,
-            "running jobs of the group: the reservation is given back and another is asked for",
+            "running jobs of the group: the reservation is released and another is requested",
             Approval.RESERVATION,
         ),
     ),
     f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
     f"{_G}.capacity.on_demand": _replaces("another kind instead"),
-    f"{_G}.capacity.on_demand.min": in_place("another number", "nobody; nodes are terminated or launched"),
+    f"{_G}.capacity.on_demand.min": in_place("another number", "no one; nodes are terminated or launched"),
     f"{_G}.capacity.on_demand.max": in_place("another number"),
     f"{_G}.capacity.on_demand.desired": nothing("another number", _START),
     f"{_G}.capacity.spot": _replaces("another kind instead"),
-    f"{_G}.capacity.spot.min": in_place("another number", "nobody; nodes are terminated or launched"),
+    f"{_G}.capacity.spot.min": in_place("another number", "no one; nodes are terminated or launched"),
     f"{_G}.capacity.spot.max": in_place("another number"),
     f"{_G}.capacity.spot.desired": nothing("another number", _START),
     f"{_G}.capacity.spot.on_shortage": (
         FieldChange(
             "on-demand added",
             Effect.IN_PLACE,
-            "nobody: a second group is created, which starts at zero nodes",
+            "no one: a second group is created, which starts at zero nodes",
         ),
-        FieldChange("anything else", Effect.NOTHING, NOBODY),
+        FieldChange("anything else", Effect.NOTHING, NO_ONE),
     ),
-    f"{_G}.capacity.spot.max_price": in_place("another price", "nobody; Slurm sites only"),
+    f"{_G}.capacity.spot.max_price": in_place("another price", "no one; Slurm sites only"),
     f"{_G}.capacity.reserved": (
         FieldChange(
             "another kind instead",
             Effect.REPLACEMENT,
-            "running jobs of the group: its reservation is given back (a block stays paid for)",
+            "running jobs of the group: its reservation is released (a block stays paid for)",
         ),
     ),
     f"{_BLOCK}": (
         FieldChange(
             "an On-Demand Capacity Reservation instead",
             Effect.REPLACEMENT,
-            "the budget: the block stays paid for, and nothing uses it; the group's nodes are others",
+            "the budget: the block stays paid for, and nothing uses it; the group gets other nodes",
         ),
     ),
     f"{_BLOCK}.nodes": _buys_again("another number"),
@@ -103,13 +103,13 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "a Capacity Block instead",
             Effect.REPLACEMENT,
-            "running jobs of the group: the reservation is given back",
+            "running jobs of the group: the reservation is released",
         ),
     ),
     f"{_ODCR}.nodes": (
-        FieldChange("more", Effect.IN_PLACE, NOBODY),
+        FieldChange("more", Effect.IN_PLACE, NO_ONE),
         FieldChange(
-            "fewer", Effect.IN_PLACE, "running jobs on the nodes that go; their capacity is given back"
+            "fewer", Effect.IN_PLACE, "running jobs on the removed nodes; their capacity is released"
         ),
     ),
     f"{_ODCR}.id": _rolls("another reservation"),
@@ -118,7 +118,7 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "another zone",
             Effect.REPLACEMENT,
-            "running jobs of the group: the reservation is given back and another is asked for",
+            "running jobs of the group: the reservation is released and another is requested",
             Approval.RESERVATION,
         ),
         *_replaces("another zone, of another reservation"),

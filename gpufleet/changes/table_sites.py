@@ -1,10 +1,10 @@
-"""The effect of what is set for a whole cloud site."""
+"""The effects of the fields of a cloud site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NOBODY, Approval, FieldChange, in_place
+from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place
 from gpufleet.changes.observe import Effect
 
 _SITE = "all users of the site: every resource is created again, and the old one is deleted"
@@ -12,7 +12,7 @@ _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[]": (
-        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange(
             "remove an entry",
             Effect.REPLACEMENT,
@@ -24,12 +24,12 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].region": (FieldChange("another region", Effect.REPLACEMENT, _SITE, Approval.DATA),),
     "cloud[].zones": (
         FieldChange(
-            "one more at the end", Effect.IN_PLACE, "nobody: subnets of other zones keep their addresses"
+            "one more at the end", Effect.IN_PLACE, "no one: subnets of other zones keep their addresses"
         ),
         FieldChange(
             "one fewer",
             Effect.REPLACEMENT,
-            "everything that runs in that zone; AWS refuses as long as something does",
+            "everything that runs in that zone; AWS rejects it while anything does",
         ),
     ),
     "cloud[].network.cidr": (FieldChange("another network", Effect.REPLACEMENT, _SITE, Approval.DATA),),
@@ -42,7 +42,7 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "to none",
             Effect.REPLACEMENT,
-            "connections to the internet: there are none any more; AWS is reached through endpoints",
+            "connections to the internet: they end; AWS is reached through endpoints",
         ),
     ),
     "cloud[].scheduler": (
@@ -55,16 +55,16 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "running jobs of every node group, node by node, once the control plane is up to date",
         ),
     ),
-    "cloud[].kubernetes.private_cidrs": in_place("another list", "networks that are taken out lose the API"),
+    "cloud[].kubernetes.private_cidrs": in_place("another list", "removed networks lose access to the API"),
     "cloud[].kubernetes.public_cidrs": (
-        FieldChange("another list", Effect.IN_PLACE, "networks that are taken out lose the API"),
+        FieldChange("another list", Effect.IN_PLACE, "removed networks lose access to the API"),
         FieldChange(
             "to or from an empty one",
             Effect.IN_PLACE,
-            "who comes from outside: the public endpoint goes or comes",
+            "clients from outside: the public endpoint is removed or added",
         ),
     ),
-    "cloud[].kubernetes.admins": in_place("another list", "roles that are taken out lose the cluster"),
+    "cloud[].kubernetes.admins": in_place("another list", "removed roles lose access to the cluster"),
     "cloud[].kubernetes.gpu_stack": (
         FieldChange(
             "another one",
@@ -76,13 +76,13 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "another type",
             Effect.REPLACEMENT,
-            "the cluster's own services: they move to new nodes, which are there before the old ones go",
+            "the cluster's own services: they move to new nodes, which start before the old ones stop",
         ),
     ),
     "cloud[].kubernetes.system_nodes.min": in_place("another number"),
     "cloud[].kubernetes.system_nodes.max": in_place("another number"),
     "cloud[].kubernetes.teams[]": (
-        FieldChange("add an entry", Effect.IN_PLACE, NOBODY),
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange("remove an entry", Effect.REPLACEMENT, _TEAM),
     ),
     "cloud[].kubernetes.teams[].name": (FieldChange("another name", Effect.REPLACEMENT, _TEAM),),

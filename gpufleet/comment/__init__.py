@@ -1,7 +1,7 @@
-"""Posts a verdict as the comment of a pull request or merge request, and keeps it up to date.
+"""Posts a verdict as a comment of a pull request or merge request, and updates it.
 
-Standard library only, and nothing of the rest of gpufleet but its errors: the job that holds the
-write token then runs `python3 -m gpufleet.comment` in a checkout of the target branch and installs nothing.
+It uses only the standard library and gpufleet's errors, so that the job with the write token runs
+`python3 -m gpufleet.comment` in a checkout of the target branch and installs nothing.
 """
 
 from gpufleet.comment.body import MARKER, marker, verdict_body

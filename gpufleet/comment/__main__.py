@@ -1,4 +1,4 @@
-"""`python3 -m gpufleet.comment ENVIRONMENT FILE`: as `gpufleet comment`, with nothing installed."""
+"""`python3 -m gpufleet.comment ENVIRONMENT FILE`: like `gpufleet comment`, without installation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpufleet.errors import ExitCode, GpufleetError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Post or update the comment. Returns the exit code of `gpufleet.errors.ExitCode`."""
+    """Post or update the comment. Return the exit code of `gpufleet.errors.ExitCode`."""
     parser = argparse.ArgumentParser(prog="python3 -m gpufleet.comment", description=__doc__)
     parser.add_argument("environment", help="the environment that was checked")
-    parser.add_argument("file", type=Path, help="what `gpufleet check --markdown` wrote")
+    parser.add_argument("file", type=Path, help="the file of `gpufleet check --markdown`")
     parser.add_argument("--pr", type=int, help="the pull request; default: that of this CI run")
-    parser.add_argument("--author", default="", help="our user, where the token may not ask (GitHub)")
+    parser.add_argument("--author", default="", help="our user name, if the token cannot read it (GitHub)")
     options = parser.parse_args(arguments)
     try:
         name, outcome = comment(options.environment, options.file, os.environ, options.pr, options.author)

@@ -1,7 +1,7 @@
-"""A small JSON client for the API of a code host, with a token that goes to that host alone.
+"""A small JSON client for the API of a code host, which sends its token only to that host.
 
-https only (http on the loopback interface), no redirects, bounded answers and bounded patience.
-The token is in a header and nowhere else: neither in an address, nor in argv, nor in a message.
+It allows only https (http on the loopback interface), no redirects, bounded answers and a bounded time. The
+token is only in a header: not in an address, argv or a message.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BUSY = frozenset({429, 500, 502, 503, 504})
 
 
 class CodeHostError(CloudError):
-    """The API answered with an error, or not at all; `status` is 0 without an answer.
+    """The API returned an error or no answer; `status` is 0 without an answer.
 
-    `transient` says that the same request might do later, `processed` that a write may have been
-    done although it looks as if it failed.
+    `transient`: the same request may succeed later. `processed`: a write may have succeeded although it seems
+    to have failed.
     """
 
     def __init__(self, message: str, status: int = 0, *, transient: bool = False, processed: bool = False):
@@ -43,14 +43,14 @@ class CodeHostError(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API answered: the JSON document, and whether there is a further page."""
+    """An answer of the API: the JSON document, and whether there is another page."""
 
     document: Any
     more: bool
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A redirect would take the token elsewhere."""
+    """Rejects redirects, which would send the token elsewhere."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -63,7 +63,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @dataclass
 class Api:
-    """The API at an address, with a header that authenticates. `sleep` waits between tries."""
+    """The API at an address, with a header that authenticates. `sleep` waits between retries."""
 
     address: str
     header: tuple[str, str] = field(repr=False)
@@ -77,34 +77,34 @@ class Api:
         if not parts.hostname or (parts.scheme != "https" and not (local and parts.scheme == "http")):
             raise InputError(
                 f"the API's address {parts.scheme}://{parts.hostname} is not https",
-                remedy="a token is sent over https alone; set the address to https",
+                remedy="use an https address: the token is sent only over https",
             )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise InputError(
-                "the API's address holds more than host and path", remedy="leave user, query and # out"
+                "the API's address has more than host and path", remedy="remove user, query and #"
             )
         value = self.header[1]
         if not value or any(ord(char) < 33 or ord(char) > 126 for char in value.replace(" ", "")):
-            raise InputError("the token is empty or has odd characters", remedy="set the variable anew")
+            raise InputError("the token is empty or has invalid characters", remedy="set the variable again")
         self.address = self.address.rstrip("/")
-        # A proxy of the environment is for hosts outside: one for http would see the token.
+        # No proxy of the environment: one for http would receive the token.
         proxies = ProxyHandler({}) if local else ProxyHandler()
         self._opener = build_opener(_NoRedirect, proxies)
 
     def get(self, path: str) -> Answer:
-        """Read; tries again while the API is busy."""
+        """Read; retry while the API is busy."""
         return self._patiently("GET", path, None)
 
     def put(self, method: str, path: str, document: Mapping[str, Any]) -> Answer:
-        """Write something that may be written twice (an update); tries again like `get`."""
+        """Write something that may be written twice (an update); retry like `get`."""
         return self._patiently(method, path, document)
 
     def post(self, path: str, document: Mapping[str, Any]) -> Answer:
-        """Create. Tries again only after answers that mean that nothing was created."""
+        """Create. Retry only after answers that mean that nothing was created."""
         return self._patiently("POST", path, document)
 
     def wait(self, attempt: int, asked: float | None = None) -> bool:
-        """Wait before a further try; False when the patience of this client is used up."""
+        """Wait before a retry; return False if the time of this client is used up."""
         seconds = float(2**attempt) if asked is None else max(asked, 1.0)
         if seconds > self._patience:
             return False
@@ -167,7 +167,7 @@ class Api:
         )
 
     def _said(self, error: HTTPError) -> str:
-        """The API's own words, on one line, without the token whatever it sends back."""
+        """Return the API's message on one line, without the token even if it is in the answer."""
         try:
             said = json.loads(error.read(100_000)).get("message", "")
         except (ValueError, OSError, AttributeError, HTTPException):
@@ -178,7 +178,7 @@ class Api:
 
 
 class _RefusedError(Exception):
-    """A failed try: the error, and the seconds after which the API asks to come back."""
+    """A failed attempt: the error, and the seconds after which the API requests a retry."""
 
     def __init__(self, error: CodeHostError, after: float | None = None) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """GitLab's Code Quality report of a verdict: `python3 -m gpufleet.comment.code_quality verdict.json`.
 
-GitLab shows it in the merge request, at the line of the fleet file. The fields are those of its
-documentation (description, check_name, fingerprint, severity, location). Standard library only.
+GitLab shows it in the merge request, at the line of the fleet file. The fields are those of its documentation
+(description, check_name, fingerprint, severity, location). Standard library only.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 SEVERITIES = {"mandatory": "critical", "advisory": "minor"}
-"""How a violation counts -> GitLab's word. What is exempted is not reported."""
+"""Effect of a violation -> GitLab's severity. Exempted violations are not reported."""
 
 
 def code_quality(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The report of a verdict as `gpufleet check --json-file` wrote it; empty where nothing is violated."""
+    """Return the report of a verdict from `gpufleet check --json-file`; empty without violations."""
     return list(_entries(verdict))
 
 
@@ -29,7 +29,7 @@ def _entries(verdict: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             severity = SEVERITIES.get(violation["effect"])
             if severity is None:
                 continue
-            # The same violation keeps its fingerprint when lines move or figures change.
+            # The fingerprint of a violation does not depend on lines and figures.
             same = [environment, rule["name"], violation["resource"], violation.get("property", ""), number]
             yield {
                 "description": f"{environment}: {violation['message']}",

@@ -1,4 +1,4 @@
-"""What `gpufleet comment` and `python3 -m gpufleet.comment` both do."""
+"""The work of `gpufleet comment` and `python3 -m gpufleet.comment`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpufleet.comment.publish import (
 from gpufleet.errors import InputError
 
 NOT_ALLOWED = (
-    "the host lets the pull request of a fork (or of Dependabot) not comment: the verdict is in the log "
+    "the host does not allow comments from pull requests of forks or Dependabot: see the verdict in the log "
     "and the files of the run"
 )
 
@@ -25,7 +25,7 @@ NOT_ALLOWED = (
 def comment(
     environment: str, file: Path, env: Mapping[str, str], number: int | None = None, author: str = ""
 ) -> tuple[str, Outcome]:
-    """Post the verdict in `file` on the pull request of this run; its name, and what was done."""
+    """Post the verdict in `file` on the pull request of this run; return its name and the outcome."""
     host = host_from_environment(env, number, author)
     run, commit = where_from_environment(env)
     body = verdict_body(environment, file, most=host.most, run=run, commit=commit)
@@ -35,9 +35,9 @@ def comment(
 def preview_comment(
     environment: str, file: Path, env: Mapping[str, str], number: int | None = None, author: str = ""
 ) -> tuple[str, str]:
-    """What `comment` would post: the pull request's name ("" where nothing tells it) and the text.
+    """Return what `comment` would post: the pull request's name ("" if unknown) and the text.
 
-    Needs no token: outside CI the text is cut as for GitHub, whose limit is the lower one.
+    It needs no token. Outside CI the text is limited as for GitHub, whose limit is the lower one.
     """
     tokens = {"GITHUB_TOKEN": "none", GITLAB_TOKEN: "none"}
     try:

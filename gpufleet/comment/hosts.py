@@ -1,4 +1,4 @@
-"""Code hosts: how each lists, creates and changes the comments of a pull request, and who we are there."""
+"""Code hosts: listing, creating and updating comments of a pull request, and our own user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_PAGES = 100
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """One comment: the host's id of it, its text, and whether the token's own user wrote it."""
+    """One comment: its id, its text, and whether the token's own user wrote it."""
 
     id: int
     body: str
@@ -23,10 +23,10 @@ class Comment:
 
 
 class Host(Protocol):
-    """A pull request on a code host. `most` is the length of its longest comment, in characters.
+    """A pull request on a code host. `most` is the maximum length of a comment, in characters.
 
-    `read_only` says that the host gives such a run no right to comment (a fork's pull request);
-    `remedy` is what to do where it should have had it.
+    `read_only`: the host does not allow the run to comment (a fork's pull request); `remedy` is what to do if
+    it should.
     """
 
     api: Api
@@ -36,11 +36,11 @@ class Host(Protocol):
 
     @property
     def name(self) -> str:
-        """The pull request, for messages."""
+        """Return the pull request, for messages."""
         ...
 
     def comments(self) -> Iterator[Comment]:
-        """All comments, the oldest first."""
+        """Yield all comments, oldest first."""
         ...
 
     def create(self, body: str) -> None:
@@ -54,9 +54,9 @@ class Host(Protocol):
 
 @dataclass
 class GitHub:
-    """A pull request on GitHub. `author` is whose comments are ours where the token is an app's.
+    """A pull request on GitHub. `author` is the author of our comments if the token is an app's.
 
-    An app's token (that of GitHub Actions is one) may not ask who it is; its comments are by
+    An app's token, such as that of GitHub Actions, cannot read its own user; its comments are by
     `<app>[bot]`, a name that no person can have.
     """
 
@@ -70,11 +70,11 @@ class GitHub:
 
     @property
     def name(self) -> str:
-        """The pull request, for messages."""
+        """Return the pull request, for messages."""
         return f"{self.repository}#{self.number}"
 
     def comments(self) -> Iterator[Comment]:
-        """All comments, the oldest first."""
+        """Yield all comments, oldest first."""
         author = self._author()
         for each in _pages(self.api.get, f"/repos/{self.repository}/issues/{self.number}/comments"):
             login = (each.get("user") or {}).get("login")
@@ -106,11 +106,11 @@ class GitLab:
     number: int
     read_only: bool = False
     most: int = 1_000_000
-    remedy: str = "the token needs the scope api and at least the role Reporter; a job token will not do"
+    remedy: str = "the token needs the scope api and at least the role Reporter; not a job token"
 
     @property
     def name(self) -> str:
-        """The merge request, for messages."""
+        """Return the merge request, for messages."""
         return f"project {self.project} !{self.number}"
 
     @property
@@ -118,7 +118,7 @@ class GitLab:
         return f"/projects/{self.project}/merge_requests/{self.number}/notes"
 
     def comments(self) -> Iterator[Comment]:
-        """All comments that people or robots wrote, the oldest first."""
+        """Yield all comments of people or bots, oldest first."""
         own = self.api.get("/user").document["id"]
         for each in _pages(self.api.get, self._notes, "&sort=asc&order_by=created_at"):
             if not each.get("system"):
@@ -134,7 +134,7 @@ class GitLab:
 
 
 def _pages(get: Callable[[str], Answer], path: str, query: str = "") -> Iterator[Any]:
-    """The entries of all pages. Pages are counted here: an address out of an answer is never followed."""
+    """Yield the entries of all pages, counted here: an address from an answer is never followed."""
     for page in range(1, _MOST_PAGES + 1):
         answer = get(f"{path}?per_page={PER_PAGE}&page={page}{query}")
         if not isinstance(answer.document, list):

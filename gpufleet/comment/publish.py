@@ -1,4 +1,4 @@
-"""Finds the pull request of this CI run, and creates or changes our comment on it."""
+"""Finds the pull request of this CI run, and creates or updates our comment on it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Outcome = Literal["created", "updated", "unchanged", "not allowed"]
 GITLAB_TOKEN = "GPUFLEET_GITLAB_TOKEN"  # noqa: S105 - the variable's name
 _TRIES = 3
 _REPOSITORY = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
-# Pull requests of this robot get a read-only token like those of a fork.
+# Pull requests of Dependabot get a read-only token, like those of a fork.
 _ROBOTS = frozenset({"dependabot[bot]"})
 
 
 def publish(host: Host, body: str) -> Outcome:
-    """Update our comment that begins with the body's first line, or create one.
+    """Update our comment that starts with the body's first line, or create one.
 
-    Nobody else's comment is ever touched, whatever it begins with. Where the host gives a fork's
-    pull request no right to comment, that is "not allowed" and no error: the verdict is the exit
-    code of `gpufleet check`, and the comment only shows it. Raises CloudError for anything else.
+    Comments of others are never changed, whatever they start with. If the host does not allow a fork's pull
+    request to comment, the outcome is "not allowed", not an error: the exit code of `gpufleet check` is the
+    verdict, and the comment only shows it. Raises CloudError for anything else.
     """
     for attempt in range(_TRIES):
         try:
@@ -37,7 +37,7 @@ def publish(host: Host, body: str) -> Outcome:
                 if host.read_only:
                     return "not allowed"
                 raise CloudError(f"{host.name}: {error.message}", remedy=host.remedy) from None
-            # A creation that seems to have failed may have been done: look before trying again.
+            # A creation that seems to have failed may have succeeded: check before the retry.
             again = error.status == 404 or error.processed
             if not again or attempt == _TRIES - 1 or not host.api.wait(attempt):
                 raise CloudError(f"{host.name}: {error.message}", remedy=error.remedy) from None
@@ -67,11 +67,11 @@ def _same(one: str, other: str) -> bool:
 
 
 def host_from_environment(env: Mapping[str, str], number: int | None = None, author: str = "") -> Host:
-    """The pull request that the variables of GitHub Actions or GitLab CI tell of.
+    """Return the pull request in the variables of GitHub Actions or GitLab CI.
 
-    GitHub: GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, and GITHUB_EVENT_PATH unless `number` is
-    given. GitLab: GPUFLEET_GITLAB_TOKEN, CI_PROJECT_ID, CI_API_V4_URL and CI_MERGE_REQUEST_IID.
-    Raises InputError for what is missing.
+    GitHub: GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL, and GITHUB_EVENT_PATH unless `number` is given.
+    GitLab: GPUFLEET_GITLAB_TOKEN, CI_PROJECT_ID, CI_API_V4_URL and CI_MERGE_REQUEST_IID. Raises InputError
+    for missing variables.
     """
     if env.get("GITHUB_REPOSITORY"):
         return _github(env, number, author)
@@ -84,7 +84,7 @@ def host_from_environment(env: Mapping[str, str], number: int | None = None, aut
 
 
 def where_from_environment(env: Mapping[str, str]) -> tuple[str, str]:
-    """The address of this CI run and the commit that it checked; empty where the variables do not say."""
+    """Return the address of this CI run and the commit that it checked; empty if not set."""
     if env.get("GITHUB_REPOSITORY"):
         server, repository, run = (
             env.get(name, "") for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
@@ -134,15 +134,15 @@ def _gitlab(env: Mapping[str, str], number: int | None) -> Host:
     iid = str(number or env.get("CI_MERGE_REQUEST_IID", ""))
     if not iid.isdigit():
         raise InputError(
-            "CI_MERGE_REQUEST_IID is not set: this pipeline is not of a merge request",
-            remedy="run the job for merge request pipelines alone, or pass the number with --pr",
+            "CI_MERGE_REQUEST_IID is not set: this is not a merge request pipeline",
+            remedy="run the job only in merge request pipelines, or pass the number with --pr",
         )
     address = env.get("CI_API_V4_URL")
     token = env.get(GITLAB_TOKEN, "")
     if not address or not token:
         raise InputError(
             f"{GITLAB_TOKEN if address else 'CI_API_V4_URL'} is not set",
-            remedy=f"put a project access token with the scope api into the CI/CD variable {GITLAB_TOKEN}",
+            remedy=f"store a project access token with the scope api in the CI/CD variable {GITLAB_TOKEN}",
         )
     source = env.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", project)
     api = Api(address, ("PRIVATE-TOKEN", token))

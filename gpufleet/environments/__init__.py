@@ -1,4 +1,4 @@
-"""New environments: what `gpufleet init` asks for, its defaults, and a fleet file that breaks no rule."""
+"""New environments: questions of `gpufleet init`, their defaults, and a fleet file that passes all rules."""
 
 from gpufleet.environments.choices import Choices, fill
 from gpufleet.environments.draft import Draft, draft_environment

@@ -1,4 +1,4 @@
-"""What a template cannot know: regions, systems and numbers of nodes; what they come to in a fleet file."""
+"""Choices for a template (regions, systems, numbers of nodes), and their values in a fleet file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLOUD_TEMPLATES = ("sandbox", "cloud", "hybrid")
 RACK_TEMPLATES = ("onprem", "hybrid")
 TRAINING_TEMPLATES = ("cloud", "hybrid")
 
-# The preferred types come first: those of which prices are known in most regions.
+# Preferred types first: those with known prices in most regions.
 TRAINING = ("p5.48xlarge", "p5en.48xlarge", "p5e.48xlarge", "p4d.24xlarge")
 SPOT = (
     ("g6e.xlarge", "g6e.2xlarge"),
@@ -35,16 +35,16 @@ SPOT = (
 SERVICE = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge")
 
 _BESIDE_NODES = 8
-"""Addresses of a rack's network that are not for GPU nodes: controllers, login, gateway."""
+"""Addresses of a rack's network for other hosts than GPU nodes: controllers, login, gateway."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the user chose for a template; what the template does not have is not looked at.
+    """The user's choices for a template; choices that the template does not use are ignored.
 
-    `zones` are those of any of the regions; a region without one gets its first two. `cloud_nodes` are the
-    nodes of the training group, which the first region gets, in its first zone. Raises `InputError` for
-    figures out of range when it is made.
+    `zones` belong to any of the regions; a region without one gets its first two. `cloud_nodes` are the nodes
+    of the training group, in the first zone of the first region. Raises `InputError` for figures out of
+    range.
     """
 
     template: str
@@ -57,32 +57,32 @@ class Choices:
     def __post_init__(self) -> None:
         for index, region in enumerate(self.regions):
             if region in self.regions[:index]:
-                raise InputError(f"region {region} is named twice", remedy="name it once")
+                raise InputError(f"region {region} occurs twice", remedy="write it once")
         if len(self.regions) > MOST_REGIONS:
-            raise InputError(f"{len(self.regions)} regions", remedy=f"name {MOST_REGIONS} or fewer")
+            raise InputError(f"{len(self.regions)} regions", remedy=f"use {MOST_REGIONS} or fewer")
         if not 1 <= self.nodes <= MOST_NODES:
-            raise InputError(f"{self.nodes} GPU nodes", remedy=f"name 1 to {MOST_NODES:,}")
+            raise InputError(f"{self.nodes} GPU nodes", remedy=f"use 1 to {MOST_NODES:,}")
 
     @property
     def has_cloud(self) -> bool:
-        """Whether the template has cloud sites."""
+        """Return whether the template has cloud sites."""
         return self.template in CLOUD_TEMPLATES
 
     @property
     def has_racks(self) -> bool:
-        """Whether the template has a rack site."""
+        """Return whether the template has a rack site."""
         return self.template in RACK_TEMPLATES
 
     @property
     def has_training(self) -> bool:
-        """Whether the template has a group of nodes for training in the cloud."""
+        """Return whether the template has a group of nodes for training in the cloud."""
         return self.template in TRAINING_TEMPLATES
 
 
 def fill(choices: Choices, catalog: Catalog, item: str, value: Any) -> Choices:
-    """The choices with one of its fields from what a user wrote: a number or text, regions also as a list.
+    """Return the choices with one field set from the user's text or number; regions also as a list.
 
-    Raises `InputError` for a value that the catalog or the template has no room for.
+    Raises `InputError` for a value that the catalog or the template does not allow.
     """
     taken: Any = value
     if item in ("regions", "zones"):
@@ -91,7 +91,7 @@ def fill(choices: Choices, catalog: Catalog, item: str, value: Any) -> Choices:
     elif item in ("nodes", "cloud_nodes"):
         if not str(value).isascii() or not str(value).isdigit():
             raise InputError(
-                f"'{str(value)[:60]}' is no number of nodes", remedy="write a whole number, such as 4"
+                f"'{str(value)[:60]}' is not a number of nodes", remedy="write a whole number, such as 4"
             )
         taken = int(value)
     filled = replace(choices, **{item: taken})
@@ -103,10 +103,10 @@ def fill(choices: Choices, catalog: Catalog, item: str, value: Any) -> Choices:
 
 
 def cloud_sites(choices: Choices, catalog: Catalog, bucket: str) -> list[dict[str, Any]]:
-    """The values of each cloud site, one a region: zones, networks, and types that the region offers.
+    """Return the values of each cloud site, one per region: zones, networks, and offered types.
 
-    Raises `InputError` for a region that the catalog does not know, with the nearest name, or that
-    does not offer what the template needs.
+    Raises `InputError` for a region that the catalog does not list, with the nearest name, or that does not
+    offer what the template needs.
     """
     sites = []
     _refuse_foreign_zones(choices, catalog)
@@ -137,7 +137,7 @@ def cloud_sites(choices: Choices, catalog: Catalog, bucket: str) -> list[dict[st
 
 
 def _refuse_foreign_zones(choices: Choices, catalog: Catalog) -> None:
-    """Raise `InputError` for a zone of none of the regions, with the nearest name."""
+    """Raise `InputError` for a zone outside the regions, with the nearest name."""
     known = [zone for region in choices.regions for zone in catalog.zones(region)]
     for zone in choices.zones:
         if zone not in known:
@@ -161,7 +161,7 @@ def _region(region: str, catalog: Catalog) -> str:
 def _offered(
     choices: Choices, catalog: Catalog, region: str, candidates: Sequence[tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """The first candidates of which the region offers all types."""
+    """Return the first candidates of which the region offers all types."""
     for types in candidates:
         if all(region in catalog.instance(each).regions for each in types):
             return types
@@ -171,7 +171,7 @@ def _offered(
 
 
 def _training(choices: Choices, catalog: Catalog, region: str) -> tuple[str, bool]:
-    """The type to train on, and whether as a Capacity Block: one that has a price, else on demand."""
+    """Return the type for training, and whether as a Capacity Block: one with a price, else on demand."""
     offered = [each for each in TRAINING if region in catalog.instance(each).regions]
     for name in offered:
         if catalog.capacity_block(name, region).known:
@@ -179,7 +179,7 @@ def _training(choices: Choices, catalog: Catalog, region: str) -> tuple[str, boo
             if not 1 <= choices.cloud_nodes <= rules.max_instances_per_block:
                 raise InputError(
                     f"{choices.cloud_nodes} nodes in one Capacity Block",
-                    remedy=f"name 1 to {rules.max_instances_per_block}",
+                    remedy=f"use 1 to {rules.max_instances_per_block}",
                 )
             return name, True
     if not offered:
@@ -190,9 +190,8 @@ def _training(choices: Choices, catalog: Catalog, region: str) -> tuple[str, boo
 def _lacks(choices: Choices, catalog: Catalog, region: str, families: Sequence[str]) -> InputError:
     fitting = [name for name in sorted(catalog.regions) if _fits(choices, catalog, name)]
     return InputError(
-        f"{region} offers none of the types that the template {choices.template} takes:"
-        f" {', '.join(families)}",
-        remedy=f"use one of {', '.join(fitting)}; `gpufleet catalog refresh` reads today's offerings",
+        f"{region} offers none of the types of the template {choices.template}: {', '.join(families)}",
+        remedy=f"use one of {', '.join(fitting)}; `gpufleet catalog refresh` reads current offerings",
     )
 
 
@@ -205,9 +204,9 @@ def _fits(choices: Choices, catalog: Catalog, region: str) -> bool:
 
 
 def rack_site(choices: Choices, catalog: Catalog) -> dict[str, Any]:
-    """The values of the rack site: host ranges, a network that holds them, the speed of the fabric.
+    """Return the values of the rack site: host ranges, a network for them, the speed of the fabric.
 
-    Raises `InputError` for a system that the catalog does not know, with the nearest name.
+    Raises `InputError` for a system that the catalog does not list, with the nearest name.
     """
     if choices.system not in catalog.systems:
         near = catalog.suggest_system(choices.system)

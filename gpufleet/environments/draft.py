@@ -1,4 +1,4 @@
-"""The fleet file of a new environment, priced: its budget, and estimates where no price is known."""
+"""The fleet file of a new environment with costs: its budget, and estimates for unknown prices."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gpufleet.spec.load import FLEET_FILE, STACKS
 from gpufleet.spec.quantity import Money
 
 _ROOM = Decimal("1.1")
-"""What a default budget is above the cost at maximum size."""
+"""Ratio of a default budget to the cost at maximum size."""
 
 _NO_LIMIT = "1000000000 USD"
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fleet file that validates. `highest` is its cost a month at maximum size, in USD."""
+    """A valid fleet file. `highest` is its monthly cost at maximum size, in USD."""
 
     text: str
     highest: Decimal
@@ -44,10 +44,10 @@ def draft_environment(
     budget: Money | None = None,
     expires: dt.date | None = None,
 ) -> Draft:
-    """The fleet file of a template with what was chosen. Without `budget`, a tenth above its highest cost.
+    """Return the fleet file of a template with the choices. By default `budget` is its highest cost plus 10%.
 
-    Raises `InputError` for names, regions and systems that do not exist, for a region that lacks what
-    the template needs, and for a budget that the fleet exceeds at its maximum size.
+    Raises `InputError` for names, regions and systems that do not exist, for a region without the needed
+    types, and for a budget below the cost at maximum size.
     """
     check_name("environment", environment)
     check_name("fleet", fleet)
@@ -69,8 +69,8 @@ def draft_environment(
     highest = sum((each.total for each in assumed), cost.total.maximum)
     if budget is not None and budget.amount < highest:
         raise InputError(
-            f"at its maximum size the fleet costs about {highest:,.0f} USD a month; the budget is {budget}",
-            remedy=f"give it '{_rounded(highest)} USD' or more, or fewer nodes; maximum sizes"
+            f"at maximum size the fleet costs about {highest:,.0f} USD a month; the budget is {budget}",
+            remedy=f"set it to '{_rounded(highest)} USD' or more, or use fewer nodes; maximum sizes"
             " can be lowered in the fleet file afterwards",
         )
     monthly = budget or Money(_rounded(highest * _ROOM), "USD")
@@ -98,6 +98,6 @@ def _planned(template: str, values: Mapping[str, Any], catalog: Catalog) -> Vali
 
 
 def _rounded(amount: Decimal) -> Decimal:
-    """Up, to two digits that count."""
+    """Round up to two significant digits."""
     step = Decimal(10) ** max(0, amount.adjusted() - 1)
     return (amount / step).to_integral_value(ROUND_CEILING) * step

@@ -1,4 +1,4 @@
-"""Estimates for what has no known price, from where prices are known: a budget has to hold them as well."""
+"""Estimates for resources without a known price, from a region with known prices: a budget includes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpufleet.spec.models import FleetSpec
 
 @dataclass(frozen=True, slots=True)
 class CostAssumption:
-    """What budget-unknown-cost takes for `count` resources under a name: `amount` USD a month each."""
+    """An amount for budget-unknown-cost: `count` resources under a name, `amount` USD a month each."""
 
     name: str
     amount: Decimal
@@ -33,16 +33,15 @@ class CostAssumption:
 
     @property
     def total(self) -> Decimal:
-        """Of all resources that the name covers."""
+        """Return the sum of all resources under the name."""
         return self.count * self.amount
 
 
 def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[CostAssumption]:
-    """An amount for everything in the plan without a price, at its maximum size.
+    """Yield an amount for everything in the plan without a price, at maximum size.
 
-    In the cloud it is what the same costs in the region whose prices are known, and nodes count at
-    their on-demand price, which spot does not exceed. A system of unknown power counts as the known
-    one that draws most.
+    In the cloud it is the price in the region with known prices; nodes count at their on-demand price, which
+    spot does not exceed. A system of unknown power counts as the known one with the highest power.
     """
     unknown = price_plan(plan, catalog).unknown
     if not unknown:
@@ -81,7 +80,7 @@ def estimates(spec: FleetSpec, plan: FleetPlan, catalog: Catalog) -> Iterator[Co
 
 
 def _twin_lines(spec: FleetSpec, catalog: Catalog) -> tuple[CostLine, ...]:
-    """The lines of the same fleet where every price is known."""
+    """Return the cost lines of the same fleet in the region with known prices."""
     cloud = tuple(site.model_copy(update={"region": DEFAULT_REGION}) for site in spec.cloud)
     onprem = tuple(
         site.model_copy(update={"system": _strongest(catalog)})

@@ -1,4 +1,4 @@
-"""The last day of a new environment whose name a rule takes for that of a temporary one."""
+"""The expiry date of a new environment whose name a rule considers temporary."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpufleet.policy.pack import load_rules
 RULE = "temporary-environments-expire"
 
 _BEFORE_THE_LIMIT = 2
-"""Days: `check` runs later than `init`, and elsewhere on the globe."""
+"""Margin in days: `check` runs later than `init`, and possibly in another time zone."""
 
 
 def last_day(root: Path, environment: str, today: dt.date) -> dt.date | None:
-    """The day to write as `expires`; None for a name that is not temporary, and without the rule."""
+    """Return the date for `expires`; None for a name that is not temporary, and without the rule."""
     try:
         rules = {rule.name: rule for rule in load_rules(root)}
     except InputError:

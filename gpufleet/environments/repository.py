@@ -1,4 +1,4 @@
-"""A fleet repository: fleet files of one's own, and what runs, judges and reviews them."""
+"""A fleet repository: the user's fleet files, and the files to run, check and review them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpufleet.errors import InputError
 from gpufleet.spec.init import write_environment
 
 _PACKAGE = Path(__file__).parents[1]
-# What Pulumi runs is what it runs in a checkout of gpufleet: both call the installed package.
+# Pulumi runs the same files as in a checkout of gpufleet: both call the installed package.
 _PROGRAMS = ("stacks/__main__.py", "policies/__main__.py", "policies/PulumiPolicy.yaml")
 _RENDERED = ("Pulumi.yaml", "README.md", "requirements.txt", ".gitignore")
 _WORKFLOWS = _PACKAGE / "ci_templates" / "github"
 _ENVIRONMENTS = "[dev, prod]"
-# A fork installs and runs its own code; a fleet repository what its requirement names.
+# A fork of gpufleet installs and runs its own code; a fleet repository the version of its requirement.
 _INSTALLED = (
     ("Install gpufleet from its lock file", "Install gpufleet"),
     (
@@ -39,10 +39,10 @@ _INSTALLED = (
 def write_repository(
     folder: Path, fleet: str, environments: Mapping[str, tuple[str, str]]
 ) -> tuple[Path, ...]:
-    """Write a fleet repository into the new folder `folder`, whole or not at all; the paths of its files.
+    """Write a fleet repository into the new folder `folder`, whole or not at all; return its files' paths.
 
-    `environments` is name -> (template, text of the fleet file); the last one is what the workflows check and
-    deploy. Raises InputError, with nothing written, where `folder` holds anything.
+    `environments` is name -> (template, text of the fleet file); the workflows check and deploy the last one.
+    Raises InputError, and writes nothing, if `folder` is not empty.
     """
     refuse_used(folder)
     environment = list(environments)[-1]
@@ -55,30 +55,28 @@ def write_repository(
                 write_environment(made, name, template, text)
             _write(made, fleet, environment)
             written = tuple(sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file()))
-            # Onto an empty folder or none: a rename replaces nothing else.
+            # The target is an empty folder or none: a rename replaces nothing else.
             made.rename(folder)
     except OSError as error:
         raise InputError(
-            f"cannot write {folder}: {error.strerror}", remedy="name a new folder in a folder of yours"
+            f"cannot write {folder}: {error.strerror}", remedy="use a new folder in one of your folders"
         ) from None
     return written
 
 
 def refuse_used(folder: Path) -> None:
-    """Raise InputError for what is there already, unless it is an empty folder."""
+    """Raise InputError if the folder exists, unless it is empty."""
     if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
         raise InputError(
-            f"{folder} is there already",
-            remedy="name a new folder; in a fleet repository, `gpufleet init <env>` adds an environment",
+            f"{folder} already exists",
+            remedy="use a new folder; in a fleet repository, `gpufleet init <env>` adds an environment",
         )
     if folder == Path.cwd():
-        raise InputError(
-            f"{folder} is the working folder", remedy="name a new folder in it, or one beside it"
-        )
+        raise InputError(f"{folder} is the working folder", remedy="use a new folder in it or beside it")
 
 
 def _write(root: Path, fleet: str, environment: str) -> None:
-    # Not HTML; the values are names that were checked before.
+    # Not HTML; the values were validated before.
     templates = Environment(
         loader=PackageLoader("gpufleet.environments", "templates"),
         undefined=StrictUndefined,
@@ -100,7 +98,7 @@ def _write(root: Path, fleet: str, environment: str) -> None:
 
 
 def _for_one(workflow: str, environment: str) -> str:
-    """The workflow for one environment in place of the two of the template."""
+    """Return the workflow for one environment instead of the template's two."""
     jobs = workflow.partition("\njobs:\n  dev:\n")
     if jobs[1]:
         _, _, last = jobs[2].partition("\n  prod:\n")

@@ -1,1 +1,1 @@
-"""One result, shown to people: plans and runs as terminal text, runs as the stable JSON."""
+"""Output for people: plans and runs as terminal text, runs as the stable JSON, verdicts in all formats."""

@@ -1,7 +1,7 @@
-"""The catalog as tables that fit 100 columns: what can be had, at which price, and how old that is.
+"""The catalog as tables within 100 columns: facts, prices and their age.
 
-An unknown figure reads `unknown`, what is not sold or not offered reads `-`, and a figure whose
-source is weak or contradicted ends in `*`.
+An unknown figure is shown as `unknown`, one that is not sold or offered as `-`, and a figure whose source is
+weak or disputed ends in `*`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gpufleet.catalog import (
 from gpufleet.catalog.listing import PriceRow
 from gpufleet.catalog.models import UsageClass
 
-LEGEND = "'-' not sold or not offered there, 'unknown' no source read gives it, '*' a weak or disputed source"
+LEGEND = "'-' not sold or not offered there, 'unknown' no source has it, '*' a weak or disputed source"
 NONE = "-"
 
 
 def figure(price: Price) -> str:
-    """The amount to the cent (4 decimals below 1 USD), or `unknown`; `*` behind one that is not sure."""
+    """Format the amount to the cent (4 decimals below 1 USD), or `unknown`; `*` marks an uncertain one."""
     if price.amount is None:
         return "unknown"
     return _plain(price.amount) + ("" if price.verified else "*")
@@ -64,7 +64,7 @@ def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
 def instances_table(
     instances: Iterable[InstanceType], catalog: Catalog, region: str, today: dt.date
 ) -> Table:
-    """Instance types with their prices in `region`; the age is that of the on-demand price."""
+    """Return instance types with their prices in `region`; the age is that of the on-demand price."""
     numbers = ("GPUs", "GiB", "vCPUs", "EFA", "on-demand", "spot", "block", "age")
     table = _table(
         f"Instance types, USD per hour in {region}",
@@ -113,7 +113,7 @@ def _gpus(item: InstanceType) -> str:
 
 
 def systems_table(systems: Iterable[System], today: dt.date) -> Table:
-    """On-premises systems: power at the supply, compute fabric, price a node."""
+    """Return on-premises systems: power at the supply, compute fabric, price per node."""
     table = _table(
         "On-premises systems, USD a node",
         *("name", "GPU", "GPUs", "GiB", "max kW", "compute network cards", "Gb/s", "U", "price", "age"),
@@ -137,7 +137,7 @@ def systems_table(systems: Iterable[System], today: dt.date) -> Table:
 
 
 def storage_table(tiers: Iterable[LustreTier], catalog: Catalog, region: str, today: dt.date) -> Table:
-    """FSx for Lustre tiers: throughput, sizes that can be created, price per GB-month."""
+    """Return FSx for Lustre tiers: throughput, possible sizes, price per GB-month."""
     table = _table(
         f"FSx for Lustre, USD per GB-month in {region}",
         *("deployment", "MB/s/TiB", "sizes (GiB)", "sizes with EFA (GiB)", "price", "age"),
@@ -164,7 +164,7 @@ _SOFTWARE_ROWS = (
 
 
 def software_table(locks: Iterable[SoftwareLock]) -> Table:
-    """Software channels side by side, one component a row."""
+    """Return software channels side by side, one component per row."""
     channels = list(locks)
     table = _table("Software channels", "component", *(lock.channel for lock in channels))
     table.add_row(
@@ -178,7 +178,7 @@ def software_table(locks: Iterable[SoftwareLock]) -> Table:
 
 
 def prices_table(rows: Iterable[PriceRow], today: dt.date) -> Table:
-    """Every price of the rows, one a line."""
+    """Return the prices of the rows, one per line."""
     table = _table("Prices, USD", "what", "kind", "region", "price", "unit", "age", right=("price", "age"))
     for row in rows:
         price = row.price

@@ -1,4 +1,4 @@
-"""Changes on a terminal: one line for each resource, and a table of how many of which type."""
+"""Changes on a terminal: one line per resource, and a table of counts per type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _URN = re.compile(r"urn:pulumi:\S+::([^\s:]+)")
 
 
 def describe(event: ResourceEvent, depth: int = 0) -> Text:
-    """One resource event as a line: what happens, to which type and name, and what differs."""
+    """Return one resource event as a line: operation, type, name, and what differs."""
     glyph, color = GLYPHS[event.op]
     line = Text()
     line.append(f"{glyph:>2} {'  ' * depth}", style=color)
@@ -54,7 +54,7 @@ def describe(event: ResourceEvent, depth: int = 0) -> Text:
 
 
 def short_type(token: str) -> str:
-    """`aws:ec2/vpc:Vpc` as `aws:ec2:Vpc`, the way Pulumi's own display shortens it."""
+    """Return `aws:ec2/vpc:Vpc` as `aws:ec2:Vpc`, as Pulumi's own display shortens it."""
     parts = token.split(":")
     if len(parts) == 3 and "/" in parts[1]:
         return f"{parts[0]}:{parts[1].split('/')[0]}:{parts[2]}"
@@ -62,12 +62,12 @@ def short_type(token: str) -> str:
 
 
 def names_for_urns(message: str) -> str:
-    """A message of an engine with each resource's name in place of its URN."""
+    """Replace URNs in an engine's message with the names of the resources."""
     return _URN.sub(r"\1", message)
 
 
 def in_words(changes: Changes, *, foreseen: bool) -> str:
-    """`12 to create, 3 to update` (`12 created, ...` once done); empty without changes."""
+    """Return `12 to create, 3 to update` (`12 created, ...` once done); empty without changes."""
     words = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
     counts = changes.to_json()
     return ", ".join(
@@ -76,9 +76,9 @@ def in_words(changes: Changes, *, foreseen: bool) -> str:
 
 
 def print_site_changes(group: SiteChanges, heading: str, console: Console, *, listed: bool = True) -> None:
-    """One site of a preview: how many of which type, then each change, children below their parents.
+    """Print one site of a preview: counts per type, then each change, children below their parents.
 
-    Unless `listed`, creations are counted on a line, and the other changes are lines up to a number.
+    Unless `listed`, creations are counted on a line, and a limited number of other changes is listed.
     """
     console.print()
     console.print(
@@ -125,7 +125,7 @@ def _type_table(events: Sequence[ResourceEvent]) -> Table:
 
 
 def _as_tree(events: Iterable[ResourceEvent]) -> list[tuple[ResourceEvent, int]]:
-    """The events in order, each followed by its children one level deeper."""
+    """Return the events in order, each followed by its children one level deeper."""
     own = {event.urn for event in events}
     children: dict[str, list[ResourceEvent]] = {}
     for event in events:

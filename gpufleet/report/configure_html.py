@@ -1,4 +1,4 @@
-"""The result of `gpufleet configure` as one page, which needs no script and nothing outside itself."""
+"""The result of `gpufleet configure` as one page without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpufleet.report.pages import render_page
 
 
 def configure_page(result: ConfigureResult) -> str:
-    """The page. Everything in it that hosts said is escaped."""
+    """Return the page. All text from hosts is escaped."""
     mode = "check of " if result.check else ""
     failed = len(result.failed_hosts)
     verdict = (

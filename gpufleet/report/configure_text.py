@@ -1,4 +1,4 @@
-"""The result of `gpufleet configure` for a terminal: what changed by role, what failed, hosts in ranges."""
+"""The result of `gpufleet configure` for a terminal: changes by role, failures, hosts as ranges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_LINES = 12
 
 
 def print_configure(result: ConfigureResult, console: Console, *, diffs: bool) -> None:
-    """Preflight (if something is wrong), changes, failures, hosts and a last line that sums it up."""
+    """Print preflight findings, changes, failures, hosts and a summary line."""
     if any(verdict.status in ("fail", "warn") for verdict in result.verdicts):
         print_table(preflight_table(result.verdicts), console)
         console.print()
@@ -33,7 +33,7 @@ def print_configure(result: ConfigureResult, console: Console, *, diffs: bool) -
 
 
 def hosts_table(result: ConfigureResult) -> Table:
-    """Counts by host; hosts with equal counts share a row."""
+    """Return counts by host; hosts with equal counts share a row."""
     rows: dict[HostStats, list[str]] = defaultdict(list)
     for name, stats in result.hosts.items():
         rows[stats].append(name)
@@ -52,14 +52,14 @@ def hosts_table(result: ConfigureResult) -> Table:
 
 
 def summary(result: ConfigureResult) -> Text:
-    """The run in one line."""
+    """Return the run in one line."""
     verb = "would change" if result.check else "changed"
     text = (
         f"{result.environment}: {len(result.hosts)} hosts, {result.changed} tasks {verb}"
         f" something, {len(result.failed_hosts)} hosts failed, {result.duration_s:.0f}s"
     )
     if result.cut_short:
-        return Text(f"{text}; cut short: {result.cut_short}", style="bold red")
+        return Text(f"{text}; ended early: {result.cut_short}", style="bold red")
     return Text(text, style="bold red" if result.failed_hosts else "bold green")
 
 

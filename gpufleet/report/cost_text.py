@@ -1,4 +1,4 @@
-"""What a fleet costs a month on a terminal: each line with its price's origin, and the budget."""
+"""The monthly cost of a fleet on a terminal: each line with its price's origin, and the budget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpufleet.report.money import money, money_range
 from gpufleet.report.tables import print_table
 
 ACCOUNT = "(account)"
-"""What stands where a resource belongs to no site: the stack itself, the budget."""
+"""Shown for resources outside any site: the stack itself, the budget."""
 
 
 def print_cost(cost: FleetCost, plan: FleetPlan, console: Console, today: dt.date) -> None:
-    """The lines of the cost, what is unknown or not counted, and the sum against the budget.
+    """Print the cost lines, unknown and not counted costs, and the sum compared with the budget.
 
-    Lines of the same kind of thing of one owner are one.
+    Lines of the same kind and owner are merged.
     """
     table = cost_table("site", "owner", "what", "USD a month", "price of")
     for line in grouped(cost.lines):
@@ -42,15 +42,15 @@ def print_cost(cost: FleetCost, plan: FleetPlan, console: Console, today: dt.dat
     for text in unknown_lines(cost):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
-        console.print("  not counted, since it depends on use or is paid already:")
+        console.print("  not counted, because it depends on usage or is already paid:")
         for text in cost.not_counted:
             console.print(f"    {text}", soft_wrap=True, markup=False)
 
 
 def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly: bool = False) -> None:
-    """The sum against the budget, each unknown price, and where to read what is not counted.
+    """Print the sum compared with the budget, each unknown price, and where to find what is not counted.
 
-    `briefly` only names what has an unknown price.
+    `briefly` prints only the names of resources with an unknown price.
     """
     console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
     for text in _unknown_names(cost) if briefly else unknown_lines(cost):
@@ -58,7 +58,7 @@ def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly:
     if cost.not_counted:
         count = len(cost.not_counted)
         console.print(
-            f"  not counted: {count} thing{'s' if count != 1 else ''}, mostly by use; "
+            f"  not counted: {count} thing{'s' if count != 1 else ''}, mostly by usage; "
             f"`gpufleet plan {plan.environment}` lists {'them' if count != 1 else 'it'}",
             soft_wrap=True,
             markup=False,
@@ -66,7 +66,7 @@ def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly:
 
 
 def budget_line(cost: FleetCost, monthly: Decimal) -> str:
-    """`cost: 12,345 USD a month (...) of a 20,000 USD budget (62%)`, coloured by how near it is."""
+    """Return `cost: 12,345 USD a month (...) of a 20,000 USD budget (62%)`, coloured by its share."""
     total = cost.total
     budget = f"a {money(monthly, cost.currency)} budget"
     if not total.known:
@@ -86,7 +86,7 @@ def budget_line(cost: FleetCost, monthly: Decimal) -> str:
 
 
 def unknown_lines(cost: FleetCost) -> list[str]:
-    """One line for each kind of thing that no price is known for."""
+    """Return one line per kind of resource without a known price."""
     return [
         f"  [yellow]unknown cost[/yellow]: {escape(_whose(line))}: "
         f"{escape(line.what)} ({escape(line.reason)})"
@@ -95,7 +95,7 @@ def unknown_lines(cost: FleetCost) -> list[str]:
 
 
 def _unknown_names(cost: FleetCost) -> list[str]:
-    """What has an unknown price, on one line; none where all is known."""
+    """Return the names of resources with an unknown price on one line; empty if all are known."""
     names = dict.fromkeys(map(_whose, cost.unknown))
     return [f"  [yellow]unknown cost[/yellow]: {escape(', '.join(names))}"] if names else []
 
@@ -105,7 +105,7 @@ def _whose(line: CostLine) -> str:
 
 
 def origin(line: CostLine, today: dt.date) -> Text:
-    """Where a line's price comes from: the fleet file, or a day and how long ago that was."""
+    """Return the source of a line's price: the fleet file, or a date and its age."""
     if of_fleet_file(line):
         return Text("fleet file", style="dim")
     age = price_age(line, today)
@@ -116,7 +116,7 @@ def origin(line: CostLine, today: dt.date) -> Text:
 
 
 def cost_table(*columns: str) -> Table:
-    """A table whose money is on the right; a narrow screen folds words, and never cuts them."""
+    """Return a table with right-aligned money; a narrow screen wraps words and never cuts them."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=True, show_edge=False)
     for column in columns:
         money_column = column.startswith("USD")
@@ -127,7 +127,7 @@ def cost_table(*columns: str) -> Table:
 
 
 def owner_cost(cost: FleetCost, site: str, owner: str) -> str:
-    """What a node group or storage costs a month; `at least` where a part of it is unknown."""
+    """Return the monthly cost of a node group or storage; `at least` if a part of it is unknown."""
     found = cost.by("owner").get(f"{site}/{owner}")
     if found is None:
         return ""
@@ -135,8 +135,8 @@ def owner_cost(cost: FleetCost, site: str, owner: str) -> str:
 
 
 def site_cost(cost: FleetCost, site: str, currency: str) -> str:
-    """What a site costs a month; `at least` where a part of it is unknown. What the account pays is of
-    site ""."""
+    """Return the monthly cost of a site; `at least` if a part of it is unknown. Costs of the account have
+    the site ""."""
     found = cost.by("site").get(site)
     if found is None:
         return "not priced"

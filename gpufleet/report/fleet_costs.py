@@ -1,4 +1,4 @@
-"""What a fleet costs, split by site, team and purchase option, as bars against the budget."""
+"""The cost of a fleet by site, team and purchase option, as bars compared with the budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One sum. Places are in percent of the chart's width, None where there is no such amount."""
+    """One sum. Positions are in percent of the chart's width, None if there is no such amount."""
 
     name: str
     amount: str
@@ -45,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars with one scale, which ends at `end`."""
+    """Bars with a common scale, which ends at `end`."""
 
     title: str
     bars: tuple[Bar, ...]
@@ -53,18 +53,18 @@ class Chart:
 
     @property
     def has_budget(self) -> bool:
-        """Whether any of its sums has a budget of its own."""
+        """Return whether any of its sums has its own budget."""
         return any(bar.budget is not None for bar in self.bars)
 
     @property
     def has_over(self) -> bool:
-        """Whether any of its sums exceeds its budget."""
+        """Return whether any of its sums exceeds its budget."""
         return any(bar.over for bar in self.bars)
 
 
 @dataclass(frozen=True, slots=True)
 class PricedLine:
-    """A line of the cost; `source` is the number of its price among the sources, from 1."""
+    """A cost line; `source` is the number of its price in the list of sources, from 1."""
 
     what: str
     basis: str
@@ -76,7 +76,7 @@ class PricedLine:
 
 @dataclass(frozen=True, slots=True)
 class PriceSource:
-    """Where prices come from, how old they are, and how much of the month is computed with them."""
+    """A source of prices, their age, and how much of the monthly cost uses them."""
 
     number: int
     source: str
@@ -88,14 +88,14 @@ class PriceSource:
 
 
 def total_bar(verdict: Verdict) -> Bar:
-    """The whole month against the budget."""
+    """Return the monthly sum compared with the budget."""
     cost = verdict.after.cost
     (bar,) = _bars({"": cost.total}, {"": verdict.costs.budget}, cost.currency)
     return bar
 
 
 def charts(verdict: Verdict) -> tuple[Chart, ...]:
-    """By site, by team and by purchase option, the most expensive first."""
+    """Return charts by site, by team and by purchase option, the most expensive first."""
     cost, fleet = verdict.after.cost, verdict.after.fleet
     sites = _budgets(fleet.spec.budget.sites if fleet is not None else {})
     teams = _budgets(fleet.spec.budget.teams if fleet is not None else {})
@@ -105,7 +105,7 @@ def charts(verdict: Verdict) -> tuple[Chart, ...]:
         _chart("By team", {name or "No team": each for name, each in by_team.items()}, teams, cost),
         _chart("By purchase option", sums_by(cost.lines, _option), {}, cost),
     ]
-    # Without teams that chart would be one bar that says nothing.
+    # Without teams that chart would have a single bar.
     return tuple(
         chart for chart in found if chart.bars and (chart.title != "By team" or set(by_team) != {""})
     )
@@ -171,7 +171,7 @@ def _limit(each: Amount, budget: Decimal | None, currency: str) -> str:
 
 
 def _expected(each: Amount, currency: str) -> str:
-    """A sum; `unknown` where nothing of it is known, a lower bound where a part is not."""
+    """Format a sum: `unknown` if all of it is unknown, a lower bound if a part is."""
     if each.complete:
         return money(each.expected, currency)
     return f"at least {money(each.expected, currency)}" if each.maximum else "unknown"
@@ -181,7 +181,7 @@ def _expected(each: Amount, currency: str) -> str:
 
 
 def price_sources(verdict: Verdict) -> tuple[PriceSource, ...]:
-    """The sources of all prices, by how much of the month is computed with them."""
+    """Return the sources of all prices, by how much of the monthly cost uses them."""
     cost, today = verdict.after.cost, verdict.judged_at.date()
     found: dict[tuple[str, str | None, bool], list[CostLine]] = {}
     for line in cost.lines:
@@ -209,7 +209,7 @@ def price_sources(verdict: Verdict) -> tuple[PriceSource, ...]:
 
 
 def priced_lines(verdict: Verdict) -> dict[str, tuple[PricedLine, ...]]:
-    """Every line of the cost by its site, the most expensive first; without a price it is `unknown`."""
+    """Return the cost lines by site, the most expensive first; without a price one is `unknown`."""
     cost = verdict.after.cost
     numbers = {(each.source, each.date): each.number for each in price_sources(verdict)}
     found: dict[str, list[PricedLine]] = {}

@@ -1,6 +1,6 @@
-"""Nodes and racks as rectangles. Only geometry and words; no markup. Lengths are in units of the drawing.
+"""Nodes and racks as rectangles: geometry and text, no markup. Lengths are in units of the drawing.
 
-A large group is drawn to scale: one square stands for several nodes then.
+A large group is drawn to scale: one square then represents several nodes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from gpufleet.plan.models import NodeGroupPlan
 
 WIDTH = 230
 _DETAILED = 12
-"""Up to so many nodes each is drawn with its GPUs."""
+"""Maximum number of nodes that are drawn with their GPUs."""
 _SQUARES = 140
-"""The most squares of a group that are drawn."""
+"""Maximum number of squares of a group."""
 UNITS = 42
-"""Rack units of a usual cabinet."""
+"""Rack units of a common cabinet."""
 SYSTEM_UNITS = 8
-"""Rack units that a system is drawn with where the catalog has none."""
+"""Default rack units of a system, if the catalog has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes on a sheet, and the words that say the same."""
+    """Boxes on a sheet, and a text with the same content."""
 
     width: float
     height: float
@@ -43,9 +43,9 @@ class Drawing:
 
 
 def draw_nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
-    """How many nodes a square stands for, and the squares: filled as desired, empty up to the maximum.
+    """Return the nodes per square, and the squares: filled up to desired, empty up to the maximum.
 
-    Few nodes are drawn with their GPUs.
+    A few nodes are drawn with their GPUs.
     """
     capacity = group.capacity
     words = f"{capacity.desired:,} nodes, at most {capacity.max:,}, {group.gpus_per_node} {group.gpu} each"
@@ -70,7 +70,7 @@ def draw_nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
 
 
 def draw_rack(name: str, systems: int, units: int, gpus: int) -> Drawing:
-    """A cabinet from the front, filled from below."""
+    """Draw a cabinet from the front, filled from below."""
     height = max(UNITS, systems * units) * 2
     boxes = [Box(0, 0, 40, height + 6, "cabinet")]
     tall = units * 2 - 1
@@ -82,7 +82,7 @@ def draw_rack(name: str, systems: int, units: int, gpus: int) -> Drawing:
 
 
 def round_up(count: int, most: int) -> int:
-    """How many each stands for, so that no more than `most` are drawn: 1, 2, 5, 10, 20, 50, ..."""
+    """Return how many each shape represents to draw no more than `most`: 1, 2, 5, 10, 20, 50, ..."""
     scale = 1
     for step in (2, 2.5, 2) * 12:
         if count <= scale * most:

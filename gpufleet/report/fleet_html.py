@@ -1,4 +1,4 @@
-"""`gpufleet report`: a fleet and the verdict on it as one page, which needs no script and no network."""
+"""`gpufleet report`: a fleet and its verdict as one page without scripts or network access."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpufleet.report.pages import render_page
 from gpufleet.verdict.models import CostDifference, RuleResult, Verdict
 
 _SHOWN = 200
-"""The most violations of a rule, and lines of a table, on a page. What is left out is counted there."""
+"""Maximum number of violations of a rule, and of table lines. The page states how many are omitted."""
 _OPERATIONS = {"create": "add", "update": "warn", "replace": "del", "delete": "del"}
 
 
 def fleet_page(verdict: Verdict) -> str:
-    """The page: cost against budget and the verdict first, then the fleet, its cost, changes and prices.
+    """Return the page: cost and verdict first, then the fleet, its cost, changes and prices.
 
-    All of it is what `gpufleet check` computed. Raises ValueError for a verdict without a plan.
+    It shows what `gpufleet check` computed. Raises ValueError for a verdict without a plan.
     """
     plan, costs = verdict.after.plan, verdict.costs
     if plan is None:
@@ -42,7 +42,7 @@ def fleet_page(verdict: Verdict) -> str:
         judged=verdict.judged_at.strftime("%Y-%m-%d %H:%M UTC"),
         problems=[_rule(rule) for rule in verdict.rules if rule.status in ("failed", "advisory", "exempted")],
         passed=[rule for rule in verdict.rules if rule.status == "passed"],
-        not_asked=[rule for rule in verdict.rules if rule.status == "disabled"],
+        disabled=[rule for rule in verdict.rules if rule.status == "disabled"],
         exemptions=[(f"{each.file}:{each.line}", words.exemption_words(each)) for each in verdict.exemptions],
         sites=fleet_pictures(verdict),
         options=_options_used(plan),
@@ -57,7 +57,7 @@ def fleet_page(verdict: Verdict) -> str:
 
 
 def _facts(verdict: Verdict, plan: FleetPlan) -> list[tuple[str, str]]:
-    """Name and value of what a reader wants to know at once."""
+    """Return name and value of the main facts."""
     costs = verdict.costs
     found = []
     if costs.budget is not None:
@@ -112,7 +112,7 @@ def _changes(verdict: Verdict) -> dict[str, Any]:
                 ],
                 "count": len(resources),
                 "more": max(0, len(resources) - _SHOWN),
-                # What is lost is seen at once.
+                # Show losses first.
                 "open": any(each.operation in ("replace", "delete") for each in resources),
             }
             for (site, owner), resources in groups.items()

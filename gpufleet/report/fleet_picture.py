@@ -1,6 +1,6 @@
-"""A fleet as a picture: sites with their zones, node groups, racks and stores. Drawings and words; no markup.
+"""A fleet as a picture: sites with their zones, node groups, racks and storage. Drawings and text, no markup.
 
-What is too many to be drawn one by one is drawn to scale, and the words below it say to which.
+Larger numbers are drawn to scale, and the text below states the scale.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpufleet.verdict.models import RackFigures, Verdict
 from gpufleet.verdict.racks import nodes_in_a_rack
 
 _RACKS = 120
-"""The most racks of a site that are drawn."""
+"""Maximum number of racks of a site that are drawn."""
 _LABELLED = 12
-"""Up to so many racks each has its name below it."""
+"""Maximum number of racks that are drawn with their names."""
 OPTIONS = {
     "on-demand": "On demand",
     "spot": "Spot",
@@ -28,12 +28,12 @@ OPTIONS = {
     "odcr": "Capacity reservation",
     "capacity-block": "Capacity Block",
 }
-"""Purchase options, as the page calls them."""
+"""Purchase options, as shown on the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPicture:
-    """A node group. `scale` is how many nodes one square stands for, `option` its purchase option."""
+    """A node group. `scale` is the number of nodes per square, `option` its purchase option."""
 
     name: str
     option: str
@@ -60,7 +60,7 @@ class StorePicture:
 
 @dataclass(frozen=True, slots=True)
 class PlacePicture:
-    """One zone, several zones that the same things span, or what the whole region has."""
+    """One zone, several zones that share resources, or the whole region."""
 
     name: str
     groups: tuple[GroupPicture, ...]
@@ -69,7 +69,7 @@ class PlacePicture:
 
 @dataclass(frozen=True, slots=True)
 class RackPicture:
-    """A rack, or `count` racks that are drawn as one. `label` is empty where there are too many to name."""
+    """A rack, or `count` racks drawn as one. `label` is empty if there are too many for names."""
 
     label: str
     drawing: Drawing
@@ -92,7 +92,7 @@ class SitePicture:
 
 
 def fleet_pictures(verdict: Verdict) -> tuple[SitePicture, ...]:
-    """Every site of the fleet that was judged, in the order of the fleet file."""
+    """Return the sites of the fleet in the order of the fleet file."""
     plan, fleet = verdict.after.plan, verdict.after.fleet
     if plan is None or fleet is None:
         return ()
@@ -221,24 +221,24 @@ def _power(figures: RackFigures | None) -> tuple[str, ...]:
 def _racks(
     site: OnPremSitePlan, declared: OnPremSite, nodes: Sequence[str], units: int
 ) -> tuple[tuple[RackPicture, ...], str]:
-    """The racks as the fleet file names them; else as many as their power asks for; else one row."""
+    """Return the racks of the fleet file; else as many as their power requires; else one row."""
     named = [(rack.name, rack.nodes.hosts) for rack in declared.racks]
     in_one = nodes_in_a_rack(declared, site.power_kw_per_node)
     if named:
         placed = {host for _, hosts in named for host in hosts}
         left = [name for name in nodes if name not in placed]
         sets = [*named, *([("no rack named", tuple(left))] if left else [])]
-        words = f"{len(named):,} racks, as the fleet file names them"
+        words = f"{len(named):,} racks, as in the fleet file"
     else:
         in_one = min(in_one or UNITS // units or 1, max(1, UNITS // units))
         chunks = [nodes[start : start + in_one] for start in range(0, len(nodes), in_one)]
         sets = [(fold_hosts(chunk), tuple(chunk)) for chunk in chunks]
         count = f"{len(sets):,} rack{'s' if len(sets) != 1 else ''} of up to {in_one} system"
         by = f" at {declared.power.per_rack} a rack" if declared.power is not None else ", by height"
-        words = f"{count}{'s' if in_one != 1 else ''}{by}; the fleet file names no racks"
+        words = f"{count}{'s' if in_one != 1 else ''}{by}; the fleet file has no rack names"
     scale = round_up(len(sets), _RACKS)
     if scale > 1:
-        words += f"; each one drawn stands for {scale}"
+        words += f"; each rack drawn represents {scale}"
     labelled = len(sets) <= _LABELLED
     gpus = site.gpus_per_node if labelled else 0
     return tuple(

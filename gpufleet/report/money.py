@@ -1,4 +1,4 @@
-"""Money as people read it: rounded once, here, and never a 0 for an unknown amount."""
+"""Money for people: rounded only here, and never 0 for an unknown amount."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gpufleet.pricing.models import Amount, CostLine
 
 
 def money(amount: Decimal | None, currency: str = "USD") -> str:
-    """`12,345 USD`, with cents below 100, `0 USD` for nothing at all, and `unknown` for None.
+    """Format `12,345 USD`, with cents below 100, `0 USD` for nothing, and `unknown` for None.
 
-    An empty `currency` gives the number alone.
+    An empty `currency` returns only the number.
     """
     if amount is None:
         return "unknown"
@@ -19,7 +19,7 @@ def money(amount: Decimal | None, currency: str = "USD") -> str:
 
 
 def money_range(cost: Amount | CostLine, currency: str = "USD") -> str:
-    """`12,345 USD (10,000 to 20,000)`; the range only where it says something."""
+    """Format `12,345 USD (10,000 to 20,000)`; without the range if both ends are equal."""
     if not cost.known:
         return "unknown"
     text = money(cost.expected, currency)

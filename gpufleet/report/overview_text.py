@@ -1,4 +1,4 @@
-"""The last table of a run: for each site what changes there and what it costs a month."""
+"""The last table of a run: changes and monthly cost per site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.report.tables import print_table
 
 
 def print_overview(plan: FleetPlan, cost: FleetCost, groups: Sequence[SiteChanges], console: Console) -> None:
-    """One row for each site of the plan, racks included, and one for what no site owns."""
+    """Print one row per site of the plan, racks included, and one for resources outside any site."""
     counted = [group.changes.to_json() for group in groups]
     kinds = [kind for kind in (*KINDS, Op.SAME) if any(counts[kind] for counts in counted)]
     table = cost_table("site", "where")
@@ -30,7 +30,7 @@ def print_overview(plan: FleetPlan, cost: FleetCost, groups: Sequence[SiteChange
     for group in groups:
         _row(table, group.site, _where(clouds.get(group.site or "")), group.changes, kinds, cost)
     for rack_site in plan.onprem:
-        where = f"racks, {rack_site.scheduler} (Ansible's, not Pulumi's)"
+        where = f"racks, {rack_site.scheduler} (managed by Ansible)"
         _row(table, rack_site.site, where, None, kinds, cost)
     console.print()
     print_table(table, console)
@@ -46,4 +46,4 @@ def _row(
 
 
 def _where(site: CloudSitePlan | None) -> str:
-    return f"{site.region}, {site.scheduler}" if site is not None else "what no site owns"
+    return f"{site.region}, {site.scheduler}" if site is not None else "outside any site"

@@ -1,4 +1,4 @@
-"""A fleet plan on a terminal: sites, node groups, storage, hosts, and what it costs a month."""
+"""A fleet plan on a terminal: sites, node groups, storage, hosts, and monthly cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.report.tables import print_table
 
 
 def print_plan(plan: FleetPlan, cost: FleetCost, console: Console, today: dt.date) -> None:
-    """The whole plan: what `gpufleet plan` shows. The age of prices counts from `today`."""
+    """Print the whole plan for `gpufleet plan`. The age of prices counts from `today`."""
     console.print(
         f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: "
         f"{plan.gpus_at_maximum:,} GPUs at maximum, software channel {plan.software_channel}"
@@ -28,14 +28,14 @@ def print_plan(plan: FleetPlan, cost: FleetCost, console: Console, today: dt.dat
 
 
 def print_summary(plan: FleetPlan, cost: FleetCost, console: Console) -> None:
-    """A line for each site, and the cost against the budget: what `up` shows before it begins."""
+    """Print a line per site, and the cost compared with the budget, for `up`."""
     for line in (*map(site_line, plan.cloud), *map(site_line, plan.onprem)):
         console.print(f"  {escape(line)}", soft_wrap=True)
     print_budget(cost, plan, console, briefly=True)
 
 
 def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:
-    """`use1 (us-east-1, kubernetes): pretrain 2 x p5.48xlarge, serve 1-2 x g6.xlarge`."""
+    """Return `use1 (us-east-1, kubernetes): pretrain 2 x p5.48xlarge, serve 1-2 x g6.xlarge`."""
     if isinstance(site, OnPremSitePlan):
         return f"{site.site} (racks, {site.scheduler}): {_hosts(site)}"
     groups = ", ".join(f"{group.name} {_nodes(group)} x {group.instance_type}" for group in site.node_groups)

@@ -1,4 +1,4 @@
-"""What forbids a change, as the last lines of a verdict or a run: each rule with place and remedy."""
+"""The last lines of a refused verdict or run: each violation with place and remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.visible import visible_line
 
 @dataclass(frozen=True, slots=True)
 class PolicyRefusal:
-    """A violation of a mandatory rule; `name` is the resource's, `file` is empty where no line is known."""
+    """A violation of a mandatory rule; `name` is the resource's, `file` is empty without a known line."""
 
     rule: str
     name: str
@@ -25,12 +25,12 @@ class PolicyRefusal:
 
     @property
     def why(self) -> str:
-        """The message without the remedy, which rules put at its end."""
+        """Return the message without the remedy, which rules append."""
         return self.message.replace(f"; {self.remedy}", "", 1) if self.remedy else self.message
 
 
 def print_refusals(refusals: Sequence[PolicyRefusal], console: Console) -> None:
-    """`2 violations of 1 rule forbid this:`, and each of them; nothing without refusals."""
+    """Print `2 violations of 1 rule forbid this:` and each of them; nothing without refusals."""
     if not refusals:
         return
     rules = len({each.rule for each in refusals})

@@ -1,4 +1,4 @@
-"""How a run ended: as text with what to do next, and as the stable JSON object."""
+"""The end of a run: as text with the next steps, and as the stable JSON object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_OUTPUT = 110
 
 
 def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
-    """The object that a run with --json ends with; `engine` to `duration_s` are the stable contract."""
+    """Return the final object of a run with --json; `engine` to `duration_s` are the stable contract."""
     return {
         "engine": result.engine,
         "cloud": cloud,
@@ -57,7 +57,7 @@ def result_to_json(result: RunResult, cloud: str) -> dict[str, Any]:
 
 
 def sites_to_json(groups: Sequence[SiteChanges]) -> list[dict[str, Any]]:
-    """What changes in each site; `site` is null for what no site owns. Unchanged ones are counted only."""
+    """Return the changes of each site; `site` is null outside any site. Unchanged ones are only counted."""
     return [
         {
             "site": group.site,
@@ -79,7 +79,7 @@ def sites_to_json(groups: Sequence[SiteChanges]) -> list[dict[str, Any]]:
 
 
 def print_result(result: RunResult, console: Console, errors: Console) -> None:
-    """What failed, what was left out because of it, and how much changed."""
+    """Print failures, skipped resources, and counts of changes."""
     skipped = [event for event in result.failures if event.status == "skipped"]
     for event in result.failures:
         if event.status == "failed":
@@ -100,7 +100,7 @@ def print_result(result: RunResult, console: Console, errors: Console) -> None:
 
 
 def summary_line(result: RunResult) -> Text:
-    """`up: 12 created, 3 updated, 80 unchanged, 1 failed in 4.2 s`."""
+    """Return `up: 12 created, 3 updated, 80 unchanged, 1 failed in 4.2 s`."""
     parts = [in_words(result.changes, foreseen=result.verb == "preview"), f"{result.changes.same} unchanged"]
     for status in ("failed", "skipped"):
         count = sum(1 for event in result.failures if event.status == status)
@@ -111,7 +111,7 @@ def summary_line(result: RunResult) -> Text:
 
 
 def print_outputs(outputs: Mapping[str, Any], console: Console) -> None:
-    """The stack's outputs, nested ones indented; a secret says how to see it."""
+    """Print the stack's outputs, nested ones indented; a secret is replaced by how to show it."""
     for key, value in sorted(outputs.items()):
         _print_output(key, value, console, indent=1)
 
@@ -142,21 +142,21 @@ def _scalar(value: Any) -> str:
 
 
 def next_steps(result: RunResult) -> list[str]:
-    """What to do now, in lines; the commands in backticks are completed where they are printed."""
+    """Return what to do next, in lines; commands in backticks are completed when they are printed."""
     if not result.ok and result.verb == "preview":
         refused = any(each.enforcement == "mandatory" for each in result.violations)
-        # The rules that refuse it come last, each with its remedy.
+        # The rules that refuse it are printed last, each with its remedy.
         return ["nothing was changed" if refused else "nothing was changed. Fix the cause and preview again"]
     if not result.ok:
-        kept = "nothing is lost: what exists is in the state"
-        return [f"{kept}. Fix the cause, then run the same command again; it goes on from here"]
+        kept = "nothing is lost: the state contains what exists"
+        return [f"{kept}. Fix the cause, then run the same command again; it continues from here"]
     if result.verb == "preview":
         return ["next: `gpufleet up`" if result.changes.total else "nothing to do"]
     if result.verb == "up":
         return ["next: `gpufleet outputs`, `gpufleet inventory` or `gpufleet destroy`"]
     if result.verb == "refresh" and result.changes.total:
         return [
-            f"drift: {result.changes.total} resources are not what the state said, which now says what is",
-            "next: `gpufleet preview` shows what `up` would set right",
+            f"drift: {result.changes.total} resources differed from the state, which is now updated",
+            "next: `gpufleet preview` shows what `up` would correct",
         ]
     return []

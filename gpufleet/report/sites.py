@@ -1,7 +1,7 @@
-"""Which site each resource of a run belongs to, and what changes in each.
+"""The site of each resource of a run, and the changes per site.
 
-Programs say it in the tag `gpufleet:site`, but components, rules and Kubernetes objects carry no
-tags; those go with their children, with their parent, or by their name (`<fleet>-<env>-<site>-...`).
+Programs set the tag `gpufleet:site`, but components, rules and Kubernetes objects have no tags; their site is
+that of their children, of their parent, or follows from their name (`<fleet>-<env>-<site>-...`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _COUNTED = {Op.CREATE: "create", Op.UPDATE: "update", Op.REPLACE: "replace", Op.
 
 @dataclass(frozen=True, slots=True)
 class SiteChanges:
-    """What a run changes (or would change) in one site; `site` is None for what no site owns.
+    """The (planned) changes of a run in one site; `site` is None for resources outside any site.
 
-    `events` are the changes, one for each resource, in the engine's order; `changes` counts them
-    and the resources that stay as they are.
+    `events` are the changes, one per resource, in the engine's order; `changes` counts them and the
+    unchanged resources.
     """
 
     site: str | None
@@ -36,9 +36,9 @@ class SiteChanges:
 def changes_by_site(
     result: RunResult, events: Iterable[ResourceEvent], plan: FleetPlan
 ) -> tuple[SiteChanges, ...]:
-    """The changes of a run by site: the plan's sites in its order, others after them, None last.
+    """Return the changes of a run by site: the plan's sites in its order, others after them, None last.
 
-    `events` are those of the run; what has failed or was skipped is no change.
+    `events` are those of the run; failed and skipped ones do not count as changes.
     """
     done = {
         event.urn: event for event in events if event.status == "done" and event.op in (*_COUNTED, Op.SAME)
@@ -62,7 +62,7 @@ def _counted(site: str | None, events: Sequence[ResourceEvent]) -> SiteChanges:
 def sites_of(
     resources: Iterable[PlannedResource], events: Iterable[ResourceEvent], plan: FleetPlan
 ) -> Mapping[str, str | None]:
-    """URN -> site of everything that a run has touched; None for what is the whole account's."""
+    """Return URN -> site of all resources of a run; None for those of the whole account."""
     tree = _Tree(plan)
     for event in events:
         tree.add(event.urn, event.type, event.name, event.parent, {})
@@ -85,7 +85,7 @@ class _Tree:
     def __init__(self, plan: FleetPlan) -> None:
         prefix = f"{plan.fleet}-{plan.environment}-"
         names = [site.site for site in plan.cloud]
-        # The longest first: a site may be called like the beginning of another one.
+        # The longest first: the name of a site may start with that of another one.
         self._prefixes = [(prefix + name, name) for name in sorted(names, key=len, reverse=True)]
         self.nodes: dict[str, _Node] = {}
         self._below: dict[str, set[str]] = {}
@@ -95,7 +95,7 @@ class _Tree:
             self.nodes[urn] = _Node(name, parent, _tag(inputs))
 
     def count_children(self) -> None:
-        """Remember, for each resource, which sites the tags below it name."""
+        """Count, for each resource, the sites in the tags below it."""
         for node in self.nodes.values():
             above = node.parent
             while node.tag is not None and above in self.nodes:
@@ -103,7 +103,7 @@ class _Tree:
                 above = self.nodes[above].parent
 
     def site(self, urn: str) -> str | None:
-        """The site of a resource; a name alone decides last, since sites and groups may be alike in it."""
+        """Return the site of a resource; its name decides last, since names may overlap."""
         node = self.nodes.get(urn)
         if node is None:
             return None

@@ -1,4 +1,4 @@
-"""Tables of which no screen breaks a word: columns shrink to their longest word, then rows become lists."""
+"""Tables that never break a word: columns shrink to their longest word, then rows become lists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ENDLESS = 10_000
 
 
 def print_table(table: RenderableType, console: Console) -> None:
-    """Print a table whole where it fits, with wrapped cells where its words fit, else row by row.
+    """Print a table unchanged if it fits, with wrapped cells if its words fit, else row by row.
 
-    Of a group each table; what is no table is printed as it is.
+    A group prints each of its tables; anything else is printed unchanged.
     """
     if isinstance(table, Group):
         for each in table.renderables:
@@ -40,7 +40,7 @@ def print_table(table: RenderableType, console: Console) -> None:
 
 
 def _measure(column: Column, console: Console) -> Measurement:
-    """The longest word and the longest line of a column, heading included."""
+    """Return the longest word and the longest line of a column, heading included."""
     found = [_text(cell, console) for cell in (column.header, *column.cells)]
     measured = [Measurement.get(console, console.options.update_width(_ENDLESS), text) for text in found]
     longest = max(each.maximum for each in measured)
@@ -53,7 +53,7 @@ def _text(cell: RenderableType, console: Console) -> Text:
 
 
 def _shared_out(natural: list[int], least: list[int], room: int) -> list[int]:
-    """Widths that add up to `room`: what has most to give gives first."""
+    """Return widths that add up to `room`: the column with the most excess shrinks first."""
     widths = list(natural)
     while sum(widths) > room:
         place = max(range(len(widths)), key=lambda index: widths[index] - least[index])
@@ -62,7 +62,7 @@ def _shared_out(natural: list[int], least: list[int], room: int) -> list[int]:
 
 
 def _print_rows(table: Table, console: Console) -> None:
-    """Each row as its first cell and, below it, `heading value` pairs that wrap between words."""
+    """Print each row as its first cell and, below it, `heading value` pairs that wrap between words."""
     if table.title is not None:
         console.print(_text(table.title, console), style="italic")
     headings = [_text(column.header, console).plain.strip() for column in table.columns]

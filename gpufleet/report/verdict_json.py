@@ -1,6 +1,6 @@
-"""The verdict as JSON: a stable contract. Keys are added and never renamed or dropped.
+"""The verdict as JSON: a stable contract. Keys are added, and never renamed or removed.
 
-Money is a number of USD a month rounded half-even to cents; null is unknown, or not asked.
+Money is USD a month, rounded half-even to cents; null is unknown or not computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpufleet.verdict.racks import LICENCES
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
-    """The whole verdict as plain JSON values."""
+    """Return the whole verdict as plain JSON values."""
     base = verdict.base
     return {
         "verdict": "pass" if verdict.passed else "fail",

@@ -1,6 +1,6 @@
-"""The verdict as JUnit XML: a rule is a test case, a mandatory violation its failure.
+"""The verdict as JUnit XML: each rule is a test case, a mandatory violation its failure.
 
-XML 1.0 cannot hold control characters, not even escaped: all texts are visible ones.
+XML 1.0 cannot contain control characters, not even escaped, so all texts are made visible first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpufleet.visible import visible_line
 
 
 def verdict_to_junit(verdict: Verdict) -> str:
-    """One suite for each group of rules."""
+    """Return one suite per group of rules."""
     suites = ET.Element("testsuites", name=f"gpufleet check {verdict.environment}")
     totals = {"tests": 0, "failures": 0, "skipped": 0}
     for group in dict.fromkeys(rule.group for rule in verdict.rules):

@@ -1,7 +1,7 @@
-"""The verdict as a comment on a pull request: short on top, details folded, one comment that is updated.
+"""The verdict as one comment of a pull request that is updated: short on top, details folded.
 
-Names, tags and messages come from whoever wrote the change. They are escaped, so that none becomes
-HTML, a link, a mention, an issue number or a quick action of GitHub or GitLab.
+Names, tags and messages come from the author of the change. They are escaped, so that none becomes HTML, a
+link, a mention, an issue number or a quick action of GitHub or GitLab.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpufleet.verdict.models import Verdict
 from gpufleet.verdict.racks import LICENCES
 
 LONGEST = 60_000
-"""Characters of a comment; GitHub refuses more than 65,536."""
+"""Maximum characters of a comment; GitHub rejects more than 65,536."""
 _ROWS = (200, 100, 50, 20, 10, 5, 2, 0)
 _MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 _LINKS = re.compile(r"([@#!~%$&^])(?=\w)|(:)(?=//)|(www)(?=\.)|(GH)(?=-\d)", re.IGNORECASE)
@@ -22,12 +22,12 @@ _BREAK = "\u200b"
 
 
 def marker(environment: str) -> str:
-    """The hidden first line, by which the comment of an environment is found again."""
+    """Return the hidden first line, which identifies the comment of an environment."""
     return f"<!-- gpufleet check {environment} -->"
 
 
 def verdict_to_markdown(verdict: Verdict) -> str:
-    """The comment, at most `LONGEST` characters: longer lists are cut, what fails last of all."""
+    """Return the comment, at most `LONGEST` characters: long lists are cut, failures last."""
     for rows in _ROWS:
         text = _text(verdict, rows)
         if len(text) <= LONGEST:
@@ -36,11 +36,11 @@ def verdict_to_markdown(verdict: Verdict) -> str:
 
 
 def escape(text: str, longest: int = 500) -> str:
-    """Text of a user, to be shown as it is and to do nothing."""
+    """Escape text of a user, so that it is shown unchanged and has no effect."""
     clean = words.one_line(text, longest)
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         clean = clean.replace(character, entity)
-    # The break goes in after what would begin a mention or a link; entities are no such beginning.
+    # Insert the break after what would start a mention or a link; entities start neither.
     clean = _LINKS.sub(lambda match: f"{match[0]}{_BREAK}" if not _is_entity(match) else match[0], clean)
     return _MARKUP.sub(r"\\\1", clean)
 
@@ -79,7 +79,7 @@ def _summary(verdict: Verdict) -> list[str]:
         names = [*verdict.guard.settings, *verdict.guard.files]
         shown = ", ".join(escape(name, 100) for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        lines += ["", f"**The change touches what judges it:** {shown}{more}."]
+        lines += ["", f"**The change edits what it is checked by:** {shown}{more}."]
     return lines
 
 
@@ -108,7 +108,7 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
     if len(lines) > rows:
         body += ["", f"({len(lines) - rows} more lines)"]
     if not lines:
-        body = ["No line of the cost changed." if costs.before is not None else "Nothing in it has a price."]
+        body = ["No line of the cost changed." if costs.before is not None else "No resource has a price."]
     unknown = [f"- {escape(words.line_name(line))}: {escape(line.reason)}" for line in costs.unknown]
     if unknown:
         body += ["", "Unknown:", "", *_cut(unknown, rows, "- ")]
@@ -120,7 +120,7 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
     if opens:
         body += ["", "Other open changes:", "", *_cut(opens, rows, "- ")]
     if costs.not_counted:
-        body += ["", "Not counted, since it depends on use:", ""]
+        body += ["", "Not counted, because it depends on usage:", ""]
         body += _cut([f"- {escape(text)}" for text in costs.not_counted], rows, "- ")
     body += ["", f"{escape(words.price_age(costs))}."]
     changed = " changed" if costs.before is not None else ""

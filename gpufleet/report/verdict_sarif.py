@@ -15,12 +15,12 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 FINGERPRINT = "gpufleetViolation/v1"
 _LEVELS = {"mandatory": "error", "advisory": "warning", "exempted": "note"}
 _RULE_LEVELS = {"mandatory": "error", "remediate": "error", "advisory": "warning", "disabled": "none"}
-# What GitHub sorts by: 9.0 and above is critical, 7.0 high, 4.0 medium.
+# GitHub's thresholds: 9.0 and above is critical, 7.0 high, 4.0 medium.
 _SECURITY = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "2.0"}
 
 
 def verdict_to_sarif(verdict: Verdict) -> dict[str, Any]:
-    """One run. Exempted violations are in it as suppressed ones; rules without any are listed too."""
+    """Return one run. Exempted violations are suppressed results; rules without violations are listed too."""
     index = {rule.name: number for number, rule in enumerate(verdict.rules)}
     seen: Counter[str] = Counter()
     return {
@@ -35,7 +35,7 @@ def verdict_to_sarif(verdict: Verdict) -> dict[str, Any]:
                         "rules": [_rule(rule) for rule in verdict.rules],
                     }
                 },
-                # Each environment is an analysis of its own, and replaces none of another one.
+                # Each environment is a separate analysis, and replaces no other one.
                 "automationDetails": {"id": f"gpufleet/{verdict.environment}/"},
                 "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The root of the repository."}}},
                 "invocations": [
@@ -85,7 +85,7 @@ def _rule(rule: RuleResult) -> dict[str, Any]:
 def _result(
     verdict: Verdict, rule: RuleResult, index: int, each: LocatedViolation, seen: Counter[str]
 ) -> dict[str, Any]:
-    # Neither line nor message: an alert stays the same one when the file moves around it.
+    # Without line and message, an alert stays the same when the file changes around it.
     identity = "\0".join((verdict.environment, rule.name, each.resource, each.prop))
     number = seen[identity]
     seen[identity] += 1

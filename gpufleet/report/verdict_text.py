@@ -1,4 +1,4 @@
-"""The verdict on a terminal: the word first, then advice, cost and changes, and at the end what fails."""
+"""The verdict on a terminal: result, advice, cost and changes, and failures last."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _EFFECTS = {"advisory": "advice", "exempted": "exempted"}
 
 
 def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) -> None:
-    """Everything that a person wants to know before the merge; the rest is in the other formats.
+    """Print what a reviewer needs before the merge; other formats have the rest.
 
-    `brief` is the first line and what fails.
+    `brief` prints only the first line and the failures.
     """
     mark = Text("PASS", style="bold green") if verdict.passed else Text("FAIL", style="bold red")
     _line(
@@ -32,7 +32,7 @@ def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) ->
     if not brief:
         for part in (_advice, _cost, _changes, _racks, _rest):
             part(verdict, console)
-    # Last, where the eye ends up; never cut.
+    # Last and never cut, where readers look.
     print_refusals(
         [
             PolicyRefusal(rule.name, each.name, each.message, each.remedy, each.file, each.line)
@@ -137,4 +137,4 @@ def _rest(verdict: Verdict, console: Console) -> None:
         _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_words(each)}", style)
     for text in verdict.warnings:
         _plain(console, f"warning: {words.one_line(text)}", "yellow")
-    _plain(console, f"judged in {verdict.seconds:.1f} s by the {verdict.engine} engine", "dim")
+    _plain(console, f"checked in {verdict.seconds:.1f} s by the {verdict.engine} engine", "dim")

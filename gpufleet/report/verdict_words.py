@@ -1,4 +1,4 @@
-"""What all outputs of a verdict say in the same words, and text of users made harmless."""
+"""Texts that all outputs of a verdict share, and escaping of users' text."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ STATUSES = ("failed", "advisory", "exempted", "passed", "disabled")
 
 
 def one_line(text: str, longest: int = 600) -> str:
-    """Text on one line, what would act on its reader spelled out."""
+    """Return text on one line, with control characters escaped."""
     clean = visible_line(" ".join(text.split())).strip()
     return clean if len(clean) <= longest else f"{clean[: longest - 3]}..."
 
 
 def in_number(count: int, what: str) -> str:
-    """`1 rule`, `2 rules`."""
+    """Return `1 rule`, `2 rules`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def headline(verdict: Verdict) -> str:
-    """`3 violations of 2 rules, 1 advisory violation, 40 rules passed`."""
+    """Return `3 violations of 2 rules, 1 advisory violation, 40 rules passed`."""
     found = Counter(each.effect for rule in verdict.rules for each in rule.violations)
     status = Counter(rule.status for rule in verdict.rules)
     parts = (
@@ -50,13 +50,13 @@ def headline(verdict: Verdict) -> str:
         (found["advisory"], in_number(found["advisory"], "advisory violation")),
         (found["exempted"], in_number(found["exempted"], "exempted violation")),
         (status["passed"], f"{in_number(status['passed'], 'rule')} passed"),
-        (status["disabled"], f"{in_number(status['disabled'], 'rule')} not asked"),
+        (status["disabled"], f"{in_number(status['disabled'], 'rule')} skipped"),
     )
     return ", ".join(words for count, words in parts if count) or "no rules"
 
 
 def against(verdict: Verdict) -> str:
-    """What the verdict compares with."""
+    """Return what the verdict compares with."""
     base = verdict.base
     if base is None:
         return "from nothing (no --base)"
@@ -66,20 +66,20 @@ def against(verdict: Verdict) -> str:
 
 
 def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleResult, LocatedViolation]]:
-    """The violations of these effects with their rules, mandatory ones first."""
+    """Return the violations of these effects with their rules, mandatory ones first."""
     found = [(rule, each) for rule in rules for each in rule.violations if each.effect in effects]
     return sorted(found, key=lambda pair: effects.index(pair[1].effect))
 
 
 def changes_in_words(verdict: Verdict) -> str:
-    """`12 to create, 1 to replace, 220 unchanged`."""
+    """Return `12 to create, 1 to replace, 220 unchanged`."""
     counts = verdict.counts
     parts = [f"{counts[name]} to {name}" for name in OPERATIONS if counts[name]]
     return ", ".join([*parts, f"{counts['same']} unchanged"] if counts["same"] or not parts else parts)
 
 
 def grouped(changes: Iterable[ChangedResource]) -> dict[tuple[str, str], list[ChangedResource]]:
-    """Changes by site and owner, those of the whole account under ("", "") at the end."""
+    """Group changes by site and owner, those of the whole account under ("", "") at the end."""
     found: dict[tuple[str, str], list[ChangedResource]] = {}
     for each in changes:
         found.setdefault((each.site, each.owner), []).append(each)
@@ -87,12 +87,12 @@ def grouped(changes: Iterable[ChangedResource]) -> dict[tuple[str, str], list[Ch
 
 
 def group_name(site: str, owner: str) -> str:
-    """`use1/pretrain`, `use1`, or what is no site's."""
+    """Return `use1/pretrain`, `use1`, or a text for resources outside any site."""
     return f"{site}/{owner}" if owner else site or "account"
 
 
 def resource_words(each: ChangedResource) -> str:
-    """`aws:eks:Cluster atlas-prod-use1 (forced by name)`."""
+    """Return `aws:eks:Cluster atlas-prod-use1 (forced by name)`."""
     keys = each.replace_keys or each.diff
     verb = "forced by" if each.replace_keys else "differs in"
     because = f" ({verb} {', '.join(keys[:6])}{', ...' if len(keys) > 6 else ''})" if keys else ""
@@ -103,9 +103,9 @@ def resource_words(each: ChangedResource) -> str:
 
 
 def shown_lines(costs: Costs) -> list[CostDifference]:
-    """The cost lines that changed, the largest difference first.
+    """Return the changed cost lines, the largest difference first.
 
-    Without a base all that cost something, what is largest at its maximum first.
+    Without a base, return all lines with a cost, the largest at maximum size first.
     """
     compared = costs.before is not None
 
@@ -119,29 +119,29 @@ def shown_lines(costs: Costs) -> list[CostDifference]:
 
 
 def line_name(line: CostDifference) -> str:
-    """Whose and what a cost line is."""
+    """Return owner and kind of a cost line."""
     return one_line(f"{group_name(line.site, line.owner)}: {line.what}", 120)
 
 
 def amount(value: Decimal | None, currency: str = "") -> str:
-    """Money, with a dash where there is none."""
+    """Format money, or a dash if there is none."""
     return "-" if value is None else money(value, currency)
 
 
 def total(value: Decimal | None, costs: Costs) -> str:
-    """A sum, which is a lower bound where prices are unknown."""
+    """Format a sum, which is a lower bound if prices are unknown."""
     return amount(value) if value is None or not costs.unknown else f"at least {amount(value)}"
 
 
 def line_amounts(line: CostDifference) -> list[str]:
-    """Before, after and at maximum of a line; the maximum says what it was where that is another one."""
+    """Return a line's amounts before, after and at maximum, with the former maximum if it changed."""
     if line.reason:
         return [amount(line.before), "unknown", "unknown"]
     return [amount(line.before), amount(line.after), _maximum(line.at_max_before, line.at_max)]
 
 
 def total_amounts(costs: Costs) -> list[str]:
-    """The same of the sums."""
+    """Return the same amounts of the sums."""
     at_max = total(costs.at_max, costs)
     if costs.at_max_before is not None and costs.at_max_before != costs.at_max:
         at_max += f" (was {amount(costs.at_max_before)})"
@@ -154,7 +154,7 @@ def _maximum(before: Decimal | None, after: Decimal | None) -> str:
 
 
 def difference(costs: Costs) -> str:
-    """`+1,200 USD a month, +4,000 USD at maximum`; empty where there is nothing to compare with."""
+    """Return `+1,200 USD a month, +4,000 USD at maximum`; empty without a base."""
     if costs.increase is None or costs.at_max_before is None:
         return ""
     at_max = _signed(costs.at_max - costs.at_max_before, costs.currency)
@@ -166,19 +166,15 @@ def _signed(value: Decimal, currency: str) -> str:
 
 
 def price_age(costs: Costs) -> str:
-    """How old the oldest price is."""
+    """Return the age of the oldest price."""
     if costs.oldest_price is None or costs.oldest_price_days is None:
         return "no price has a date"
-    old = (
-        ", older than they should be: `gpufleet catalog refresh`"
-        if costs.oldest_price_days > STALE_AFTER_DAYS
-        else ""
-    )
+    old = ", too old: run `gpufleet catalog refresh`" if costs.oldest_price_days > STALE_AFTER_DAYS else ""
     return f"prices are up to {costs.oldest_price_days} days old ({costs.oldest_price}){old}"
 
 
 def exemption_words(each: ExemptionUse) -> str:
-    """An exemption, and whether it is in force and needed."""
+    """Return an exemption, and whether it is in force and needed."""
     item = each.exemption
     state = "in force until" if each.in_force else "expired on"
     unused = "; covers nothing now" if each.used == 0 else ""
@@ -188,7 +184,7 @@ def exemption_words(each: ExemptionUse) -> str:
 
 
 def rack_rows(difference: RackDifference) -> list[tuple[str, str, str]]:
-    """(figure, before, after) of a rack site; all of them, changed or not."""
+    """Return (figure, before, after) of a rack site; all of them, changed or not."""
     rows = (
         ("nodes", "nodes"),
         ("gpus", "GPUs"),

@@ -1,1 +1,1 @@
-"""A stack's resources as rules and prices see them: plain values, references, and what launches instances."""
+"""A stack's resources for rules and prices: plain values, references, and what launches instances."""

@@ -1,9 +1,9 @@
-"""Derives what `aws_types` knows from the sources of the installed pulumi_aws.
+"""Derives the data of `aws_types` from the sources of the installed pulumi_aws.
 
-pulumi_aws is 270 MB of generated classes that take seconds to import and longer to parse: this reads
-the few lines of each resource class that matter, in a second. Run it with
-`python -m gpufleet.resources.aws_types_build` when the pinned version changes; a test derives everything
-anew and compares.
+pulumi_aws is 270 MB of generated classes that take seconds to import and longer to parse: this reads only the
+few relevant lines of each resource class, in a second. Run it with
+`python -m gpufleet.resources.aws_types_build` when the pinned version changes; a test derives the data again
+and compares it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _DICTIONARY = "Mapping[str, pulumi.Input[_builtins.str]]"
 
 
 def build() -> dict[str, Any]:
-    """The version of pulumi_aws, its resource types with how each takes tags, the old names of renamed
-    types, inputs about tags besides `tags`, and the types that are one tag of another resource.
+    """Return the version of pulumi_aws, its resource types with their form of tags, the old names of renamed
+    types, inputs for tags besides `tags`, and the types that are one tag of another resource.
     """
     types: dict[str, str] = {}
     renamed: dict[str, str] = {}
@@ -53,32 +53,32 @@ def build() -> dict[str, Any]:
 
 
 def package() -> Path:
-    """The folder of the installed pulumi_aws."""
+    """Return the folder of the installed pulumi_aws."""
     spec = importlib.util.find_spec("pulumi_aws")
     if spec is None or not spec.submodule_search_locations:
-        raise RuntimeError("pulumi_aws is not installed: its sources are what this is derived from")
+        raise RuntimeError("pulumi_aws is not installed: the data is derived from its sources")
     return Path(next(iter(spec.submodule_search_locations)))
 
 
 def resources(source: str) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Type token, inputs with their annotations, and text of each resource class of a module."""
+    """Yield type token, inputs with their annotations, and text of each resource class of a module."""
     found = list(_TOKEN.finditer(source))
     for index, match in enumerate(found):
         text = source[match.start() : found[index + 1].start() if index + 1 < len(found) else len(source)]
         init = _INIT.search(text)
         if init is None:
             raise ValueError(
-                f"the class of {match[1]} has no _internal_init: pulumi_aws has changed its shape"
+                f"the class of {match[1]} has no _internal_init: the form of pulumi_aws has changed"
             )
         yield match[1], dict(_INPUT.findall(init[1])), text
 
 
 def shape(inputs: dict[str, str]) -> str:
-    """How tags are written: `map`, `list` of keys and values, or `none`."""
+    """Return the form of tags: `map`, `list` of keys and values, or `none`."""
     annotation = inputs.get("tags", "").removeprefix("Optional[")
     if annotation.startswith(_DICTIONARY):
         return "map"
-    # A list of the type's own tag class; anything else called tags is a filter.
+    # A list of the type's own tag class; other inputs named tags are filters.
     return "list" if re.match(r"Sequence\[.*TagArgs", annotation) else NO_TAGS
 
 
@@ -88,7 +88,7 @@ def _camel(name: str) -> str:
 
 
 def render() -> str:
-    """The data as it is written."""
+    """Return the data as written to the file."""
     return json.dumps(build(), indent=0, separators=(",", ":")) + "\n"
 
 

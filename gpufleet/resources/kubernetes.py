@@ -1,24 +1,24 @@
-"""Kubernetes objects as a stack holds them: their API group and kind, and what makes things unseen."""
+"""Kubernetes objects of a stack: API group and kind, and which of them create unseen objects."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 _NAMED_BY_PULUMI = frozenset({"helm.sh", "yaml", "kustomize"})
-"""Modules of Pulumi's Kubernetes package that are no API groups."""
+"""Modules of Pulumi's Kubernetes package that are not API groups."""
 
 _BUILT_IN = frozenset({"core", "meta", "apps", "autoscaling", "batch", "events", "extensions", "policy"})
 """Kubernetes' own API groups without a domain; those with one end in `.k8s.io`."""
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
-"""A Helm release: what its chart makes is in no preview."""
+"""A Helm release: previews do not show what its chart creates."""
 
 
 @lru_cache(maxsize=1024)
 def group_and_kind(token: str) -> tuple[str, str]:
-    """API group and kind of a type: ("core", "Service") for the service's `ServicePatch` too.
+    """Return API group and kind of a type: ("core", "Service") for the service's `ServicePatch` too.
 
-    `("", "")` for what is not of the package.
+    `("", "")` for types outside the package.
     """
     package, _, rest = token.partition(":")
     if package != "kubernetes":
@@ -28,18 +28,18 @@ def group_and_kind(token: str) -> tuple[str, str]:
 
 
 def is_list(token: str) -> bool:
-    """Whether the type holds whole objects of another kind, such as `ServiceList`."""
+    """Return whether the type contains whole objects of another kind, such as `ServiceList`."""
     _, kind = group_and_kind(token)
     return kind.endswith("List")
 
 
 def foreign_group(token: str) -> str:
-    """The API group of a custom resource, of which a controller makes what it likes; empty for others.
+    """Return the API group of a custom resource, whose controller may create anything; empty for others.
 
-    CustomResourceDefinitions register nothing by themselves: those are Kubernetes' own.
+    CustomResourceDefinitions are Kubernetes' own and create nothing themselves.
     """
     group, kind = group_and_kind(token)
     if not kind or group in _BUILT_IN or group in _NAMED_BY_PULUMI:
         return ""
-    # Not `x-k8s.io`: that is where projects keep their own.
+    # Not `x-k8s.io`, which projects use for their own resources.
     return "" if group.endswith(".k8s.io") else group

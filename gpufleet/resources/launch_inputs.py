@@ -1,4 +1,4 @@
-"""What the inputs of launchers say: instance types with weights, and how instances are bought."""
+"""Inputs of launchers: instance types with weights, and how instances are bought."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Market = Literal["on-demand", "spot", "capacity-block", "unknown"]
 
 MIXED = "mixedInstancesPolicy.launchTemplate"
 EKS_DEFAULT_TYPE = "t3.medium"
-"""What EKS launches where neither node group nor launch template names a type (CreateNodegroup)."""
+"""EKS's default if neither node group nor launch template has a type (CreateNodegroup)."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceTypes:
-    """Types that may be launched with the weight of each (how much of the size one instance fills).
+    """Types that may be launched, each with its weight (how much of the size one instance fills).
 
-    `unclear` says why there may be others; empty when these are all.
+    `unclear` says why there may be others; empty if these are all.
     """
 
     weights: tuple[tuple[str, int], ...] = ()
@@ -29,12 +29,12 @@ class InstanceTypes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names alone."""
+        """Return the names only."""
         return tuple(name for name, _ in self.weights)
 
 
 def number(value: Any) -> Number:
-    """A whole number of an input, which may be a string; UNKNOWN for anything else."""
+    """Return a whole number of an input, which may be a string; UNKNOWN for anything else."""
     if isinstance(value, bool) or value is None or is_unknown(value):
         return UNKNOWN
     try:
@@ -44,7 +44,7 @@ def number(value: Any) -> Number:
 
 
 def instance_types(resource: Resource, templates: Sequence[Resource], unclear: str) -> InstanceTypes:
-    """The types that a resource launches; its launch templates' where it names none itself."""
+    """Return the types that a resource launches; its launch templates' if it has none."""
     found: dict[str, int] = {}
     why = ""
     for name, weight, requirements in _written_types(resource):
@@ -58,7 +58,7 @@ def instance_types(resource: Resource, templates: Sequence[Resource], unclear: s
             why = why or "an instance type is not known yet"
     if found or why:
         return InstanceTypes(tuple(found.items()), why)
-    # From here on the launch template decides: what is not known of it is not known of the types.
+    # From here on the launch template decides: if it is unknown, so are the types.
     why = unclear
     for template in templates:
         requirements = template.get("instanceRequirements")
@@ -74,12 +74,12 @@ def instance_types(resource: Resource, templates: Sequence[Resource], unclear: s
     if not found and not why and resource.type == NODE_GROUP:
         found[EKS_DEFAULT_TYPE] = 1
     if not found and not why:
-        why = "no instance type is named"
+        why = "no instance type is set"
     return InstanceTypes(tuple(found.items()), why)
 
 
 def _written_types(resource: Resource) -> Iterator[tuple[Any, int, Any]]:
-    """(type, weight, requirements) as the launcher itself writes them."""
+    """Yield (type, weight, requirements) from the launcher's own properties."""
     if resource.type == NODE_GROUP:
         for _, name in resource.items("instanceTypes"):
             yield name, 1, None
@@ -96,7 +96,7 @@ def _written_types(resource: Resource) -> Iterator[tuple[Any, int, Any]]:
                 continue
             weight = item.get("weightedCapacity")
             known = 1 if weight is None else number(weight)
-            # A weight that is not known may be as small as one: more instances then.
+            # An unknown weight may be as small as one, which means more instances.
             weight = 1 if known is UNKNOWN else known
             if item.get("instanceRequirements") is not None:
                 yield None, weight, item["instanceRequirements"]
@@ -118,12 +118,12 @@ def _overrides(resource: Resource) -> Iterator[Any]:
 
 
 def _required(requirements: Any) -> tuple[list[str], str]:
-    """Types that attributes leave open: known only where they list whole names."""
+    """Return types from attributes: known only if they list whole names."""
     allowed = requirements.get("allowedInstanceTypes") if isinstance(requirements, dict) else None
     names = list(allowed) if isinstance(allowed, (list, tuple)) else []
     if names and all(isinstance(each, str) and "*" not in each for each in names):
         return names, ""
-    return [], "instanceRequirements leave open which types are launched"
+    return [], "instanceRequirements do not determine the types"
 
 
 def _market(value: Any, spot: str = "spot") -> Market | None:
@@ -136,7 +136,7 @@ def _market(value: Any, spot: str = "spot") -> Market | None:
 
 
 def markets(resource: Resource, templates: Sequence[Resource]) -> Iterator[Market]:
-    """How the instances are bought, as far as it is not on demand; "unknown" where it is not known."""
+    """Yield how the instances are bought, except on demand; "unknown" if not known."""
     for source in (resource, *templates):
         market = _market(source.get("instanceMarketOptions.marketType"))
         if market is not None:

@@ -1,9 +1,9 @@
-"""What launches instances in a stack: of which types, how many, bought how, from which launch template.
+"""Launchers of instances in a stack: types, numbers, purchase options, launch templates.
 
-Node groups, Auto Scaling groups, fleets, spot requests, batch environments and single instances say
-the same things in different properties, and half of it in a launch template. Rules over capacity ask
-here, so that none of them forgets a way to start a node. Only what a program declared counts: what a
-provider filled in is unknown in a preview and says nothing.
+Node groups, Auto Scaling groups, fleets, spot requests, batch environments and single instances have the same
+settings in different properties, half of them in a launch template. Rules on capacity use this module, so
+that none of them misses a launcher. Only what a program declared counts: values from a provider are unknown
+in a preview.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gpufleet.resources.types import (
 )
 
 LAUNCHERS = (NODE_GROUP, AUTO_SCALING_GROUP, FLEET, SPOT_FLEET, BATCH, INSTANCE, SPOT_INSTANCE_REQUEST)
-"""Types that start instances by themselves."""
+"""Types that start instances themselves."""
 
 TEMPLATES = (LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION)
 
@@ -58,12 +58,11 @@ _REFERENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One resource that starts instances. `resource` and `templates` hold declared inputs alone.
+    """One resource that starts instances. `resource` and `templates` contain only declared inputs.
 
-    `unclear` says why the template's content is not known (it is not in this stack, or a version is
-    pinned whose content is another); rules that judge templates then fail closed. Sizes count
-    `unit`s; `maximum` includes what schedules and scalers may raise it to. `size_path` and
-    `minimum_path` are the properties to point at.
+    `unclear` says why the template's content is not known (it is not in this stack, or another version is
+    pinned); rules on templates then fail closed. Sizes count `unit`s; `maximum` includes what schedules and
+    scalers may raise it to. `size_path` and `minimum_path` are the properties to report.
     """
 
     resource: Resource
@@ -79,7 +78,7 @@ class Launch:
     unit: Literal["instances", "vCPUs"] = "instances"
 
     def nodes(self, weight: int, vcpus: int | None = None) -> Number:
-        """Instances at most, if all are of one type with that weight (and so many vCPUs)."""
+        """Return the maximum number of instances, if all have that weight (and that many vCPUs)."""
         if self.maximum is UNKNOWN:
             return UNKNOWN
         per = vcpus if self.unit == "vCPUs" else weight
@@ -87,7 +86,7 @@ class Launch:
 
 
 def declared(resource: Resource) -> Resource:
-    """The resource with what the program declared alone."""
+    """Return the resource with only its declared inputs."""
     return resource if resource.inputs is None else replace(resource, props=resource.inputs)
 
 
@@ -95,7 +94,7 @@ _known: WeakKeyDictionary[Stack, tuple[Launch, ...]] = WeakKeyDictionary()
 
 
 def launches(stack: Stack) -> tuple[Launch, ...]:
-    """All launches of a stack; found once a stack."""
+    """Return all launches of a stack, computed once per stack."""
     found = _known.get(stack)
     if found is None:
         found = _known[stack] = tuple(_Reader(stack).all())
@@ -103,7 +102,7 @@ def launches(stack: Stack) -> tuple[Launch, ...]:
 
 
 def orphan_schedules(stack: Stack) -> Iterator[Resource]:
-    """Scheduled actions that set the maximum of a group which this stack does not hold."""
+    """Yield scheduled actions that set the maximum of a group outside this stack."""
     groups = stack.of_type(AUTO_SCALING_GROUP, NODE_GROUP)
     names = {each.get("name") for each in groups if isinstance(each.get("name"), str)}
     for schedule in stack.of_type(SCHEDULE):
@@ -115,7 +114,7 @@ def orphan_schedules(stack: Stack) -> Iterator[Resource]:
 
 
 def workload_of(resource: Resource, plan: FleetPlan | None) -> str:
-    """What the nodes are for: as the fleet's plan says of the group that the tags name, else the label."""
+    """Return the nodes' workload: that of the group in the tags by the fleet's plan, else the label."""
     tags = tags_of(resource)
     site, group = tags.get("gpufleet:site"), tags.get("gpufleet:node-group")
     for each in plan.node_groups if plan is not None else ():
@@ -127,7 +126,7 @@ def workload_of(resource: Resource, plan: FleetPlan | None) -> str:
 
 
 def tags_of(resource: Resource) -> dict[str, Any]:
-    """Tags as a mapping, of Auto Scaling groups too; empty where they are unknown or absent."""
+    """Return tags as a mapping, of Auto Scaling groups too; empty if unknown or absent."""
     tags = resource.get("tags")
     if isinstance(tags, dict):
         return tags
@@ -194,7 +193,7 @@ class _Reader:
                 elif name in self.templates:
                     found[self.templates[name].urn] = self.templates[name]
                 else:
-                    unclear = unclear or f"{prop} names {name}, which is not in this stack"
+                    unclear = unclear or f"{prop} is {name}, which is not in this stack"
         originals = tuple(found.values())
         versions = [version for prop in props for version in _versions(resource.get(prop))]
         unclear = unclear or next(
@@ -242,7 +241,7 @@ def _counts_vcpus(resource: Resource) -> bool:
 
 
 def _template_names(value: Any) -> Iterator[Any]:
-    """Ids and names of launch templates and configurations anywhere in a property."""
+    """Yield ids and names of launch templates and configurations anywhere in a property."""
     if isinstance(value, str) or is_unknown(value):
         yield value
     elif isinstance(value, dict):
@@ -272,13 +271,13 @@ def _versions(value: Any) -> Iterator[Any]:
 
 
 def _from_elsewhere(template: Resource) -> str:
-    # Rules over single resources are asked about what the program makes. What it gets from elsewhere
-    # (`LaunchTemplate.get`) declares nothing, and comes with the stack alone.
-    return f"{template.name} is read and not made here" if template.inputs is None else ""
+    # Rules on single resources get only what the program creates. Resources that it reads
+    # (`LaunchTemplate.get`) declare nothing, and are only in the stack.
+    return f"{template.name} is read, not created here" if template.inputs is None else ""
 
 
 def _pinned(template: Resource, versions: Sequence[Any]) -> str | None:
-    """Why a version of the template is launched that is not the one the program declares, if so."""
+    """Return why another version of the template is launched than the declared one, if so."""
     latest, default = template.get("latestVersion"), template.get("defaultVersion")
     follows = declared(template).get("updateDefaultVersion") is True
     for version in versions:

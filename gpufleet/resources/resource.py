@@ -1,7 +1,7 @@
-"""A resource as a rule sees it: plain values, with what is unknown or ignored made explicit.
+"""A resource for rules: plain values, with explicit unknown and ignored ones.
 
-The policy SDK raises on the first unknown value that a rule touches and turns the rule into an
-advice for that run. Here an unknown value is `UNKNOWN`, so every rule says itself what it makes of it.
+The policy SDK raises on the first unknown value that a rule reads, and makes the rule advisory for that run.
+Here an unknown value is `UNKNOWN`, so that every rule decides how it counts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _PART = re.compile(r"[^.\[\]]+")
 
 
 class Unknown(Enum):
-    """The one value that stands for what is not known before the resource exists."""
+    """The only value for what is not known before the resource exists."""
 
     UNKNOWN = "not known yet"
 
     def __bool__(self) -> bool:
-        raise TypeError("an unknown value is neither true nor false: ask is_unknown() first")
+        raise TypeError("an unknown value is neither true nor false: call is_unknown() first")
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -32,12 +32,12 @@ UNKNOWN: Final = Unknown.UNKNOWN
 
 
 def is_unknown(value: object) -> TypeGuard[Unknown]:
-    """Whether this very value is unknown (its parts may still be; see `holds_unknown`)."""
+    """Return whether this value itself is unknown (for its parts see `holds_unknown`)."""
     return value is UNKNOWN
 
 
 def holds_unknown(value: object) -> bool:
-    """Whether the value or any part of it is unknown."""
+    """Return whether the value or any part of it is unknown."""
     if value is UNKNOWN:
         return True
     if isinstance(value, Mapping):
@@ -49,9 +49,9 @@ def holds_unknown(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResourceOptions:
-    """Resource options that rules may care for. `ignore_changes` holds property paths in camel case.
+    """Resource options for rules. `ignore_changes` contains property paths in camel case.
 
-    `retain_on_delete` is known of what is in a state alone: Pulumi's Analyzer protocol lacks it.
+    `retain_on_delete` is known only for resources in a state: Pulumi's Analyzer protocol lacks it.
     """
 
     protect: bool = False
@@ -63,7 +63,7 @@ class ResourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProviderInstance:
-    """The provider instance that a resource is made with; `props` are its inputs (`region`, ...)."""
+    """The provider instance of a resource; `props` are its inputs (`region`, ...)."""
 
     type: str
     name: str
@@ -73,13 +73,13 @@ class ProviderInstance:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource with its checked inputs in Pulumi's own names (camel case).
+    """One resource with its checked inputs under Pulumi's own names (camel case).
 
-    `props` has plain Python values; unknown ones are `UNKNOWN` at any depth, secret ones are in the
-    clear and their paths in `secrets`, so that messages can leave them out (see `show`). For a rule
-    over the stack, `props` are the outputs with the declared inputs on top, and `inputs` the inputs
-    alone. `parent`, `dependencies` and `property_dependencies` (property -> URNs) are URNs; the
-    latter two are filled in for stack rules alone, as in Pulumi's protocol.
+    `props` contains plain Python values; unknown ones are `UNKNOWN` at any depth, secret ones are in the
+    clear and their paths in `secrets`, so that messages can omit them (see `show`). For a rule on the stack,
+    `props` are the outputs overridden by the declared inputs, and `inputs` only the inputs. `parent`,
+    `dependencies` and `property_dependencies` (property -> URNs) are URNs; the latter two are set only for
+    stack rules, as in Pulumi's protocol.
     """
 
     type: str
@@ -95,15 +95,15 @@ class Resource:
     secrets: frozenset[str] = frozenset()
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The value at `metadataOptions.httpTokens` or `subnets[0]`; UNKNOWN below an unknown value.
+        """Return the value at `metadataOptions.httpTokens` or `subnets[0]`; UNKNOWN below an unknown value.
 
-        `default` answers where nothing is set (null counts as not set).
+        `default` is returned if nothing is set (null counts as not set).
         """
         value: Any = self.props
         for part in _split(path):
             if value is UNKNOWN:
                 return UNKNOWN
-            # The usual case first: to ask for an abstract class costs ten times as much.
+            # The common case first: a check of an abstract class takes ten times as long.
             if type(value) is dict or isinstance(value, Mapping):
                 value = value.get(part)
             elif isinstance(value, Sequence) and not isinstance(value, str) and part.isdigit():
@@ -113,7 +113,7 @@ class Resource:
         return default if value is None else value
 
     def items(self, path: str) -> Iterator[tuple[str, Any]]:
-        """The entries of the list at `path` with the path of each; a single value counts as a list.
+        """Yield the entries of the list at `path` with the path of each; a single value counts as a list.
 
         An unknown list yields one UNKNOWN.
         """
@@ -127,9 +127,9 @@ class Resource:
             yield f"{path}[{index}]", item
 
     def ignores(self, prop: str) -> bool:
-        """Whether changes of the property, of what holds it or of a part of it are ignored.
+        """Return whether changes of the property, its parent or a part of it are ignored.
 
-        What the program says of it then never applies, or not all of it.
+        The program's value then does not apply, or only partly.
         """
         wanted = _parts(prop)
         return any(
@@ -138,7 +138,7 @@ class Resource:
         )
 
     def show(self, path: str) -> str:
-        """The value at `path` for a message: `[secret]` and `not known yet` in place of such values."""
+        """Return the value at `path` for a message: `[secret]` and `not known yet` replace such values."""
         if any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in self.secrets):
             return "[secret]"
         value = self.get(path)
@@ -153,12 +153,12 @@ def _split(path: str) -> tuple[str, ...]:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a property path as Pulumi writes them: `tags.team`, `rules[0]`, `["tags"]["team"]`."""
+    """Return the parts of a property path of Pulumi: `tags.team`, `rules[0]`, `["tags"]["team"]`."""
     return [part.strip('"') for part in _split(path)]
 
 
 def shown(value: object) -> str:
-    """A value as messages write it, at most 80 characters long."""
+    """Return a value for a message, at most 80 characters long."""
     if value is None:
         return "not set"
     if value is UNKNOWN:

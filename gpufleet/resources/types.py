@@ -1,4 +1,4 @@
-"""Type tokens of pulumi_aws that rules look at. Old names of a renamed type stand beside the new one."""
+"""Type tokens of pulumi_aws that rules check. Old names of a renamed type are beside the new one."""
 
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 LAUNCH_CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
@@ -34,4 +34,4 @@ ADDRESS = "aws:ec2/eip:Eip"
 NAT_GATEWAY = "aws:ec2/natGateway:NatGateway"
 VPC_ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 KEY = "aws:kms/key:Key"
-"""What a site's network and encryption cost."""
+"""Types of a site's network and encryption that have a cost."""

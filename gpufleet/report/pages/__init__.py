@@ -1,4 +1,4 @@
-"""Pages that need nothing outside themselves: one look, one way to write them, no script, no request."""
+"""Self-contained HTML pages with one style, no scripts and no requests."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _environment() -> Environment:
 
 
 def render_page(template: str, *styles: str, **values: Any) -> str:
-    """The page of a template of this folder, with the style of all pages and `styles` of its own.
+    """Render a template of this folder, with the common style and its own `styles`.
 
-    All values are escaped, and their control characters are replaced. The page's own Content Security
-    Policy allows its style sheet, and neither a script nor a request.
+    All values are escaped, and their control characters are replaced. The page's Content Security Policy
+    allows only its style sheet: no scripts and no requests.
 
     >>> render_page("configure.html.j2", title="...", ...)
     """
@@ -40,5 +40,5 @@ def render_page(template: str, *styles: str, **values: Any) -> str:
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     page = _environment().get_template(template)
-    # The file holds no `</style`, and is none of the user's.
+    # The file is ours and contains no `</style`.
     return page.render(style=Markup(css), policy=policy, **values)  # noqa: S704

@@ -254,16 +254,16 @@ def test_credentials_refused_by_aws_are_a_cloud_failure() -> None:
 @pytest.mark.parametrize(
     ("error", "said", "remedy"),
     [
-        (EndpointConnectionError(endpoint_url="https://sts"), "AWS was not reached", "network"),
-        (ConnectTimeoutError(endpoint_url="https://sts"), "AWS was not reached", "network"),
-        (ProxyConnectionError(proxy_url="http://proxy"), "AWS was not reached", "proxy"),
-        (SSLError(endpoint_url="https://sts", error="x"), "AWS was not reached", "network"),
-        (ReadTimeoutError(endpoint_url="https://sts"), "AWS was not reached", "network"),
+        (EndpointConnectionError(endpoint_url="https://sts"), "AWS cannot be reached", "network"),
+        (ConnectTimeoutError(endpoint_url="https://sts"), "AWS cannot be reached", "network"),
+        (ProxyConnectionError(proxy_url="http://proxy"), "AWS cannot be reached", "proxy"),
+        (SSLError(endpoint_url="https://sts", error="x"), "AWS cannot be reached", "network"),
+        (ReadTimeoutError(endpoint_url="https://sts"), "AWS cannot be reached", "network"),
         (NoCredentialsError(), "credentials", "renew"),
         (NoRegionError(), "no region is set", "--region"),
         (client_error("ExpiredToken", 403), "credentials", "renew"),
-        (client_error("ServiceUnavailable", 503), "does not answer", "again"),
-        (client_error("Throttling", 400), "does not answer", "again"),
+        (client_error("ServiceUnavailable", 503), "temporarily unavailable", "again"),
+        (client_error("Throttling", 400), "temporarily unavailable", "again"),
     ],
 )
 def test_only_credential_errors_are_reported_as_such(error: Exception, said: str, remedy: str) -> None:

@@ -132,7 +132,7 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
     assert "unknown cost" not in out
     home = next(line for line in out.splitlines() if "PERSISTENT_1 50 MB" in line)
     assert home.rstrip().endswith("fleet file")
-    assert "not counted, since it depends on use or is paid already:" in out
+    assert "not counted, because it depends on usage or is already paid:" in out
     electricity = next(line for line in out.splitlines() if "electricity" in line)
     assert electricity.rstrip().endswith("fleet file")
     assert "…" not in out

@@ -199,4 +199,4 @@ def test_refresh_with_drift_exits_1(gpufleet: Gpufleet, engine: FakeEngine) -> N
     )
     answer = gpufleet("refresh", "dev", "--yes")
     assert answer.code == 1
-    assert "drift: 2 resources are not what the state said" in answer.out
+    assert "drift: 2 resources differed from the state" in answer.out

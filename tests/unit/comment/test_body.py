@@ -43,7 +43,7 @@ def test_missing_file_is_reported_in_the_comment_instead_of_the_old_verdict(tmp_
     ["", "### prod\n", "<!-- gpufleet check dev -->\nx\n", f" x {FIRST}\n", f"{FIRST} <b>\n", f"\n{FIRST}\n"],
 )
 def test_file_without_the_marker_of_the_environment_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="does not begin with"):
+    with pytest.raises(InputError, match="does not start with"):
         _body(tmp_path, text)
 
 

@@ -46,4 +46,4 @@ def test_file_that_is_not_a_verdict_of_the_environment_is_refused(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["comment", "dev", str(file), "--dry-run"]) == 2
-    assert "does not begin with the line" in capsys.readouterr().err
+    assert "does not start with the line" in capsys.readouterr().err

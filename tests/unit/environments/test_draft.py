@@ -118,14 +118,14 @@ def test_combined_names_that_are_too_long_are_refused_with_a_remedy() -> None:
     ("template", "item", "value", "message", "remedy"),
     [
         ("cloud", "regions", "us-east1", "no region 'us-east1'", "did you mean us-east-1?"),
-        ("cloud", "regions", "us-east-1 us-east-1", "named twice", "once"),
+        ("cloud", "regions", "us-east-1 us-east-1", "occurs twice", "once"),
         ("cloud", "regions", "ap-southeast-4", "offers none of the types", "eu-north-1"),
         ("cloud", "cloud_nodes", "65", "65 nodes in one Capacity Block", "1 to 64"),
         ("cloud", "cloud_nodes", "0", "0 nodes", "1 to"),
         ("onprem", "system", "dgx-h10", "no system 'dgx-h10'", "did you mean dgx-h100?"),
         ("onprem", "nodes", "0", "0 GPU nodes", "1 to 9,999"),
-        ("onprem", "nodes", "-4", "is no number of nodes", "whole number"),
-        ("onprem", "nodes", "many", "is no number of nodes", "whole number"),
+        ("onprem", "nodes", "-4", "is not a number of nodes", "whole number"),
+        ("onprem", "nodes", "many", "is not a number of nodes", "whole number"),
     ],
 )
 def test_unknown_values_are_refused_with_the_known_ones(

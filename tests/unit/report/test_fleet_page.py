@@ -75,7 +75,7 @@ def test_page_starts_with_monthly_cost_and_verdict(sandbox: Verdict) -> None:
     total = sandbox.after.cost.total
     assert "environment sandbox" in head
     assert f"at least {total.expected:,.0f} USD a month" in head
-    assert "FAIL 1 violation of 1 rule, 1 advisory violation, 1 rule passed, 1 rule not asked" in head
+    assert "FAIL 1 violation of 1 rule, 1 advisory violation, 1 rule passed, 1 rule skipped" in head
     assert f"{total.minimum:,.0f} to {total.maximum:,.0f} USD" in head
     assert "45,000 USD" in head
     assert text.index("Findings and rules") < text.index("The fleet") < text.index("Cost")
@@ -255,7 +255,7 @@ def test_racks_hold_as_many_systems_as_their_power_allows(
     systems = [sum(box.kind == "system" for box in rack.drawing.boxes) for rack in hall.racks]
     assert systems == drawn
     assert hall.rack_words.startswith(words)
-    assert ("each one drawn stands for 5" in hall.rack_words) == (len(drawn) == 67)
+    assert ("each rack drawn represents 5" in hall.rack_words) == (len(drawn) == 67)
     assert hall.lanes == 8
 
 
@@ -263,7 +263,7 @@ def test_racks_are_drawn_with_the_names_of_the_fleet_file(tmp_path: Path) -> Non
     racks = "racks: [{ name: a1, nodes: 'dgx[001-002]' }, { name: a2, nodes: 'dgx[003-004]' }]"
     (hall,) = fleet_pictures(verdict_on(str(racks_only(tmp_path, "dgx[001-004]", racks))))
     assert [rack.label for rack in hall.racks] == ["a1", "a2"]
-    assert hall.rack_words == "2 racks, as the fleet file names them"
+    assert hall.rack_words == "2 racks, as in the fleet file"
 
 
 def test_fleet_of_racks_only_has_a_page(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""reservations-survive: given back, bought twice, forgotten, or ended."""
+"""reservations-survive: released, bought twice, forgotten, or ended."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def offering(**more: Any) -> Described:
 
 
 def test_deleted_or_replaced_reservation_is_found(ask: Ask) -> None:
-    assert "given back" in ask(RULE, [odcr()])[0].message
+    assert "released" in ask(RULE, [odcr()])[0].message
     (found,) = ask(RULE, [odcr()], [odcr(instanceType="g6.xlarge", __replace=["instanceType"])])
     assert "replaced (by instanceType)" in found.message
 

@@ -108,7 +108,7 @@ def test_looked_up_template_is_not_part_of_the_stack(ask: Ask) -> None:
     judge = Judge(configure([templates_known]), policy_context())
     assert judge.stack(Stack([read, launcher])) == []
     (found,) = judge.stack(Stack([replace(read, inputs=None), launcher]))
-    assert "is read and not made here" in found.message
+    assert "is read, not created here" in found.message
 
 
 def _public(group: str) -> Described:

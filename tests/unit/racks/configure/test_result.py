@@ -134,7 +134,7 @@ def test_page_has_everything_and_escapes_it():
     ):
         assert word in page
     assert page.count("<caption>") == 3
-    assert "cut short" not in page.lower()
+    assert "ended early" not in page.lower()
     assert "Cut short: killed" in configure_page(result(cut_short="killed"))
 
 
