@@ -1,5 +1,4 @@
 """Stand-ins for the real world: an emulated AWS, a Kubernetes API and a rack in a box, with their faults.
 
-An optional extra (`pip install 'gpufleet[lab]'`). Nothing on the way to a real account or a real rack
-imports it.
+An optional extra (`pip install 'gpufleet[lab]'`), which real accounts and real racks do not import.
 """

@@ -1,4 +1,4 @@
-"""What every provider of the sandbox shares: Pulumi's provider protocol over gRPC.
+"""Shared parts of the sandbox's providers: Pulumi's provider protocol over gRPC.
 
 Pulumi's own servicer, with errors as one line instead of a traceback.
 """
@@ -27,7 +27,7 @@ _FIELDS = ("code", "details", "trailing_metadata")
 
 
 class InitFailedError(GpufleetError):
-    """A creation that left a resource behind: the engine records it with what is known of it."""
+    """A creation that left a resource behind: the engine records its known properties."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class InitFailedError(GpufleetError):
 
 
 class UnknownOutcomeError(GpufleetError):
-    """It is unknown whether a creation took place: the engine must look for it before it creates again."""
+    """It is unknown whether a creation happened: the engine must search it before it creates again."""
 
 
 class DiffRequest(api.DiffRequest):
@@ -60,12 +60,12 @@ class UpdateRequest(api.UpdateRequest):
 
 
 class _Status(collections.namedtuple("_Status", _FIELDS), grpc.Status):  # type: ignore[misc]
-    """What grpc's abort_with_status takes."""
+    """The argument of grpc's abort_with_status."""
 
 
 class Servicer(ProviderServicer):
-    """The provider protocol. Differences from the base class: one-line errors, resources that failed
-    to become ready are reported with their id, old inputs reach Diff, and Handshake and Attach."""
+    """The provider protocol. Differences from the base class: one-line errors, resources that failed to
+    become ready are reported with their id, old inputs reach Diff, and Handshake and Attach."""
 
     def __init__(self, provider: api.Provider, version: str, engine_address: str = "") -> None:
         super().__init__([], version, provider, engine_address=engine_address)
@@ -84,12 +84,12 @@ class Servicer(ProviderServicer):
             raise
 
     async def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Says what the provider can take."""
+        """Report the provider's features."""
         del request, context
         return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
 
     async def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Nothing is asked of the engine, so its address is of no use."""
+        """Do nothing: the provider does not call the engine."""
         del request, context
         return empty_pb2.Empty()
 
@@ -102,7 +102,7 @@ class Servicer(ProviderServicer):
         return await self._answer(lambda: super(Servicer, self).CheckConfig(request, context), context)
 
     async def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
-        """See Provider.diff_config. The base class confuses a truth value with the protocol's enum."""
+        """See Provider.diff_config. The base class confuses a boolean with the protocol's enum."""
 
         async def call() -> Any:
             answer = await self._provider.diff_config(_diff_request(request))
@@ -168,7 +168,7 @@ class Servicer(ProviderServicer):
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The provider's own error beneath the one that the base class makes of it with a traceback."""
+    """Return the provider's own error beneath the base class's error with a traceback."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, GpufleetError):
@@ -221,14 +221,14 @@ def _init_failed(error: InitFailedError) -> _Status:
 
 
 def one_line(error: GpufleetError) -> str:
-    """Message and remedy as the single line that an engine prints."""
+    """Return message and remedy as the single line that an engine prints."""
     return f"{error.message}; {error.remedy}" if error.remedy else error.message
 
 
 async def start(
     provider: api.Provider, version: str, engine_address: str = ""
 ) -> tuple[grpc.aio.Server, int]:
-    """A running server on a free port of the loopback interface, and that port."""
+    """Start a server on a free port of the loopback interface; return it with the port."""
     server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
     servicer = Servicer(provider, version, engine_address)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
@@ -238,9 +238,9 @@ async def start(
 
 
 def serve(make: Callable[[str], api.Provider], version: str, arguments: list[str]) -> int:
-    """Serves until it is ended; prints the port as the first line, as plugins do.
+    """Serve until it is ended; print the port as the first line, as plugins do.
 
-    `make` gets the engine's address, which is the first argument that is no option.
+    `make` gets the engine's address, which is the first argument that is not an option.
     """
     engine = next((item for item in arguments if not item.startswith("-")), "")
 

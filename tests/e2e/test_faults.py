@@ -41,7 +41,7 @@ def test_capacity_shortage_names_type_zone_and_remedy_and_the_next_run_finishes(
     (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
     assert "g6e.2xlarge" in said
     assert "us-east-1a" in said
-    assert "name another zone or type" in said
+    assert "use another zone or type" in said
     changes = place.finished()
     assert changes["create"] >= 3
     assert changes["same"] > 30
@@ -58,7 +58,7 @@ def test_node_group_without_capacity_fails_with_the_reason_and_the_next_run_fini
     (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
     assert "g6e.2xlarge" in said
     assert "us-east-1a" in said
-    assert "name another zone or type" in said
+    assert "use another zone or type" in said
     place.finished()
     eks = place.checkout.json("sandbox", "status")["url"]
     assert _node_group_states(eks) == {"ACTIVE"}
@@ -103,7 +103,7 @@ def test_failed_creation_is_not_sent_again_and_the_next_run_finishes(
 ) -> None:
     place.faults("--fail", "ec2:CreateVpc#1")
     (said,) = [each for each in place.failures() if "InternalError" in each]
-    assert "whether it was made is unknown" in said
+    assert "whether it was created is unknown" in said
     assert place.faults()["injected"] == {"failed ec2:CreateVpc": 1}
     place.finished()
 

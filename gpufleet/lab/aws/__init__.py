@@ -1,6 +1,6 @@
 """The sandbox: an emulated AWS on loopback, to try, test and review a fleet without an account.
 
-Start it and talk to it with any AWS SDK:
+Start it and use it with any AWS SDK:
 
     from pathlib import Path
     import boto3
@@ -13,7 +13,7 @@ Start it and talk to it with any AWS SDK:
         aws_access_key_id=ACCESS_KEY_ID, aws_secret_access_key=SECRET_ACCESS_KEY,
     )
 
-`daemon` has `stop`, `status` and `reset` too; `credentials.sandbox_env(endpoint)` gives a child
-process the same access by its environment. `backends.install()` adds the operations that moto
-lacks to moto in this process, for tests under `moto.mock_aws`.
+`daemon` also has `stop`, `status` and `reset`; `credentials.sandbox_env(endpoint)` gives a child process the
+same access by its environment. `backends.install()` adds the operations that moto lacks to moto in this
+process, for tests under `moto.mock_aws`.
 """

@@ -1,4 +1,4 @@
-"""What a stack's program needs to use the emulated AWS of its checkout."""
+"""Access of a stack's program to the emulated AWS of its checkout."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The only AWS credentials that the sandbox takes, and an environment that holds nothing else.
+"""The only AWS credentials that the sandbox accepts, and an environment with nothing else.
 
-The key is no real one: it lacks AWS's prefixes on purpose, so that neither a person nor a secret
-scanner mistakes it. The server answers 403 to every other key, so a program that was set up for a
-real account can never believe that it has changed it, nor can the sandbox be changed by accident.
+The key is not a real one: it lacks AWS's prefixes on purpose, so that neither people nor secret scanners
+mistake it for one. The server answers 403 to every other key: a program that is set up for a real account
+cannot use the sandbox, and cannot change it by accident.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SECRET_ACCESS_KEY = "gpufleet-sandbox-not-a-secret"  # noqa: S105 - public by de
 ACCOUNT_ID = "123456789012"
 """moto's default account; every sandbox resource belongs to it."""
 LATE = "GPUFLEET_AWS_LATE_S"
-"""The variable that says for how long, in seconds, the emulated AWS may not find what it has made."""
+"""Environment variable: how long, in seconds, the emulated AWS may not find new resources."""
 
 
 def sandbox_env(endpoint: Endpoint) -> dict[str, str]:
-    """Variables that send every AWS SDK to `endpoint` and away from any profile of the user.
+    """Return variables that send every AWS SDK to `endpoint` and away from the user's profiles.
 
-    Add them to an environment for a child process; `isolated_environ` also removes what would
-    compete with them (AWS_PROFILE, endpoints of single services).
+    Add them to the environment of a child process; `isolated_environ` also removes variables that would
+    override them (AWS_PROFILE, endpoints of single services).
     """
     no_proxy = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
     hosts = ",".join([*filter(None, [no_proxy]), "127.0.0.1", "localhost"])
@@ -46,7 +46,7 @@ def sandbox_env(endpoint: Endpoint) -> dict[str, str]:
 
 
 def isolated_environ(endpoint: Endpoint, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`base` (default: this process's environment) without any AWS_ variable, plus `sandbox_env`."""
+    """Return `base` (default: this process's environment) with `sandbox_env` and no other AWS_ variable."""
     source = os.environ if base is None else base
     kept = {name: value for name, value in source.items() if not name.startswith("AWS_")}
     return kept | sandbox_env(endpoint)

@@ -1,8 +1,8 @@
-"""Start, find, stop and reset the sandbox's server: one for each checkout, found by its folder.
+"""Starts, finds, stops and resets the sandbox's server: one per checkout, found by its folder.
 
-`ensure` is what every command calls: it returns the address of a running server and starts one
-where none runs. Nothing here imports moto; the server is a process of its own that outlives the
-command, keeps its state in the same folder, and stops by itself after half an hour without work.
+Every command calls `ensure`, which returns the address of a running server and starts one if none runs.
+Nothing here imports moto: the server is a separate process that outlives the command, keeps its state in the
+same folder, and stops after half an hour without requests.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = ["Endpoint", "ensure", "faults", "reset", "sandbox_env", "status", "st
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 PACKAGES = str(Path(__file__).absolute().parents[3])
-"""Where the gpufleet that runs lies: a server runs the same, wherever its caller stands."""
+"""The folder of the running gpufleet: the server runs the same version, whatever its working folder."""
 
 
 def ensure(
     root: Path, *, idle_s: float | None = None, while_starting: WhileStarting = contextlib.nullcontext
 ) -> Endpoint:
-    """The server of `root`, started if need be. Raises CloudError with the reason when it does not start.
+    """Return the server of `root`; start it if needed. Raises CloudError with the reason if it fails.
 
-    A start takes seconds, which pass in the context `while_starting()`.
+    A start takes seconds, during which the context `while_starting()` is active.
 
-    Any number of callers may do so at once: one server comes up and all get its address. A server
-    that runs older code than the caller's is replaced; its state goes over.
+    Concurrent callers get the address of the same server. A server with older code than the caller's is
+    replaced, and the new one takes over its state.
     """
     files = Files(root.absolute())
     running = _current(files)
@@ -63,17 +63,17 @@ def ensure(
             _start(files, idle_s)
             running = _healthy(files)
     if not running:
-        raise CloudError(f"the sandbox's server started and does not answer; its log is {files.log}")
+        raise CloudError(f"the sandbox's server started but does not answer; see its log {files.log}")
     return running
 
 
 def status(root: Path) -> Endpoint | None:
-    """The server of `root` if one runs and answers; starts nothing."""
+    """Return the server of `root` if one runs and answers; start nothing."""
     return _healthy(Files(root.absolute()))
 
 
 def stop(root: Path) -> bool:
-    """Stop the server of `root`; it saves its state first. False when none ran."""
+    """Stop the server of `root`, which first saves its state. Return False if none ran."""
     files = Files(root.absolute())
     if not files.root.exists():
         return False
@@ -82,19 +82,19 @@ def stop(root: Path) -> bool:
 
 
 def faults(root: Path) -> dict[str, Any] | None:
-    """What the server of `root` says of its faults: which hold, and how often they met a request."""
+    """Return the faults of the server of `root`, and how often they met a request."""
     runtime = Runtime.of(Files(root.absolute()))
     return control(runtime.port, "GET", "faults") if runtime else None
 
 
 def reset(root: Path) -> None:
-    """Forget every resource of the emulated account, and its faults. A running server goes on, empty."""
+    """Delete every resource and fault of the emulated account. A running server continues, empty."""
     files = Files(root.absolute())
     if not files.root.exists():
         return
     with _locked(files):
         files.faults.unlink(missing_ok=True)
-        # What the kubernetes provider rendered belongs to clusters that are forgotten with the rest.
+        # Manifests of the kubernetes provider belong to clusters that are deleted too.
         shutil.rmtree(files.root / "manifests", ignore_errors=True)
         runtime = Runtime.of(files)
         if runtime and control(runtime.port, "POST", "reset") is not None:
@@ -111,9 +111,9 @@ def _start(files: Files, idle_s: float | None) -> None:
     environ = {k: v for k, v in isolated_environ(nowhere).items() if not k.startswith("MOTO_")}
     environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
     environ.pop("AWS_ENDPOINT_URL")
-    # The server runs the caller's own gpufleet, wherever the caller stands, and nothing of that place.
+    # The server runs the caller's own gpufleet, without modules of its working folder.
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
-    # To a file and not to a pipe: a pipe would stay open as long as the daemon lives.
+    # To a file, not a pipe, which would stay open as long as the daemon runs.
     with files.log.open("wb") as log:
         starting = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command,
@@ -122,20 +122,20 @@ def _start(files: Files, idle_s: float | None) -> None:
             stderr=log,
             env=environ,
             cwd=files.root,
-            # A Ctrl-C at the terminal does not reach it by itself.
+            # In its own session: a Ctrl-C at the terminal does not reach it.
             start_new_session=True,
         )
     try:
         code = starting.wait(START_TIMEOUT_S)
     except BaseException as error:
-        # The server itself, too: it is in the same group.
+        # The server is in the same group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(starting.pid, signal.SIGKILL)
         starting.wait()
         files.runtime.unlink(missing_ok=True)
         if isinstance(error, subprocess.TimeoutExpired):
             message = (
-                f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; its log is {files.log}"
+                f"the sandbox's server did not start within {START_TIMEOUT_S:.0f} s; see its log {files.log}"
             )
             raise CloudError(message) from None
         raise
@@ -173,7 +173,7 @@ def _healthy(files: Files) -> Endpoint | None:
 
 
 def _current(files: Files) -> Endpoint | None:
-    """A healthy server that runs the code of today, in a folder that has not moved: it saves by path."""
+    """Return a healthy server with the current code in an unmoved folder: it saves by path."""
     runtime = Runtime.of(files)
     wanted = (code_stamp(), str(files.root.resolve()))
     return _healthy(files) if runtime and (runtime.code, runtime.folder) == wanted else None
@@ -185,14 +185,14 @@ def _late_s(files: Files) -> float:
     from gpufleet.lab.aws.faults.plan import read_faults
 
     with contextlib.suppress(InputError):
-        # What the server cannot read holds for nobody.
+        # Unreadable faults have no effect.
         return read_faults(files.faults).late_s
     return 0.0
 
 
 def control(port: int, method: str, verb: str) -> dict[str, Any] | None:
-    """The answer of the server on that port to a request about itself; None when it does not answer."""
-    # http.client knows no proxies, so no variable of the user's leads this request elsewhere.
+    """Return the server's answer to a request about itself; None if it does not answer."""
+    # http.client uses no proxies, so the user's variables do not redirect this request.
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
     try:
         connection.request(method, f"/_gpufleet/{verb}", headers={"X-Gpufleet-Sandbox": "1"})
@@ -208,7 +208,7 @@ def control(port: int, method: str, verb: str) -> dict[str, Any] | None:
 @contextlib.contextmanager
 def _locked(files: Files) -> Iterator[None]:
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # An flock ends with its holder, however that ends: no stale lock is ever left behind.
+    # An flock ends with its holder, so no stale lock is left.
     with files.lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

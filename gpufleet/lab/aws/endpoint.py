@@ -1,4 +1,4 @@
-"""Where an emulated AWS answers."""
+"""The endpoint of an emulated AWS."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the emulated AWS answers, and the process that does.
+    """The address and the process of an emulated AWS.
 
-    `late_s` is for how long it was told not to find what it has just made.
+    `late_s` is how long it does not find new resources.
     """
 
     url: str

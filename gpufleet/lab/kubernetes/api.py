@@ -1,4 +1,4 @@
-"""Objects on an API server: server-side apply, reading, and deletion that waits until all is gone."""
+"""Objects on an API server: server-side apply, read, and deletion that waits until everything is gone."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class ApiServer:
         return ref_of(manifest, namespaced=self._kind(api_version, kind)[1])
 
     def path(self, ref: Ref) -> str:
-        """The object's path in the API."""
+        """Return the object's path in the API."""
         plural, namespaced = self._kind(ref.api_version, ref.kind)
         inside = f"/namespaces/{quote(ref.namespace, safe='')}" if namespaced else ""
         return f"{_root(ref.api_version)}{inside}/{plural}/{quote(ref.name, safe=':')}"
 
     def _kind(self, api_version: str, kind: str) -> tuple[str, bool]:
-        """(plural, namespaced) of a kind; one that is not known yet may be new, and is looked up again."""
+        """Return (plural, namespaced) of a kind; an unknown one may be new, and is looked up again."""
         with self._lock:
             known = self._kinds.get(api_version, {})
             if kind not in known:
@@ -67,16 +67,16 @@ class ApiServer:
         }
 
     def read(self, ref: Ref) -> Manifest | None:
-        """See Store.read. An object that is being deleted is still there."""
+        """See Store.read. An object that is being deleted still exists."""
         try:
             path = self.path(ref)
         except ApiError:
-            # The kind went with its definition, and the objects with the kind.
+            # The kind was deleted with its definition, and the objects with the kind.
             return None
         return self.rest.find(path)
 
     def apply(self, manifest: Manifest, *, create: bool, force: bool, dry_run: bool) -> Manifest:
-        """See Store.apply. Unknown fields are refused, not dropped."""
+        """See Store.apply. Unknown fields are rejected, not dropped."""
         ref = self.resolve(manifest)
         path = self.path(ref)
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": str(force).lower()}
@@ -96,8 +96,8 @@ class ApiServer:
         return live
 
     def _is_ours(self, path: str, manifest: Manifest, found: Manifest) -> bool:
-        """Whether applying would change nothing, not even who owns which field: an earlier run that was
-        cut short made this very object.
+        """Return whether applying would change nothing, field ownership included: an interrupted earlier run
+        created this object.
         """
         query = {"fieldManager": FIELD_MANAGER, "force": "false", "dryRun": "All"}
         try:
@@ -107,7 +107,7 @@ class ApiServer:
         return applied == found
 
     def _established(self, path: str, ref: Ref) -> Manifest:
-        """Waits until the server serves a new kind, so that its objects can follow at once."""
+        """Wait until the server serves a new kind, so that its objects can follow at once."""
         deadline = time.monotonic() + _READY_S
         while True:
             live = self.rest.find(path) or {}
@@ -119,12 +119,12 @@ class ApiServer:
             if time.monotonic() > deadline:
                 raise CloudError(
                     f"{ref} was not established within {_READY_S:g} s",
-                    remedy="see the conditions in its status, correct it, and run up again",
+                    remedy="check the conditions in its status, correct it, and run up again",
                 )
             time.sleep(0.1)
 
     def delete(self, ref: Ref, *, timeout_s: float) -> None:
-        """See Store.delete. What the object owns goes after it, unless its annotation says otherwise."""
+        """See Store.delete. Dependents are deleted afterwards, unless its annotation says otherwise."""
         found = self.read(ref)
         if found is None:
             return
@@ -134,7 +134,7 @@ class ApiServer:
         try:
             self.rest.call("DELETE", path, options)
         except ApiError as error:
-            # Gone, or another object of that name by now: either way this one is no more.
+            # Deleted, or already replaced by another object of that name.
             if error.code in (404, 409):
                 return
             raise
@@ -156,13 +156,13 @@ class ApiServer:
                 raise CloudError(
                     f"{ref} is being deleted, but was not gone after {timeout_s:g} s"
                     + (f": {', '.join(holders)} holds it" if holders else ""),
-                    remedy="see what holds it, then run destroy again",
+                    remedy="check its finalizers, then run destroy again",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
     def _has_controllers(self) -> bool:
-        """Whether a controller manager works on this cluster: it renews its lease every few seconds."""
+        """Return whether a controller manager runs on this cluster: it renews its lease every few seconds."""
         lease = self.rest.find(_CONTROLLER_LEASE)
         renewed = ((lease or {}).get("spec") or {}).get("renewTime")
         if not renewed:
@@ -171,7 +171,7 @@ class ApiServer:
         return age < _LEASE_FRESH
 
     def _empty_namespace(self, name: str) -> None:
-        """What the namespace controller does, on a server that runs without one: empties it, and lets go."""
+        """Empty and finalize a namespace, on a server without a namespace controller."""
         inside = f"/namespaces/{quote(name, safe='')}"
         for root, plural in self._namespaced_kinds():
             self.rest.call("DELETE", f"{root}{inside}/{plural}", {"propagationPolicy": "Background"})
@@ -186,7 +186,7 @@ class ApiServer:
                     raise
 
     def _namespaced_kinds(self) -> list[tuple[str, str]]:
-        """(path of the group's version, plural) of every kind that can be deleted by namespace."""
+        """Return (path of the group's version, plural) of every kind that can be deleted by namespace."""
         groups = (self.rest.find("/apis") or {}).get("groups", ())
         roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
         return [

@@ -1,4 +1,4 @@
-"""What differs between two sets of inputs, what of it forces a replacement, and what drifted."""
+"""Differences between two sets of inputs, those that force a replacement, and drift."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["add", "delete", "update"]
 
 _SELECTOR = ("spec.selector",)
 _IDENTITY = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
-# As the real provider has them (provider/pkg/provider/diff.go of pulumi-kubernetes).
+# The real provider's list (provider/pkg/provider/diff.go of pulumi-kubernetes).
 _FORCED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("apps", "DaemonSet"): _SELECTOR,
     ("apps", "Deployment"): _SELECTOR,
@@ -35,7 +35,7 @@ _FORCED: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): ("roleRef",),
     ("rbac.authorization.k8s.io", "RoleBinding"): ("roleRef",),
     ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner"),
-    # Refused by the API server when changed in place, which the real provider only finds out then.
+    # The API server rejects changes of these in place, which the real provider detects only then.
     ("scheduling.k8s.io", "PriorityClass"): ("value", "preemptionPolicy"),
 }  # fmt: skip
 
@@ -50,7 +50,7 @@ class FieldDifference:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldDifference]:
-    """Every difference, the engine's own keys aside. A null and nothing are the same."""
+    """Return every difference, except the engine's own keys. A null equals an absent value."""
     return list(_diff(old, new, "", ""))
 
 
@@ -83,7 +83,7 @@ def _step(path: str, key: str) -> str:
 
 
 def forced_paths(manifest: Mapping[str, Any], config: KubernetesProviderConfig) -> tuple[str, ...]:
-    """Dotted paths whose change needs a new object; a path stands for everything below it."""
+    """Return dotted paths whose change needs a new object; a path includes everything below it."""
     api_version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
     group = api_version.rpartition("/")[0]
     forced = _IDENTITY + _FORCED.get((group, kind), ())
@@ -96,7 +96,7 @@ def forced_paths(manifest: Mapping[str, Any], config: KubernetesProviderConfig) 
 
 
 def diff(old: Props, new: Props, config: KubernetesProviderConfig, ignore: list[str]) -> DiffResponse:
-    """The exact difference between two sets of inputs, and whether it can be made in place."""
+    """Return the exact difference between two sets of inputs, and whether it can be made in place."""
     old, new = _placed(old), _placed(new)
     changes = [change for change in differences(old, new) if not _ignored(change, ignore)]
     forced = forced_paths(new, config)
@@ -119,7 +119,7 @@ def _kind(kind: Kind, hard: bool) -> PropertyDiffKind:
 
 
 def _placed(inputs: Props) -> Props:
-    """The inputs with the namespace that they mean: naming `default` is no change."""
+    """Return the inputs with their effective namespace: setting `default` is not a change."""
     meta = inputs.get("metadata")
     if not isinstance(meta, Mapping) or not ref_of(inputs).namespace:
         return inputs
@@ -140,18 +140,17 @@ def _below(dotted: str, paths: tuple[str, ...]) -> bool:
 
 
 def _collides(old: Props, new: Props) -> bool:
-    """Whether the new object would meet the old one: same place, and a name that the program fixed."""
+    """Return whether the new object would conflict with the old one: same place and a fixed name."""
     meta = new.get("metadata") or {}
     autonamed = (meta.get("annotations") or {}).get(AUTONAMED) == "true"
     return not autonamed and ref_of(old) == ref_of(new)
 
 
 def drifted(declared: Props, before: Mapping[str, Any], now: Mapping[str, Any]) -> Props:
-    """The inputs that describe what is there now.
+    """Return the inputs that describe the existing object.
 
-    `before` is the object as the state has it, `now` as it was just read. A declared value whose
-    live value has not changed stays as it was declared (the server writes `1000m` as `1`), and what
-    the program left open stays open.
+    `before` is the object in the state, `now` the one just read. A declared value whose live value has not
+    changed stays as declared (the server writes `1000m` as `1`), and unset values stay unset.
     """
     result = {}
     for key, value in declared.items():

@@ -1,4 +1,4 @@
-"""The provider's configuration, and where objects go: to an API server of this machine or to a folder."""
+"""The provider's configuration, and the target of objects: an API server of this machine or a folder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _KNOWN = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where objects go: `server` (an API server on loopback) or, where that is None, `folder`.
+    """The target of objects: `server` (an API server on loopback) or, if None, `folder`.
 
-    `why` says in a sentence what was chosen and why, for the run's first line about this cluster.
+    `why` is a sentence with the target and the reason, for the first line about this cluster.
     """
 
     cluster: str
@@ -40,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesProviderConfig:
-    """What `kubernetes:*` configuration or an explicit provider resource says."""
+    """The `kubernetes:*` configuration or an explicit provider resource."""
 
     namespace: str = ""
     patch_force: bool = False
@@ -55,7 +55,7 @@ def unknown_keys(values: Mapping[str, Any]) -> list[str]:
 
 
 def parse(values: Mapping[str, Any]) -> KubernetesProviderConfig:
-    """The settings; the protocol sends truth values as texts or as truth values."""
+    """Return the settings; the protocol sends booleans as texts or as booleans."""
     return KubernetesProviderConfig(
         namespace=str(values.get("namespace") or ""),
         patch_force=_true(values.get("enablePatchForce")),
@@ -70,9 +70,9 @@ def _true(value: object) -> bool:
 
 
 def target(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Target:
-    """Where objects go. The user's own ~/.kube/config and KUBECONFIG are never looked at.
+    """Return the target of objects. The user's ~/.kube/config and KUBECONFIG are never read.
 
-    Raises InputError when GPUFLEET_KUBECONFIG names a server that is not on this machine.
+    Raises InputError if GPUFLEET_KUBECONFIG has a server that is not on this machine.
     """
     environ = os.environ if environ is None else environ
     declared = _declared(values)
@@ -85,8 +85,8 @@ def target(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) 
         cluster = kubeconfig.read(named)
         if not cluster.on_this_machine:
             raise InputError(
-                f"{KUBECONFIG_VARIABLE} names {cluster.server}, which is not on this machine: "
-                "the sandbox never touches a cluster elsewhere",
+                f"{KUBECONFIG_VARIABLE} has the server {cluster.server}, which is not on this machine: "
+                "the sandbox never uses a cluster elsewhere",
                 remedy=f"unset {KUBECONFIG_VARIABLE}, or use the real kubernetes provider for a real cluster",
             )
         return Target(
@@ -119,7 +119,7 @@ def _folder(cluster: str) -> Path:
 
 
 def identity(values: Mapping[str, Any]) -> str:
-    """A text that changes when the configuration means another cluster."""
+    """Return a text that changes when the configuration selects another cluster."""
     if values.get("clusterIdentifier"):
         return f"identifier {values['clusterIdentifier']}"
     declared = _declared(values)

@@ -9,14 +9,14 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 
 class EngineLog:
-    """Says things to the engine at `address`; to standard error where there is none."""
+    """Logs to the engine at `address`; to standard error without one."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self._said: set[tuple[str, str]] = set()
 
     def info(self, message: str, urn: str = "") -> None:
-        """Says `message` once; `urn` names the resource that it is about."""
+        """Log `message` once; `urn` is the resource that it is about."""
         if (message, urn) in self._said:
             return
         self._said.add((message, urn))
@@ -28,5 +28,5 @@ class EngineLog:
             with grpc.insecure_channel(self._address) as channel:
                 engine_pb2_grpc.EngineStub(channel).Log(request, timeout=10)
         except grpc.RpcError:
-            # A line that cannot be said must not fail the work it is about.
+            # A failed log call must not fail the operation.
             sys.stderr.write(f"{message}\n")

@@ -1,4 +1,4 @@
-"""Objects as files: one YAML manifest each, written whole, gone when the object is deleted."""
+"""Objects as files: one YAML manifest each, written atomically, deleted with the object."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LONGEST_NAME = 200
 class Folder:
     """A store of manifests: `<kind>_<namespace>_<name>.yaml`, without a namespace `<kind>_<name>.yaml`.
 
-    Parts are joined by `_`, which no name has, so that two objects never share a file. Files may
-    hold Secrets: only their owner reads them.
+    Parts are joined by `_`, which no name contains, so that two objects never share a file. Files may contain
+    Secrets: only their owner can read them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class Folder:
         return ref_of(manifest)
 
     def file(self, ref: Ref) -> Path:
-        """The file of an object."""
+        """Return the file of an object."""
         group = ref.api_version.rpartition("/")[0]
         kind = ref.kind.lower() + (f".{group}" if "." in group and not group.endswith(".k8s.io") else "")
         name = "_".join(quote(part, safe="") for part in (kind, ref.namespace, ref.name) if part)
@@ -57,14 +57,14 @@ class Folder:
         return found
 
     def apply(self, manifest: Manifest, *, create: bool, force: bool, dry_run: bool) -> Manifest:
-        """See Store.apply. What the server would fill in stays open."""
+        """See Store.apply. Values that a server would set stay unset."""
         del force
         ref = self.resolve(manifest)
         path = self.file(ref)
         rendered = _placed(manifest, ref)
         if create and path.exists() and self.read(ref) != rendered:
             raise CloudError(
-                f"{ref} is rendered already: {path}",
+                f"{ref} is already rendered: {path}",
                 remedy="delete the file if no stack has it, or give the object another name",
             )
         if not dry_run:
@@ -78,13 +78,13 @@ class Folder:
         del timeout_s
         with self._lock:
             self.file(ref).unlink(missing_ok=True)
-            # An empty folder would look like a cluster that is still there.
+            # An empty folder would look like an existing cluster.
             if self.path.is_dir() and not any(self.path.iterdir()):
                 self.path.rmdir()
 
 
 def _placed(manifest: Manifest, ref: Ref) -> Manifest:
-    """The manifest with its namespace written out, so that the file alone says where it belongs."""
+    """Return the manifest with an explicit namespace, so that the file is complete."""
     if not ref.namespace or not is_namespaced(ref.api_version, ref.kind, ref.namespace):
         return manifest
     meta = {"namespace": DEFAULT_NAMESPACE, **(manifest.get("metadata") or {})}

@@ -1,4 +1,4 @@
-"""Checking inputs: the type, the name, the namespace, and what would leave its folder or path."""
+"""Checks of inputs: the type, the name, the namespace, and paths that would leave the folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Values = dict[str, PropertyValue]
 
 
 def check(request: CheckRequest, config: KubernetesProviderConfig) -> CheckResponse:
-    """The inputs with name and namespace filled in, and everything wrong with them."""
+    """Return the inputs with name and namespace set, and all errors in them."""
     if token_of(request) == release.TOKEN:
         return _check_release(request)
     try:
@@ -52,9 +52,9 @@ def check(request: CheckRequest, config: KubernetesProviderConfig) -> CheckRespo
 def _metadata(
     meta: Props, old: Props, request: CheckRequest, config: KubernetesProviderConfig, namespaced: bool
 ) -> tuple[Props, Props]:
-    """The metadata as it will be, and what had to be added to it.
+    """Return the resulting metadata, and what had to be added to it.
 
-    A name made before is kept, so that it stays the same for the life of the object.
+    A name that was generated before is kept for the lifetime of the object.
     """
     added: Props = {}
     if not meta.get("name") and not meta.get("generateName"):
@@ -68,7 +68,7 @@ def _metadata(
 
 
 def _with(metadata: PropertyValue | None, added: Props) -> PropertyValue:
-    """The metadata property with values added; what is there keeps its secrets and unknowns."""
+    """Return the metadata property with values added; existing values keep their secrets and unknowns."""
     if metadata is None or not isinstance(metadata.value, Mapping):
         return wrap(added)
     if not added:
@@ -88,7 +88,7 @@ def _name_failures(meta: Props) -> list[CheckFailure]:
         ]
     return [
         CheckFailure(
-            f"metadata.{key}", f"{meta[key]!r} is no Kubernetes name: letters, digits, '-', '.', ':'"
+            f"metadata.{key}", f"{meta[key]!r} is not a Kubernetes name: letters, digits, '-', '.', ':'"
         )
         for key in ("name", "namespace")
         if meta.get(key) not in (None, "", UNKNOWN) and not is_name(meta[key])

@@ -1,4 +1,4 @@
-"""Kubeconfig files: which API server they name, and how to prove who asks."""
+"""Kubeconfig files: their API server and credentials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMEDY = "`kubectl config view --minify --flatten --raw` writes one without ref
 class ClusterConnection:
     """The active context of a kubeconfig. Certificates and key are PEM texts, empty where not given.
 
-    `uses_command` says that credentials come from a command (`exec`), which the sandbox never runs.
+    `uses_command`: credentials come from a command (`exec`), which the sandbox never runs.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ClusterConnection:
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether the server is on loopback: the only place that the sandbox talks to."""
+        """Return whether the server is on loopback, the only place that the sandbox connects to."""
         host = urlsplit(self.server).hostname or ""
         if host == "localhost":
             return True
@@ -51,9 +51,9 @@ class ClusterConnection:
 
 
 def read(text_or_path: str, *, context: str = "", cluster: str = "") -> ClusterConnection:
-    """The cluster that a kubeconfig (its text, or a path) names.
+    """Return the cluster of a kubeconfig (its text, or a path).
 
-    `context` and `cluster` take the place of the file's own. Raises InputError for what is no kubeconfig.
+    `context` and `cluster` override the file's own. Raises InputError for an invalid kubeconfig.
     """
     document, folder = _load(text_or_path)
     context_name = context or str(document.get("current-context") or "")
@@ -91,7 +91,7 @@ def _load(text_or_path: str) -> tuple[Mapping[str, Any], Path]:
     try:
         document = YAML(typ="safe").load(text)
     except YAMLError:
-        # The parser's message would quote the text, and with it credentials.
+        # The parser's message would contain the text, and with it credentials.
         raise InputError("the kubeconfig is not valid YAML", remedy=_REMEDY) from None
     if not isinstance(document, Mapping):
         raise InputError("the kubeconfig is not a mapping", remedy=_REMEDY)
@@ -106,13 +106,13 @@ def _named(document: Mapping[str, Any], part: str, name: str) -> Mapping[str, An
 
 
 def _material(entry: Mapping[str, Any], key: str, folder: Path) -> str:
-    """A certificate or key, given as base64 in the file or as a path beside it."""
+    """Return a certificate or key, given as base64 in the file or as a path beside it."""
     data = entry.get(f"{key}-data")
     if data:
         try:
             return base64.b64decode(str(data), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
-            # The emulated EKS gives a placeholder; whoever connects finds out that it is no certificate.
+            # The emulated EKS returns a placeholder, which fails only on connection.
             return ""
     path = entry.get(key)
     if not path:

@@ -1,4 +1,4 @@
-"""Kubernetes objects as plain values: what names them, what a token says of them, what the server adds."""
+"""Kubernetes objects as plain values: references, type tokens, and fields that the server adds."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _CLUSTER_SCOPED = frozenset({
     "StorageClass", "StorageVersion", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration", "VolumeAttachment", "VolumeAttributesClass",
 })  # fmt: skip
-# What the API server writes into an object's metadata.
+# Fields that the API server adds to an object's metadata.
 _SERVER_METADATA = frozenset({
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "resourceVersion", "selfLink", "uid",
 })  # fmt: skip
-# The server lower-cases and checks names; here it only matters that one cannot leave its folder or path.
+# The server lower-cases and checks names; here a name only must not leave its folder or path.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]{0,251}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What names an object. `namespace` is empty for a kind without one."""
+    """The reference of an object. `namespace` is empty for a kind without one."""
 
     api_version: str
     kind: str
@@ -46,7 +46,7 @@ class Ref:
 
     @property
     def id(self) -> str:
-        """The object's id in the state: `namespace/name`, or the name alone."""
+        """Return the object's id in the state: `namespace/name`, or only the name."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     def __str__(self) -> str:
@@ -58,24 +58,24 @@ class Typed(Protocol):
 
     @property
     def type(self) -> str:
-        """The type part of the resource's URN: its parents' types, joined by `$`, and its own."""
+        """Return the type part of the resource's URN: its parents' types and its own, joined by `$`."""
         ...
 
 
 def token_of(request: Typed) -> str:
-    """The type token of the resource that a request is about."""
+    """Return the type token of a request's resource."""
     return request.type.rpartition("$")[2]
 
 
 def type_of(token: str) -> tuple[str, str]:
-    """(apiVersion, kind) of a token such as `kubernetes:apps/v1:DaemonSet`.
+    """Return (apiVersion, kind) of a token such as `kubernetes:apps/v1:DaemonSet`.
 
-    Raises InputError for what is no object: charts, YAML files and kustomizations are made of
-    objects by a program or plugin that has to fetch them, lists and patches only stand for others.
+    Raises InputError for types that are not objects: charts, YAML files and kustomizations, which a program
+    or plugin has to fetch, and lists and patches, which stand for others.
     """
     parts = token.split(":")
     if len(parts) != 3 or parts[0] != "kubernetes":
-        raise InputError(f"{token!r} is no type of the kubernetes provider", remedy="correct the type token")
+        raise InputError(f"{token!r} is not a type of the kubernetes provider", remedy="correct the type")
     group_version, kind = parts[1], parts[2]
     reason = _refusal(group_version, kind)
     if reason:
@@ -91,14 +91,14 @@ def _refusal(group_version: str, kind: str) -> tuple[str, str] | None:
     if kind.endswith("Patch"):
         return "a patch changes an object that another tool owns", "declare the object itself"
     if kind.endswith("List"):
-        return "a list only holds other objects", "declare each object itself"
+        return "a list only contains other objects", "declare each object itself"
     return None
 
 
 def is_namespaced(api_version: str, kind: str, namespace: str = "") -> bool:
-    """Whether a kind has namespaces, as far as that is known without a server.
+    """Return whether a kind has namespaces, as far as known without a server.
 
-    A kind of an unknown group is taken at its word: it is namespaced when it names a namespace.
+    A kind of an unknown group counts as namespaced if it sets a namespace.
     """
     group = api_version.rpartition("/")[0]
     if "." not in group or group.endswith(".k8s.io"):
@@ -107,7 +107,7 @@ def is_namespaced(api_version: str, kind: str, namespace: str = "") -> bool:
 
 
 def ref_of(manifest: Mapping[str, Any], *, namespaced: bool | None = None) -> Ref:
-    """The reference of an object; `namespaced` as a server says, or as far as is known without one."""
+    """Return the reference of an object; `namespaced` from a server, or as far as known without one."""
     meta = manifest.get("metadata") or {}
     api_version, kind = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
     namespace = str(meta.get("namespace") or "")
@@ -119,30 +119,30 @@ def ref_of(manifest: Mapping[str, Any], *, namespaced: bool | None = None) -> Re
 
 
 def is_name(text: object) -> bool:
-    """Whether a text can be an object's name in a path of the API and in a file's name."""
+    """Return whether a text can be an object's name in a path of the API and in a file's name."""
     return isinstance(text, str) and ".." not in text and _NAME.fullmatch(text) is not None
 
 
 def auto_name(logical: str, seed: bytes) -> str:
-    """`<logical name>-<8 hex digits>`; the digits follow from the seed, if there is one."""
+    """Return `<logical name>-<8 hex digits>`; the digits depend on the seed, if there is one."""
     digits = hashlib.sha256(seed + logical.encode() if seed else os.urandom(16)).hexdigest()[:_RANDOM_DIGITS]
     return f"{logical}-{digits}"
 
 
 def manifest_of(inputs: Mapping[str, Any]) -> Manifest:
-    """The object that a resource's inputs describe: the engine's own keys and nulls left out."""
+    """Return the object of a resource's inputs, without the engine's own keys and nulls."""
     return {
         key: _dashed(value) for key, value in inputs.items() if not key.startswith("__") and value is not None
     }
 
 
 def outputs_of(live: Mapping[str, Any]) -> Manifest:
-    """An object as outputs of a resource: property names as the SDK spells them."""
+    """Return an object as outputs of a resource: with the SDK's property names."""
     return {key: _underscored(value) for key, value in live.items()}
 
 
 def declared_part(live: Mapping[str, Any]) -> Manifest:
-    """What a program would declare of a live object: without status and the server's metadata."""
+    """Return what a program would declare of a live object: no status, no metadata of the server."""
     meta = {key: value for key, value in (live.get("metadata") or {}).items() if key not in _SERVER_METADATA}
     rest = {key: value for key, value in live.items() if key not in ("metadata", "status")}
     return {**rest, "metadata": meta}

@@ -1,4 +1,4 @@
-"""The provider itself: Pulumi's requests to a store of objects and back, on worker threads."""
+"""The provider: passes Pulumi's requests to a store of objects, on worker threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CLUSTER_KEYS = ("kubeconfig", "context", "cluster", "clusterIdentifier", "rende
 
 
 class KubernetesProvider(api.Provider):
-    """pulumi_kubernetes 4.34.2's object types and Helm releases, of any group and version."""
+    """The object types and Helm releases of pulumi_kubernetes 4.34.2, of any group and version."""
 
     def __init__(self, engine_address: str = "") -> None:
         self._log = EngineLog(engine_address)
@@ -58,12 +58,12 @@ class KubernetesProvider(api.Provider):
         self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="kubernetes")
 
     async def get_schema(self, request: api.GetSchemaRequest) -> api.GetSchemaResponse:
-        """A minimal schema: the SDK is pulumi_kubernetes, nothing is generated from this one."""
+        """Return a minimal schema: the SDK is pulumi_kubernetes, nothing is generated from this one."""
         del request
         return api.GetSchemaResponse(schema=json.dumps({"name": "kubernetes", "version": VERSION}))
 
     async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
-        """Refuses unknown settings, a kubeconfig that is none, and a server on another machine."""
+        """Reject unknown settings, an invalid kubeconfig, and a server on another machine."""
         values = plain_map(request.new_inputs)
         failures = [
             api.CheckFailure(key, f"kubernetes:{key} is not a setting of the kubernetes provider: remove it")
@@ -76,7 +76,7 @@ class KubernetesProvider(api.Provider):
         return api.CheckResponse(inputs=request.new_inputs, failures=failures)
 
     async def diff_config(self, request: api.DiffRequest) -> api.DiffResponse:
-        """Another cluster replaces everything in it; a cluster that is not known yet may be another."""
+        """Report a replacement of everything for another cluster; an unknown cluster may be another."""
         old, new = plain_map(request.old_state), plain_map(request.new_inputs)
         diffs = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
         unknown = [key for key in _CLUSTER_KEYS if contains_unknown(new.get(key))]
@@ -89,7 +89,7 @@ class KubernetesProvider(api.Provider):
         return api.DiffResponse(changes=bool(diffs), diffs=diffs, replaces=replaces)
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
-        """Takes the cluster and says where its objects go. One that is not known yet is a preview's."""
+        """Set the cluster and log where its objects go. An unknown cluster occurs in previews only."""
         values = plain_map(request.args) or {
             key.rpartition(":")[2]: value for key, value in request.variables.items()
         }
@@ -110,7 +110,7 @@ class KubernetesProvider(api.Provider):
         if self._store is None:
             raise InputError(
                 "the kubernetes provider does not know its cluster yet",
-                remedy="run up: a preview cannot know a cluster that is still to be made",
+                remedy="run up: a preview cannot use a cluster that does not exist yet",
             )
         return self._store
 
@@ -131,7 +131,7 @@ class KubernetesProvider(api.Provider):
         return answer
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
-        """Compares old and new inputs; without old inputs, what the state has of them."""
+        """Compare old and new inputs; without old inputs, use the state's."""
         new, state = plain_map(request.new_inputs), plain_map(request.old_state)
         old = plain_map(getattr(request, "old_inputs", {})) or declared_part(state)
         if token_of(request) == release.TOKEN:
@@ -139,7 +139,7 @@ class KubernetesProvider(api.Provider):
         return changes.diff(old, new, self._config, request.ignore_changes)
 
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
-        """Makes an object, or says what making it would give."""
+        """Create an object, or return what a creation would return."""
         inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
         if token_of(request) == release.TOKEN:
             return await self._create_release(request, inputs, secrets)
@@ -164,10 +164,10 @@ class KubernetesProvider(api.Provider):
         return self._config.patch_force or str(annotations.get(_PATCH_FORCE)).lower() == "true"
 
     def _preview(self, request: api.CreateRequest | api.UpdateRequest, inputs: Props) -> Props:
-        """What an object would be: as the server says in a dry run, else as it is declared.
+        """Return the planned object: from the server's dry run, else as declared.
 
-        The server cannot judge what depends on things that are not there yet, or an object whose
-        predecessor still has its name.
+        The server cannot check an object that depends on missing ones, or whose predecessor still has its
+        name.
         """
         declared = outputs_of(manifest_of(inputs)) | {"status": UNKNOWN}
         store = self._store
@@ -204,7 +204,7 @@ class KubernetesProvider(api.Provider):
         )
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
-        """What is there now: outputs, and the inputs that would describe it. Nothing when it is gone."""
+        """Return the current outputs, and the inputs that describe them. Empty if it does not exist."""
         store, ref = self._need_store(), _ref(token_of(request), request.resource_id)
         state, inputs = plain_map(request.properties), plain_map(request.inputs)
 
@@ -230,7 +230,7 @@ class KubernetesProvider(api.Provider):
         )
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
-        """Changes an object in place, or says what a change would give."""
+        """Change an object in place, or return what a change would return."""
         inputs, secrets = plain_map(request.news), secret_keys(request.news)
         if token_of(request) == release.TOKEN:
             if not request.preview:
@@ -249,7 +249,7 @@ class KubernetesProvider(api.Provider):
         return api.UpdateResponse(_wrapped(_outputs(await self._in_thread(change)), secrets))
 
     async def delete(self, request: api.DeleteRequest) -> None:
-        """Deletes an object and waits until it is gone; one that is gone already is deleted."""
+        """Delete an object and wait until it is gone; one that does not exist counts as deleted."""
         store, ref = self._need_store(), _ref(token_of(request), request.resource_id)
 
         def remove() -> None:
@@ -259,7 +259,7 @@ class KubernetesProvider(api.Provider):
         await self._in_thread(remove)
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
-        """Decodes YAML; templates and kustomizations need the real provider plugin."""
+        """Decode YAML; templates and kustomizations need the real provider plugin."""
         if request.tok != "kubernetes:yaml:decode":
             raise InputError(
                 f"{request.tok} does not work in the sandbox: it needs the real provider plugin",
@@ -273,10 +273,10 @@ class KubernetesProvider(api.Provider):
         return api.InvokeResponse(wrap_map({"result": documents}))
 
     async def construct(self, request: api.ConstructRequest) -> api.ConstructResponse:
-        """Components of the real plugin (charts, YAML files) are not served."""
+        """Reject components of the real plugin (charts, YAML files)."""
         type_of(request.resource_type)
         raise InputError(
-            f"{request.resource_type} does not work in the sandbox: it is made by the real provider plugin",
+            f"{request.resource_type} does not work in the sandbox: it needs the real provider plugin",
             remedy="declare the objects themselves",
         )
 
@@ -292,13 +292,13 @@ def _ref(token: str, resource_id: str) -> Ref:
 
 
 def _outputs(live: Manifest) -> Props:
-    """The live object without the list of who owns which field, which is longer than the object."""
+    """Return the live object without field ownership, which is longer than the object."""
     meta = {key: value for key, value in (live.get("metadata") or {}).items() if key != "managedFields"}
     return outputs_of({**live, "metadata": meta})
 
 
 def _wrapped(values: Props, secrets: frozenset[str]) -> dict[str, PropertyValue]:
-    """Property values; the contents of a Secret are secret, whoever read them."""
+    """Return property values; the contents of a Secret are always secret."""
     if values.get("apiVersion") == "v1" and values.get("kind") == "Secret":
         secrets |= {"data", "stringData"}
     return wrap_map(values, secrets)
@@ -306,7 +306,7 @@ def _wrapped(values: Props, secrets: frozenset[str]) -> dict[str, PropertyValue]
 
 @contextmanager
 def _explained(action: str, request: Any) -> Iterator[None]:
-    """Says what was being done to what when an error leaves the block."""
+    """Add the action and the resource to an error that leaves the block."""
     try:
         yield
     except InputError:

@@ -1,4 +1,4 @@
-"""Helm releases: the sandbox records what would be installed, since charts cannot be fetched offline."""
+"""Helm releases: the sandbox only records them, since charts cannot be fetched offline."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _FORCED = ("name", "namespace")
 
 
 def ref(inputs: Mapping[str, Any]) -> Ref:
-    """Where the release belongs."""
+    """Return the reference of the release."""
     return Ref(API_VERSION, KIND, str(inputs.get("namespace") or DEFAULT_NAMESPACE), str(inputs["name"]))
 
 
 def problems(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(property, reason) for everything wrong with the inputs."""
+    """Return (property, reason) for each error in the inputs."""
     found = []
     if not inputs.get("chart"):
         found.append(("chart", "a release needs a chart: its name in a repository, or its URL"))
     if not inputs.get("version"):
-        found.append(("version", "a release without a version is another one every day: pin it"))
+        found.append(("version", "a release without a version can change at any time: pin it"))
     return found
 
 
 def manifest(inputs: Mapping[str, Any]) -> Manifest:
-    """The release as a file says it: chart, version, repository and values, as the program gave them."""
+    """Return the release as a manifest: chart, version, repository and values of the program."""
     where = ref(inputs)
     spec = {
         key: value
@@ -63,7 +63,7 @@ def manifest(inputs: Mapping[str, Any]) -> Manifest:
 
 
 def outputs(inputs: Props) -> Props:
-    """The outputs of a release that is recorded and not installed."""
+    """Return the outputs of a release that is recorded and not installed."""
     where = ref(inputs)
     status = {
         "name": where.name,
@@ -78,7 +78,7 @@ def outputs(inputs: Props) -> Props:
 
 
 def declared(found: Manifest, inputs: Props) -> Props:
-    """The inputs that describe a release as it was found; those of the state where nothing changed."""
+    """Return the inputs that describe a found release; those of the state if nothing changed."""
     meta = found.get("metadata") or {}
     seen = {**(found.get("spec") or {}), "name": meta.get("name"), "namespace": meta.get("namespace")}
     kept = {key: value for key, value in inputs.items() if key == "compat" or key.startswith("__")}
@@ -88,7 +88,7 @@ def declared(found: Manifest, inputs: Props) -> Props:
 
 
 def diff(old: Props, new: Props, ignore: list[str]) -> DiffResponse:
-    """Which inputs differ; a release of another name or namespace is another release."""
+    """Return the inputs that differ; another name or namespace means another release."""
     changes = [change for change in differences(old, new) if change.dotted.split(".")[0] not in ignore]
     replaces = sorted({change.path for change in changes if change.dotted in _FORCED})
     return DiffResponse(

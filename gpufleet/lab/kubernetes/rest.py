@@ -25,7 +25,7 @@ _TIMEOUT = urllib3.Timeout(connect=5.0, read=60.0)
 
 
 class ApiError(CloudError):
-    """The server refused. `code` is HTTP's, `reason` Kubernetes's (`NotFound`, `Invalid`, `Conflict`)."""
+    """A rejection by the server. `code` is HTTP's, `reason` Kubernetes's (`NotFound`, `Invalid`, ...)."""
 
     def __init__(self, code: int, reason: str, message: str, *, remedy: str) -> None:
         super().__init__(message, remedy=remedy)
@@ -35,12 +35,12 @@ class ApiError(CloudError):
 
 _REMEDIES: Mapping[str, str] = {
     "AlreadyExists": "delete it, choose another name, or set upsertExistingObjects to take it over",
-    "Conflict": "another tool owns the field: leave it out, or annotate pulumi.com/patchForce: 'true'",
-    "Forbidden": "see which admission rule or permission the message names",
-    "Invalid": "correct the field that is named",
-    "BadRequest": "correct the field that is named",
-    "NotFound": "create first what it belongs to, or see that its CustomResourceDefinition is there",
-    "Unauthorized": "use a kubeconfig whose credentials this server takes",
+    "Conflict": "another tool owns the field: remove it, or annotate pulumi.com/patchForce: 'true'",
+    "Forbidden": "check the admission rule or permission in the message",
+    "Invalid": "correct the field in the message",
+    "BadRequest": "correct the field in the message",
+    "NotFound": "first create what it belongs to, or its CustomResourceDefinition",
+    "Unauthorized": "use a kubeconfig with valid credentials for this server",
 }
 
 
@@ -50,7 +50,7 @@ class Rest:
     def __init__(self, cluster: ClusterConnection) -> None:
         if not cluster.on_this_machine:
             raise InputError(
-                f"{cluster.server} is not on this machine: the sandbox talks to loopback only",
+                f"{cluster.server} is not on this machine: the sandbox connects to loopback only",
                 remedy="use the real kubernetes provider for a real cluster",
             )
         self._server = cluster.server
@@ -71,7 +71,7 @@ class Rest:
         content_type: str = JSON,
         query: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """The answer of the server. Raises ApiError for a refusal, CloudError when it does not answer."""
+        """Return the server's answer. Raises ApiError for a rejection, CloudError without an answer."""
         url = f"{self._server}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = self._headers | ({"Content-Type": content_type} if body is not None else {})
         try:
@@ -81,7 +81,7 @@ class Rest:
         except urllib3.exceptions.HTTPError as error:
             raise CloudError(
                 f"no answer from the API server {self._server}: {_plain(error)}",
-                remedy="see that it runs, and that the kubeconfig names its address and its certificates",
+                remedy="check that it runs, and that the kubeconfig has its address and its certificates",
             ) from None
         try:
             document = json.loads(answer.data) if answer.data else {}
@@ -92,7 +92,7 @@ class Rest:
         return dict(document)
 
     def find(self, path: str) -> Manifest | None:
-        """The object at a path; None when there is none."""
+        """Return the object at a path; None if there is none."""
         try:
             return self.call("GET", path)
         except ApiError as error:
@@ -118,7 +118,7 @@ def _tls(cluster: ClusterConnection) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=cluster.ca or None)
         if cluster.client_certificate and cluster.client_key:
-            # The ssl module reads keys from files only; this one is gone before the first request.
+            # The ssl module reads keys only from files; this one is deleted before the first request.
             with tempfile.TemporaryDirectory(prefix="gpufleet-kube-") as folder:
                 pair = Path(folder) / "client.pem"
                 pair.touch(mode=0o600)

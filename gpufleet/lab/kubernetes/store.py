@@ -1,4 +1,4 @@
-"""Where objects are kept: what an API server and a folder of manifests have in common."""
+"""The store of objects: the common interface of an API server and a folder of manifests."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from gpufleet.lab.kubernetes.objects import Manifest, Ref
 
 
 class Store(Protocol):
-    """Objects by reference. Errors reach the user as GpufleetError."""
+    """Objects by reference. Errors are GpufleetErrors for the user."""
 
     def resolve(self, manifest: Manifest) -> Ref:
-        """The object's reference: whether its kind has a namespace is the store's to say."""
+        """Return the object's reference: the store decides whether its kind has a namespace."""
         ...
 
     def read(self, ref: Ref) -> Manifest | None:
-        """The object as it is now; None when there is none."""
+        """Return the current object; None if there is none."""
         ...
 
     def apply(self, manifest: Manifest, *, create: bool, force: bool, dry_run: bool) -> Manifest:
-        """Brings the object to what `manifest` says, and returns it as it is then.
+        """Apply `manifest` and return the resulting object.
 
-        `create` refuses an object that is there already, unless it is the very object that `manifest`
-        describes (a run that was cut short made it). `force` takes fields from other owners,
-        `dry_run` judges the object and changes nothing.
+        `create` rejects an existing object, unless it equals `manifest` (an interrupted run created it).
+        `force` takes fields from other owners, `dry_run` checks the object and changes nothing.
         """
         ...
 
     def delete(self, ref: Ref, *, timeout_s: float) -> None:
-        """Removes the object and what belongs to it, and waits until it is gone."""
+        """Delete the object and its dependents, and wait until they are gone."""
         ...

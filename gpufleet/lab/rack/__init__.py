@@ -1,7 +1,7 @@
-"""A rack in a box: the hosts of a rack site as systemd-nspawn containers in a network of their own.
+"""A rack in a box: the hosts of a rack site as systemd-nspawn containers in their own network.
 
-`start_rack` makes them from a fleet file and boots them, `take_down` removes every trace, `Rack` is
-what one does with a rack that is up. Needs Linux, root and the tools of `gpufleet.lab.rack.needs`.
+`start_rack` creates them from a fleet file and boots them, `take_down` removes them completely, `Rack`
+operates a running rack. It needs Linux, root and the tools of `gpufleet.lab.rack.needs`.
 """
 
 from __future__ import annotations

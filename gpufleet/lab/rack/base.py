@@ -1,4 +1,4 @@
-"""The root file system that all hosts start from: a minimal Debian with systemd, sshd and Python."""
+"""The root file system of all hosts: a minimal Debian with systemd, sshd and Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpufleet.lab.rack.needs import KEYRING
 from gpufleet.lab.rack.shell import run
 
 SUITE = "bookworm"
-# Another mirror than mmdebstrap's own default, for a machine that reaches no other.
+# The mirror that mmdebstrap uses; another one for machines without access to its default.
 MIRROR_VARIABLE = "GPUFLEET_RACK_MIRROR"
 
-# What a server installation has and a minimal one lacks, as far as roles meet it. Without libpam-systemd,
-# which starts and ends a session of logind's for each login: a run is many.
+# Packages of a server installation that a minimal one lacks and roles need. libpam-systemd is omitted: it
+# starts and ends a logind session for each login, and a run has many.
 _INCLUDED = (
     "systemd systemd-sysv dbus udev openssh-server sudo python3 python3-apt iproute2 iputils-ping procps "
     "kmod ca-certificates less"
 )
-# What packages that roles install depend on, and no role names: each host would unpack it again.
+# Dependencies of packages that roles install: otherwise each host would unpack them again.
 _LIBRARIES = (
     "libicu72 libnftables1 libonig5 libjq1 libldap-2.5-0 libsasl2-modules-db liblua5.1-0 libhwloc15 "
     "libevent-core-2.1-7 libnfsidmap1 libyaml-0-2 libnuma1 libjansson4 libpci3 pci.ids libmpfr6 "
@@ -28,28 +28,28 @@ _LIBRARIES = (
     "libconfig-inifiles-perl galera-4 mariadb-client-core mariadb-server-core lsof psmisc"
 )
 _DPKG = (
-    # Overlays are thrown away with the rack: nothing is gained by waiting for the disk.
+    # Overlays are deleted with the rack, so waiting for the disk is not useful.
     "force-unsafe-io",
     "path-exclude=/usr/share/doc/*",
     "path-exclude=/usr/share/man/*",
     "path-exclude=/usr/share/locale/*",
 )
 _SSHD = "PasswordAuthentication no\nPermitRootLogin no\nHostKey /etc/ssh/ssh_host_ed25519_key\n"
-# systemd runs all of them each time it reads its units again, as most packages ask for; what these look for
-# (consoles, encrypted disks, a command line of the kernel's) no container has.
+# systemd runs all of them each time it reloads its units, which most packages request; they look for
+# consoles, encrypted disks and kernel command lines, which containers do not have.
 _GENERATORS = (
     "cryptsetup debug getty gpt-auto hibernate-resume integritysetup rc-local run system-update veritysetup"
 )
 _GENERATOR = "/etc/systemd/system-generators/systemd-$name-generator"
-# Each runs in the new root. Host keys and the machine's id are of a host, not of the root.
+# Each runs in the new root. Host keys and the machine id belong to a host, not to the root.
 _CUSTOMIZE = (
     "systemctl enable systemd-networkd.service",
-    # Who logs in gets no manager of units of his own: he has none, and each login would wait for its start.
+    # The login user has no units, so each login would only wait for the start of a user manager.
     "systemctl mask user@.service",
-    # They would take apt's lock at a moment of their own choosing.
+    # They would take apt's lock at any time.
     "systemctl disable apt-daily.timer apt-daily-upgrade.timer",
     "rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub /etc/hostname",
-    # Nobody is there to be asked about packages before they are installed.
+    # There is no user to answer questions of package installations.
     "rm -f /etc/apt/apt.conf.d/99mmdebstrap /etc/apt/apt.conf.d/70debconf",
     "mkdir -p /etc/systemd/system-generators",
     f"for name in {_GENERATORS}; do ln -s /dev/null {_GENERATOR}; done",
@@ -58,13 +58,13 @@ _CUSTOMIZE = (
 
 
 def base(cache: Path, say: Say) -> Path:
-    """The root file system, made when the cache has none of this recipe (about a minute)."""
+    """Return the root file system; create it if the cache has none of this recipe (about a minute)."""
     command = _command()
 
     def make(folder: Path) -> None:
         say("making the hosts' root file system (once)")
-        # mmdebstrap mounts /proc in it. If a process in there is slow to end, that mount would stay for ever,
-        # and who copies the cache would copy the machine's memory with it.
+        # mmdebstrap mounts /proc in it. If a process in it ends slowly, that mount would stay, and a copy of
+        # the cache would include the machine's memory.
         alone: list[str | Path] = ["unshare", "--mount", "--", *command, SUITE, folder / "root", *_mirror()]
         run(alone, what="the hosts' root file system")
 

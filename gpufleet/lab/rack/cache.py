@@ -1,4 +1,4 @@
-"""What racks share and what takes long to make: kept by the hash of its recipe, made once at a time."""
+"""A cache for shared data of racks that takes long to create: keyed by its recipe's hash, created once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Say = Callable[[str], None]
 
 
 def cached(folder: Path, kind: str, recipe: str, make: Callable[[Path], None]) -> Path:
-    """The folder `<kind>-<hash of recipe>`; `make` fills it when it is not there yet.
+    """Return the folder `<kind>-<hash of recipe>`; `make` fills it if it does not exist yet.
 
-    Whoever comes second waits, and a `make` that is killed leaves nothing that is taken for whole.
+    Concurrent callers wait, and a killed `make` leaves nothing that looks complete.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ready = folder / f"{kind}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
@@ -32,7 +32,7 @@ def cached(folder: Path, kind: str, recipe: str, make: Callable[[Path], None]) -
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds an flock, which ends with its holder however that ends."""
+    """Hold an flock, which ends with its holder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -40,6 +40,6 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a folder if it is there. Raises OSError when something in it stays."""
+    """Delete a folder if it exists. Raises OSError if something in it cannot be deleted."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)

@@ -1,8 +1,8 @@
-"""Control groups of a rack's own: one for the rack, one in it for each host.
+"""Control groups of a rack: one for the rack, and one in it for each host.
 
-systemd-nspawn with --register=no makes none. Without them, hosts on cgroup v1 would share one tree:
-the systemd of each takes the root of the named hierarchy for its own, finds the others' processes in
-`system.slice` and ends what is not its own. They also say which processes are the rack's.
+systemd-nspawn with --register=no creates none. Without them, hosts on cgroup v1 would share one tree: the
+systemd of each uses the root of the named hierarchy, finds the others' processes in `system.slice` and ends
+those that are not its own. The groups also identify the rack's processes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gpufleet.errors import CloudError
 from gpufleet.lab.rack.layout import kill
 
 OWN = Path("/proc/self/cgroup")
-# A machine with much else to do takes its time to end some hundred processes.
+# A busy machine takes its time to end some hundred processes.
 _END_S = 120.0
 
 
 def own_groups(name: str, root: Path = Path("/sys/fs/cgroup")) -> tuple[str, ...]:
-    """Where groups called `name` go: below the caller's own, in every hierarchy that is mounted."""
+    """Return the paths of groups called `name`: below the caller's own, in every mounted hierarchy."""
     found = []
     for line in OWN.read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -36,9 +36,9 @@ def own_groups(name: str, root: Path = Path("/sys/fs/cgroup")) -> tuple[str, ...
 
 
 def make(group: Path) -> None:
-    """Makes a group, ready to take processes."""
+    """Create a group that can receive processes."""
     group.mkdir(exist_ok=True)
-    # A new cpuset of v1 has no processor and no memory, and refuses processes until it has.
+    # A new cpuset of v1 has no processor and no memory, and rejects processes until it has.
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = group / name
         if file.is_file() and not (group / "cgroup.controllers").exists() and not file.read_text().strip():
@@ -46,18 +46,18 @@ def make(group: Path) -> None:
 
 
 def processes(groups: tuple[str, ...]) -> set[int]:
-    """The processes in the groups and in all groups below."""
+    """Return the processes in the groups and in all groups below."""
     found: set[int] = set()
     for group in groups:
         for folder in _below(group):
-            with contextlib.suppress(OSError):  # a group that goes while it is read
+            with contextlib.suppress(OSError):  # a group that is removed while it is read
                 lines = (folder / "cgroup.procs").read_text().split()
                 found.update(int(line) for line in lines if line != "0")
     return found
 
 
 def end(groups: tuple[str, ...]) -> None:
-    """Ends every process in the groups and removes them. Raises CloudError when one stays."""
+    """End every process in the groups and remove them. Raises CloudError if one does not end."""
     deadline = time.monotonic() + _END_S
     while True:
         left = processes(groups)
@@ -72,7 +72,7 @@ def end(groups: tuple[str, ...]) -> None:
 
 
 def remove(groups: tuple[str, ...]) -> bool:
-    """Removes groups without processes, deepest first; whether all are gone."""
+    """Remove groups without processes, deepest first; return whether all are removed."""
     for group in groups:
         for folder in _below(group):
             with contextlib.suppress(OSError):  # busy for a moment while processes end
@@ -81,5 +81,5 @@ def remove(groups: tuple[str, ...]) -> bool:
 
 
 def _below(group: str) -> list[Path]:
-    """A group and all groups below it, deepest first. Unlike rglob, passes over those that go meanwhile."""
+    """Return a group and all groups below it, deepest first. Unlike rglob, it skips vanishing ones."""
     return [Path(folder) for folder, _, _ in os.walk(group, topdown=False)]

@@ -1,8 +1,7 @@
-"""One host: layers of a root file system, and systemd-nspawn booting what they add up to.
+"""One host: layers of a root file system, booted by systemd-nspawn.
 
-Runs inside the rack's namespaces. A host's root is an overlay: the shared root file system at the
-bottom, sealed layers above it, a writable one on top. Going back to an earlier state is dropping
-what is above it.
+Runs inside the rack's namespaces. A host's root is an overlay: the shared root file system at the bottom,
+sealed layers above it, a writable one on top. An earlier state is restored by dropping the layers above it.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from gpufleet.lab.rack.shell import run
 BRIDGE = "rack0"
 HARDWARE = "/srv/hardware"
 SHARED = "/srv/shared"
-# systemd-nspawn --keep-unit leaves a reboot to its caller, and says so with this exit code.
+# systemd-nspawn --keep-unit leaves a reboot to its caller, with this exit code.
 _REBOOT = 133
 _POWEROFF_S = 30.0
 _LOOK_S = 0.2
-# systemd colours what it writes to a console.
+# systemd colours its console output.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
 
-# Joins its control groups before it becomes systemd-nspawn: from within a thread that is the only
-# way to have no process of the host outside them.
+# Joins its control groups before it becomes systemd-nspawn: from within a thread there is no other way to
+# keep all processes of the host in them.
 _JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 
 
 class Container:
-    """A host that can be started, stopped and taken back. Its methods may be called from any thread."""
+    """A host that can be started, stopped and restored. Its methods are thread-safe."""
 
     def __init__(self, layout: Layout, record: Record, host: RackHost, number: int) -> None:
         self.host = host
@@ -62,13 +61,13 @@ class Container:
 
     @property
     def state(self) -> str:
-        """`running` once it has booted, `starting` before that, `stopped` without a process."""
+        """Return `running` once it has booted, `starting` before that, `stopped` without a process."""
         if self._process is None:
             return "stopped"
         return "running" if self._ready.is_set() else "starting"
 
     def start(self) -> None:
-        """Boots the host if it does not run; `wait` says when it is up."""
+        """Boot the host if it is not running; `wait` returns when it is up."""
         with self._lock:
             if self._process is not None:
                 return
@@ -78,15 +77,15 @@ class Container:
             threading.Thread(target=self._watch, daemon=True).start()
 
     def wait(self, deadline: float) -> bool:
-        """Whether the host has booted before `deadline` (of the monotonic clock). Of one that has ended
-        instead it says so at once."""
+        """Return whether the host has booted before `deadline` (of the monotonic clock); return at once if it
+        has ended instead."""
         while (left := deadline - time.monotonic()) > 0 and self._process is not None:
             if self._ready.wait(min(left, _LOOK_S)):
                 return True
         return self._ready.is_set()
 
     def last_said(self, lines: int = 4) -> str:
-        """The end of what the host wrote to its console, on one line."""
+        """Return the end of the host's console output, on one line."""
         try:
             text = self._console.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -95,7 +94,7 @@ class Container:
         return " / ".join([line for line in said if line][-lines:]) or "nothing"
 
     def stop(self, *, force: bool = False) -> None:
-        """Powers the host off as its own systemd does it, or with `force` as a power cut does."""
+        """Power the host off with its own systemd, or with `force` like a power failure."""
         with self._lock:
             process, self._stopping = self._process, True
         if process is not None and not force:
@@ -113,8 +112,8 @@ class Container:
             self._unmount()
 
     def seal(self, name: str) -> None:
-        """Makes what the stopped host has written a layer called `name`, to come back to."""
-        # Layers above the one in use lie on what is no longer there once this one is between them.
+        """Make the changes of the stopped host a layer called `name`, to return to."""
+        # Layers above the one in use depend on it, and are invalid once this one is between them.
         for above in self._layers[self._used :]:
             remove_tree(self._folder / "layers" / above)
         (self._folder / "upper").rename(self._folder / "layers" / name)
@@ -122,23 +121,23 @@ class Container:
         self._used = len(self._layers)
 
     def drop_to(self, name: str) -> None:
-        """Takes the stopped host to the layer `name`, and forgets what it has written since.
+        """Return the stopped host to the layer `name`, and discard its later changes.
 
-        Layers that were sealed after that one stay: `drop_to` takes the host there again.
+        Layers that were sealed later stay: `drop_to` can return to them.
         """
         self._used = self._layers.index(name) + 1
         remove_tree(self._folder / "upper")
 
     def stands_on(self, name: str) -> bool:
-        """Whether the layer `name` is in use below what the host writes."""
+        """Return whether the layer `name` is in use below the host's changes."""
         return name in self._layers[: self._used]
 
     def has(self, name: str) -> bool:
-        """Whether a layer of that name is there."""
+        """Return whether a layer of that name exists."""
         return name in self._layers
 
     def connect(self, plugged: bool) -> None:
-        """Pulls the network cable out of the running host, or puts it back."""
+        """Disconnect or connect the network cable of the running host."""
         state = "up" if plugged else "down"
         run(["ip", "link", "set", self._cable, state], what=f"the cable of {self.host.name}")
 
@@ -150,7 +149,7 @@ class Container:
         upper.chmod(0o755)
         above = [str(self._folder / "layers" / name) for name in reversed(self._layers[: self._used])]
         lower = ":".join([*above, *self._record.lower])
-        # volatile: syncing a disk that is thrown away with the rack would only cost time.
+        # volatile: syncing a disk that is deleted with the rack would only take time.
         options = f"lowerdir={lower},upperdir={upper},workdir={work},volatile"
         run(
             ["mount", "-t", "overlay", "-o", options, "overlay", root],
@@ -187,7 +186,7 @@ class Container:
             "systemd-nspawn",
             "--quiet",
             "--boot",
-            # No machined and no systemd of the machine's is needed, and none is told.
+            # Neither machined nor the machine's systemd is needed or informed.
             "--register=no",
             "--keep-unit",
             "--notify-ready=yes",
@@ -199,7 +198,7 @@ class Container:
             f"--machine={self._machine}",
             f"--hostname={self.host.name}",
             f"--directory={self._folder / 'root'}",
-            # Read only in effect: setting a clock needs CAP_SYS_TIME, which no host has.
+            # Denied in effect: setting a clock needs CAP_SYS_TIME, which no host has.
             "--system-call-filter=adjtimex clock_adjtime",
             *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
             f"--bind={self._shared}:{SHARED}",
@@ -207,21 +206,21 @@ class Container:
 
     @property
     def _cable(self) -> str:
-        """The bridge's end of the host's cable."""
+        """Return the bridge's end of the host's cable."""
         return f"vb-{self._machine}"
 
     def _pull_old_cable(self) -> None:
-        """Removes the cable of a host that was killed, where the kernel has not come to it yet.
+        """Remove the cable of a killed host if the kernel has not removed it yet.
 
-        It does so some time after the host's last process is gone, later on a busy machine, and until then
-        systemd-nspawn cannot have one of that name.
+        The kernel removes it some time after the host's last process has ended, later on a busy machine.
+        Until then systemd-nspawn cannot create one of that name.
         """
         if not self._has_cable():
             return
         try:
             run(["ip", "link", "delete", self._cable], what=f"the old cable of {self.host.name}")
         except CloudError:
-            if self._has_cable():  # and it did not go in this moment
+            if self._has_cable():  # and the kernel has not just removed it
                 raise
 
     def _remove_old_export(self) -> None:
@@ -246,7 +245,7 @@ class Container:
         return listener
 
     def _hear(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
-        """Waits for the host's systemd to say that it has booted."""
+        """Wait until the host's systemd reports that it has booted."""
         with listener:
             while process.poll() is None:
                 try:
@@ -259,7 +258,7 @@ class Container:
                     return
 
     def _watch(self) -> None:
-        """Boots again what has asked for a reboot; notices what has powered itself off."""
+        """Boot the host again after a reboot request; notice a power-off."""
         while True:
             process = self._process
             if process is None:
@@ -278,7 +277,7 @@ class Container:
 
 
 def prepare(layout: Layout, host: RackHost) -> Path:
-    """The empty bottom layer of a host, for its identity."""
+    """Return the empty bottom layer of a host, for its identity."""
     layer = layout.host(host.name) / "layers" / "identity"
     layer.mkdir(parents=True)
     layout.shared.mkdir(exist_ok=True, mode=0o755)

@@ -1,6 +1,6 @@
-"""Who a host is: name, machine id, address, ssh host key, and the user that Ansible logs in as.
+"""The identity of a host: name, machine id, address, ssh host key, and Ansible's login user.
 
-Written into the host's own layer before it boots, so that all hosts share one root file system.
+It is written into the host's own layer before the first boot, so that all hosts share one root file system.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from gpufleet.lab.rack.shell import run
 
 PACKAGES_HOST = "packages.rack"
 _USER_ID = 1000
-# Until a connection to a host is given up. One that is up answers at once, whatever this machine has to do.
+# Connection timeout of a host. A running one answers at once, even on a busy machine.
 _CONNECT_S = 10
 _KEY_FILE = "ssh_host_ed25519_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The ssh keys of a rack in a folder: one to log in with, one for each host."""
+    """The ssh keys of a rack in a folder: one for logins, one for each host."""
 
     folder: Path
 
     @property
     def login(self) -> Path:
-        """The private key that logs in to every host."""
+        """Return the private key for logins to every host."""
         return self.folder / "login"
 
     def host(self, name: str) -> Path:
-        """The private key of a host's sshd."""
+        """Return the private key of a host's sshd."""
         return self.folder / f"host-{name}"
 
     def make(self, site: RackSite) -> None:
-        """Makes all keys; the private ones are readable by their owner only."""
+        """Create all keys; the private ones are readable only by their owner."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (self.login, *(self.host(host.name) for host in site.hosts)):
             command: list[str | Path] = [
@@ -60,7 +60,7 @@ class Keys:
 def write_identity(
     upper: Path, root: Path, site: RackSite, host: RackHost, keys: Keys, repository: Path
 ) -> None:
-    """Fills the empty layer `upper` of `host`; `root` is what lies below it."""
+    """Fill the empty layer `upper` of `host`; `root` is the file system below it."""
     _write(upper / "etc/hostname", host.name + "\n")
     _write(upper / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
     _write(upper / "etc/hosts", hosts_file(site))
@@ -71,14 +71,14 @@ def write_identity(
     if site.ssh_port != 22:
         _write(upper / "etc/ssh/sshd_config.d/20-port.conf", f"Port {site.ssh_port}\n")
     _copy(repository / KEY, upper / "usr/share/keyrings/rack.gpg", 0o644)
-    # The vendors' half of a site's mirror is signed by a key that apt trusts for all repositories.
+    # Packages of vendors in a site's mirror are signed by a key that apt trusts for all repositories.
     _copy(repository / KEY, upper / "etc/apt/trusted.gpg.d/rack.gpg", 0o644)
     _write(upper / "etc/apt/sources.list", _sources())
     _login_user(upper, root, site.ssh_user, keys)
 
 
 def hosts_file(site: RackSite) -> str:
-    """The same /etc/hosts on every host, as the names are known to the inventory."""
+    """Return /etc/hosts, the same on every host, with the names of the inventory."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost", f"{site.gateway} {PACKAGES_HOST}"]
     lines += [f"{host.ip} {' '.join(host.names)}" for host in site.hosts]
     return "\n".join(lines) + "\n"
@@ -123,9 +123,9 @@ def _login_user(upper: Path, root: Path, user: str, keys: Keys) -> None:
 
 
 def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
-    """`ssh_config` and `known_hosts` in `folder`: hosts by every name, through the rack's network.
+    """Write `ssh_config` and `known_hosts` in `folder`: hosts by every name, through the rack's network.
 
-    Host keys are checked against the file that the keys were made into, and no other.
+    Host keys are checked only against the file with the created keys.
     """
     known = []
     lines = []
@@ -133,7 +133,7 @@ def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
         kind, key = keys.host(host.name).with_suffix(".pub").read_text(encoding="utf-8").split()[:2]
         names = [*host.names, host.ip]
         if site.ssh_port != 22:
-            # What is looked up without an alias, as by whoever checks keys before ssh does.
+            # For look-ups without an alias, such as key checks before ssh.
             names += [f"[{name}]:{site.ssh_port}" for name in names]
         known.append(f"{','.join(names)} {kind} {key}\n")
         lines += [
@@ -141,9 +141,8 @@ def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
             f"  HostName {host.ip}",
             f"  HostKeyAlias {host.address}",
         ]
-    # -F hands the connected socket to ssh: nothing stays in between.
-    # ssh's own limit does not reach the connection of a command: without one here, a host whose cable is out
-    # may cost the two minutes of the kernel.
+    # -F passes the connected socket to ssh: no process stays in between. ssh's own timeout does not apply to
+    # a proxy command: without this one, a host with an unplugged cable may take the kernel's two minutes.
     proxy = f"nsenter --net=/proc/{pid}/ns/net nc -w {_CONNECT_S} -F %h %p"
     lines += [
         "Host *",
@@ -157,8 +156,8 @@ def write_ssh_files(folder: Path, site: RackSite, keys: Keys, pid: int) -> None:
         "  StrictHostKeyChecking yes",
         "  UpdateHostKeys no",
         "  PasswordAuthentication no",
-        # Nothing leaves this machine, and OpenSSH's own choice, made to withstand quantum computers, costs
-        # each connection 75 ms of a processor.
+        # All traffic stays on this machine, and OpenSSH's default, which resists quantum computers, takes 75
+        # ms of a processor per connection.
         "  KexAlgorithms curve25519-sha256",
         f"  ProxyCommand {proxy}",
         "  ProxyUseFdpass yes",

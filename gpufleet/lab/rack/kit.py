@@ -1,13 +1,12 @@
-"""A kit of stand-ins: what is plugged into the hosts of a rack, and the vendor's packages for it.
+"""A kit of stand-ins: the hardware of a rack's hosts, and the vendor's packages for it.
 
-A kit is a folder with three programs, run with this Python. They know the hardware, this module
-does not.
+A kit is a folder with three programs, which run with this Python. They define the hardware, not this module.
 
-- `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT; its parts are in `vendor/`.
-- `build_layer.py OUT` writes what every host's root file system has above the distribution; its parts
+- `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT; its sources are in `vendor/`.
+- `build_layer.py OUT` writes the layer above the distribution in every host's root file system; its sources
   are in `hardware/`.
-- `describe.py OUT` reads the site as JSON from its standard input and writes a folder for each host,
-  which that host sees as /srv/hardware.
+- `describe.py OUT` reads the site as JSON from its standard input and writes a folder for each host, which
+  that host has as /srv/hardware.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Kit:
 
     @classmethod
     def of(cls, root: Path) -> Kit | None:
-        """The kit of a checkout, if it has one."""
+        """Return the kit of a checkout, if it has one."""
         folder = root / "tests" / "rack" / "kit"
         return cls(folder) if (folder / "describe.py").is_file() else None
 
     def vendor(self, cache: Path, say: Say) -> Path:
-        """The vendor's packages, built when the kit has changed."""
+        """Return the vendor's packages, built again if the kit has changed."""
 
         def make(out: Path) -> None:
             say("building the vendor's packages (once)")
@@ -45,12 +44,12 @@ class Kit:
         return cached(cache, "vendor", self._stamp("build_vendor.py", "vendor"), make)
 
     def layer(self, cache: Path) -> Path:
-        """The layer above the hosts' root file system, built when the kit has changed."""
+        """Return the layer above the hosts' root file system, built again if the kit has changed."""
         stamp = self._stamp("build_layer.py", "hardware")
         return cached(cache, "layer", stamp, lambda out: self._run("build_layer.py", out))
 
     def describe(self, site: RackSite, out: Path) -> None:
-        """The hardware of every host of `site`, a folder each in `out`."""
+        """Write the hardware of every host of `site`, a folder each in `out`."""
         out.mkdir(mode=0o755)
         self._run("describe.py", out, stdin=json.dumps(site.as_dict()))
 
@@ -58,7 +57,7 @@ class Kit:
         run([sys.executable, self.folder / program, out], what=f"the kit's {program}", stdin=stdin)
 
     def _stamp(self, program: str, parts: str) -> str:
-        """A hash of a program and of the folder that it reads."""
+        """Return a hash of a program and its folder."""
         digest = hashlib.sha256()
         for path in (self.folder / program, *sorted((self.folder / parts).rglob("*"))):
             if path.is_file() and "__pycache__" not in path.parts:

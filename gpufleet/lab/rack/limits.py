@@ -1,8 +1,8 @@
-"""The one setting of the machine that a large rack needs changed, and how it comes back.
+"""The inotify limit of the machine, which large racks need raised, and its restoration.
 
-Every systemd and its services watch files with inotify, some ten instances a host. The kernel counts
-them by user, and all hosts run as root: from about ten hosts on, Linux' default of 128 is too low
-and hosts fail in odd places. The setting as it was is kept in a file until the last rack is down.
+Every systemd and its services watch files with inotify, some ten instances per host. The kernel counts them
+per user, and all hosts run as root: from about ten hosts on, Linux' default of 128 is too low, and hosts fail
+in various ways. A file keeps the original setting until the last rack is down.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import IO
 
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 PER_HOST = 24
-# What the machine itself may use of them.
+# What the machine itself may use.
 _MACHINE = 64
 _BEFORE = "before"
-# Its first line is the setting as it was; after it, `id=hosts` for each rack.
+# Its first line is the original setting; then follows `id=hosts` for each rack.
 KEPT = Path("/var/tmp/gpufleet-racks.limits")  # noqa: S108 - root's, opened without following links
 
 
 def raise_for(rack: str, hosts: int) -> None:
-    """Makes room for a rack of so many hosts beside those that are up."""
+    """Raise the limit for a rack of so many hosts in addition to the running ones."""
     with _kept() as kept:
         now = int(INSTANCES.read_text(encoding="utf-8"))
         kept.setdefault(_BEFORE, now)
@@ -35,7 +35,7 @@ def raise_for(rack: str, hosts: int) -> None:
 
 
 def give_back(rack: str) -> None:
-    """Forgets the rack's need; the last one puts the setting back."""
+    """Remove the rack's share; the last one restores the setting."""
     with _kept() as kept:
         if kept.pop(rack, None) is not None and set(kept) == {_BEFORE}:
             INSTANCES.write_text(f"{kept[_BEFORE]}\n", encoding="utf-8")
@@ -43,7 +43,7 @@ def give_back(rack: str) -> None:
 
 @contextmanager
 def _kept() -> Iterator[dict[str, int]]:
-    """Hosts by rack, and the setting as it was before any of them; written back."""
+    """Yield hosts by rack, with the original setting, and write it back."""
     with _locked_file() as handle:
         handle.seek(0)
         before, *racks = handle.read().split() or [""]
@@ -67,7 +67,7 @@ def _locked_file() -> Iterator[IO[str]]:
     while True:
         with open(KEPT, "a+", encoding="utf-8", opener=_private) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            # Whoever held it before may have removed it: then this is a file that nobody else sees.
+            # The last holder may have removed it: then this file is not visible to others.
             if KEPT.exists() and os.fstat(handle.fileno()).st_ino == KEPT.stat().st_ino:
                 yield handle
                 return

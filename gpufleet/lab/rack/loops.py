@@ -1,7 +1,7 @@
-"""Removes the loop devices that hosts have made: the kernel keeps those when a namespace ends.
+"""Removes the loop devices of hosts, which the kernel keeps when a namespace ends.
 
-A host whose kit needs some writes the number of each that it makes into `loops`, in the folder that
-it sees as /srv/hardware. The devices let go of their files by themselves when the host is gone.
+A host whose kit needs loop devices writes the number of each into `loops`, in the folder that it has as
+/srv/hardware. The devices close their files when the host has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BUSY_S = 60.0
 
 
 def remove_loops(hardware: Path) -> None:
-    """Removes the loop devices of all hosts whose hardware is in `hardware`; none of them runs."""
+    """Remove the loop devices of all hosts with hardware in `hardware`; none of them may be running."""
     numbers = [int(line) for file in hardware.glob("*/loops") for line in file.read_text().split()]
     if not numbers:
         return
@@ -27,11 +27,11 @@ def remove_loops(hardware: Path) -> None:
                 try:
                     fcntl.ioctl(control, _REMOVE, number)
                 except OSError as error:
-                    # Busy until the kernel has closed it after the last process: a matter of moments.
+                    # Busy until the kernel has closed it after the last process, within moments.
                     if error.errno == errno.EBUSY and time.monotonic() < deadline:
                         time.sleep(0.02)
                         continue
-                    # Not there any more, as after a reboot of the machine.
+                    # It no longer exists, for example after a reboot of the machine.
                     if error.errno not in (errno.ENODEV, errno.EBUSY):
                         raise
                 break

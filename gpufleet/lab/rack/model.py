@@ -1,4 +1,4 @@
-"""The hosts of a rack in a box: those of one rack site of a fleet, each with a fixed address."""
+"""The hosts of a rack in a box: those of one rack site of a fleet, with fixed addresses."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.models import FleetSpec
 
 DEFAULT_NETWORK = "10.90.0.0/24"
-# In the order in which addresses are given out.
+# In the order of their addresses.
 _ROLES = ("controller", "login", "gpu")
-# The first addresses are for the bridge and whatever a test puts beside the hosts.
+# The first addresses are for the bridge and for programs that tests run beside the hosts.
 _FIRST = 11
 
 
 @dataclass(frozen=True, slots=True)
 class RackHost:
-    """A host: its name, the name that the inventory calls it by, its IPv4 address and its role."""
+    """A host: its name, its name in the inventory, its IPv4 address and its role."""
 
     name: str
     address: str
@@ -28,13 +28,13 @@ class RackHost:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name it is known by, its address left out."""
+        """Return every name of the host, without its address."""
         return tuple(dict.fromkeys((self.address, self.name)))
 
 
 @dataclass(frozen=True, slots=True)
 class RackSite:
-    """A rack site as containers need it. `network` is in CIDR notation, the bridge has its first address."""
+    """A rack site for containers. `network` is in CIDR notation, the bridge has its first address."""
 
     site: str
     system: str
@@ -45,36 +45,36 @@ class RackSite:
 
     @property
     def gateway(self) -> str:
-        """The address of the bridge, where the package repository is."""
+        """Return the address of the bridge, which serves the package repository."""
         return str(ipaddress.ip_network(self.network)[1])
 
     @property
     def prefix(self) -> int:
-        """The length of the network's prefix."""
+        """Return the length of the network's prefix."""
         return ipaddress.ip_network(self.network).prefixlen
 
     def host(self, name: str) -> RackHost:
-        """The host of that name. Raises InputError with the names there are."""
+        """Return the host of that name. Raises InputError with the existing names."""
         for host in self.hosts:
             if name in (host.name, host.address, host.ip):
                 return host
         names = ", ".join(host.name for host in self.hosts)
-        raise InputError(f"the rack has no host {name!r}", remedy=f"name one of {names}")
+        raise InputError(f"the rack has no host {name!r}", remedy=f"use one of {names}")
 
     def as_dict(self) -> dict[str, Any]:
-        """What `from_dict` reads."""
+        """Return the input of `from_dict`."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RackSite:
-        """The site that `as_dict` described."""
+        """Return the site of `as_dict`."""
         return cls(**data | {"hosts": tuple(RackHost(**host) for host in data["hosts"])})
 
 
 def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> RackSite:
-    """The hosts of the rack site named `site`, or of the fleet's first, with their addresses.
+    """Return the hosts of the rack site `site`, or of the fleet's first one, with their addresses.
 
-    Raises InputError when the fleet has no such site, or its network is too small for the hosts.
+    Raises InputError if the fleet has no such site, or its network is too small for the hosts.
     """
     planned = {item.site: item for item in plan.onprem}
     if not planned:
@@ -82,7 +82,7 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
     name = site or next(iter(planned))
     if name not in planned:
         raise InputError(
-            f"fleet {plan.fleet!r} has no rack site {name!r}", remedy=f"name one of {', '.join(planned)}"
+            f"fleet {plan.fleet!r} has no rack site {name!r}", remedy=f"use one of {', '.join(planned)}"
         )
     chosen = planned[name]
     declared = next(item for item in spec.onprem if item.site == name)
@@ -101,9 +101,9 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
 
 
 def _addresses(network: str, fixed: dict[str, str]) -> dict[str, str]:
-    """Host name -> address: the one the fleet file gives it in this network, else the next that is free.
+    """Return host name -> address: the fleet file's if it is in this network, else the next free one.
 
-    No two hosts have the same: the fleet file is refused before.
+    No two hosts have the same: the fleet file's checks ensure it.
     """
     try:
         parsed = ipaddress.IPv4Network(network)
@@ -118,14 +118,14 @@ def _addresses(network: str, fixed: dict[str, str]) -> dict[str, str]:
         raise InputError(
             f"network {network} has {parsed.num_addresses} addresses: too few for {len(fixed)} hosts "
             f"that begin at {parsed.network_address + _FIRST}",
-            remedy=f"give the site a network such as {DEFAULT_NETWORK}",
+            remedy=f"use a network for the site such as {DEFAULT_NETWORK}",
         )
     free = (str(address) for address in list(parsed.hosts())[_FIRST - 1 :] if str(address) not in taken)
     return {name: given.get(name) or next(free) for name in fixed}
 
 
 def _inside(network: ipaddress.IPv4Network, address: str) -> bool:
-    """Whether it is an address that a host of the network can have; the first is the bridge's."""
+    """Return whether a host of the network can have the address; the first is the bridge's."""
     try:
         parsed = ipaddress.IPv4Address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a machine must have for a rack in a box, and what to install where it is missing."""
+"""Requirements of a machine for a rack in a box, and what to install for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpufleet.errors import InputError
 
-# command -> the Debian and Ubuntu package that brings it
+# command -> the Debian and Ubuntu package that contains it
 TOOLS = {
     "systemd-nspawn": "systemd-container",
     "mmdebstrap": "mmdebstrap",
@@ -30,7 +30,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def missing() -> str:
-    """What this machine lacks, in one line; empty when a rack can start."""
+    """Return what this machine lacks, in one line; empty if a rack can start."""
     if sys.platform != "linux":
         return f"Linux (this is {sys.platform})"
     lacks = []
@@ -47,7 +47,7 @@ def missing() -> str:
 
 
 def require() -> None:
-    """Raises InputError (exit code 2) that names all that is missing."""
+    """Raise InputError (exit code 2) with everything that is missing."""
     lacks = missing()
     if lacks:
         raise InputError(

@@ -1,7 +1,7 @@
-"""The package repository of racks: Debian's packages, downloaded once, and a vendor's beside them.
+"""The package repository of racks: Debian's packages, downloaded once, and a vendor's.
 
-Both are indexed and signed with a key that is made for it and thrown away, so that hosts install
-from it as they would from any mirror: checked by apt, over HTTP.
+Both are indexed and signed with a key that is created for it and discarded, so that hosts install from it as
+from any mirror: over HTTP, with apt's checks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpufleet.lab.rack.needs import KEYRING
 from gpufleet.lab.rack.shell import run
 
 KEY = "key.gpg"
-# Where NVIDIA's own servers have their repositories, for roles that only replace the server's name.
+# The paths of NVIDIA's own repositories, for roles that only replace the server's name.
 _VENDOR_PATHS = (
     *(f"compute/cuda/repos/{name}/x86_64" for name in ("debian12", "ubuntu2204", "ubuntu2404")),
     "libnvidia-container/stable/deb/amd64",
@@ -27,18 +27,18 @@ _WHO = "gpufleet rack <rack@invalid>"
 
 
 def wanted() -> str:
-    """The names of the packages that hosts may install, one downloadable set a line."""
+    """Return the names of the packages that hosts may install, one downloadable set per line."""
     return (files(__package__) / "packages.txt").read_text(encoding="utf-8")
 
 
 def repository(cache: Path, root: Path, vendor: Path | None, say: Say) -> Path:
-    """A folder to serve: `debian/`, `vendor/` and the public key (`key.gpg`, `key.asc`).
+    """Return a folder to serve: `debian/`, `vendor/` and the public key (`key.gpg`, `key.asc`).
 
-    `root` is the hosts' root file system (what it has need not be downloaded again), `vendor` a
-    folder of .deb files. Kept in `cache` by what it is made from.
+    `root` is the hosts' root file system (its packages need no download), `vendor` a folder of .deb files.
+    The result is cached by its inputs.
     """
     pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
-    # The number goes up when what is made of the same packages changes.
+    # Increase the number if the result for the same packages changes.
     recipe = f"3 {pool.name} {vendor.name if vendor else ''}"
 
     def make(folder: Path) -> None:
@@ -73,7 +73,7 @@ def _download(pool: Path, root: Path, say: Say) -> None:
 
 
 def _apt_config(folder: Path, root: Path, pool: Path) -> Path:
-    """An apt of its own that takes the packages of `root` as installed and downloads into `pool`."""
+    """Return a separate apt configuration: packages of `root` are installed, downloads go to `pool`."""
     for part in ("etc/preferences.d", "etc/apt.conf.d", "state/lists/partial", "cache"):
         (folder / part).mkdir(parents=True)
     (pool / "partial").mkdir()
@@ -101,7 +101,7 @@ def _index_debian(folder: Path, pool: Path) -> None:
     here = folder / "pool"
     here.mkdir(parents=True)
     for package in sorted(pool.glob("*.deb")):
-        # apt writes an epoch's colon as %3a, which a URL would mean as the colon itself.
+        # apt writes an epoch's colon as %3a, which a URL decodes to a colon.
         _hard_link(package, here / package.name.replace("%3a", "-"))
     release = folder / "dists" / SUITE
     index = release / "main" / f"binary-{architecture}"
@@ -131,8 +131,8 @@ def _write_release(folder: Path, described: dict[str, str]) -> None:
 
 
 def _sign(folder: Path, releases: list[str]) -> None:
-    """Signs each Release file as InRelease, and leaves the public key in `folder`."""
-    # In a folder with a short name: gpg's agent listens on a socket in it.
+    """Sign each Release file as InRelease, and write the public key to `folder`."""
+    # In a folder with a short name, since gpg's agent has its socket there.
     with tempfile.TemporaryDirectory(prefix="gpg-") as name:
         home = {"GNUPGHOME": name}
         gpg = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]

@@ -1,4 +1,4 @@
-"""Raising a rack, finding it again, asking things of it, and taking it down without a trace."""
+"""Starting, finding, operating and removing a rack."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from gpufleet.lab.rack.model import RackSite
 from gpufleet.lab.rack.packages import repository
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
-# Short, since sockets are in it, and not below /run, over which a rack mounts its own.
+# Short, since it contains sockets, and not below /run, over which a rack mounts its own.
 _RUNTIME = "/var/tmp/gpufleet-rack-"  # noqa: S108 - made with a random name, for its owner alone
 
-# The process writes its own id before it becomes `unshare`: there is no moment in which a rack runs
-# and nobody knows as what.
+# The process writes its own id before it becomes `unshare`, so that a running rack always has a known
+# process.
 _START = (
     'echo $$ >"$1"; shift; while [ "$1" != -- ]; do echo $$ >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 )
@@ -40,7 +40,7 @@ _START = (
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """A host as `gpufleet rack status` lists it. `address` is its IPv4 address."""
+    """A host for `gpufleet rack status`. `address` is its IPv4 address."""
 
     name: str
     address: str
@@ -51,7 +51,7 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """A rack that is up."""
+    """A running rack."""
 
     layout: Layout
     record: Record
@@ -59,9 +59,9 @@ class Rack:
 
     @classmethod
     def find(cls, folder: Path) -> Rack | None:
-        """The rack of a folder if one runs; nothing is started or changed.
+        """Return the rack of a folder if one is running; start and change nothing.
 
-        One that runs in a folder which was moved or copied is not found: its files have the former paths.
+        A rack in a folder that was moved or copied is not found: its files have the former paths.
         """
         layout = Layout(folder.absolute())
         record = Record.read(layout.record)
@@ -70,58 +70,58 @@ class Rack:
 
     @property
     def site(self) -> RackSite:
-        """The hosts and their network."""
+        """Return the hosts and their network."""
         return self.record.site
 
     def status(self) -> list[HostStatus]:
-        """Every host with its state: `running`, `starting` or `stopped`."""
+        """Return every host with its state: `running`, `starting` or `stopped`."""
         states = self.ask("status")["hosts"]
         return [
             HostStatus(host.name, host.ip, role=host.role, **states[host.name]) for host in self.site.hosts
         ]
 
     def start(self, *hosts: str) -> None:
-        """Boots hosts (default: all) and returns when they are up."""
+        """Boot hosts (default: all) and return when they are up."""
         self.ask("start", hosts=self._names(hosts))
 
     def stop(self, *hosts: str, force: bool = False) -> None:
-        """Powers hosts off (default: all); with `force`, as a power cut does."""
+        """Power hosts off (default: all); with `force`, like a power failure."""
         self.forget_connections()
         self.ask("stop", hosts=self._names(hosts), force=force)
 
     def seal(self, name: str) -> None:
-        """Keeps the state of all hosts under `name`: they are powered off and booted again for it."""
+        """Save the state of all hosts under `name`: they are powered off and booted again."""
         self.forget_connections()
         self.ask("seal", name=name)
 
     def restore(self, *hosts: str, name: str = "identity") -> None:
-        """Hosts (default: all) as they were at `seal(name)`; without a name, as at their first boot."""
+        """Restore hosts (default: all) to `seal(name)`; without a name, to their first boot."""
         self.forget_connections()
         remove_tree(self.facts)
         self.ask("restore", name=name, hosts=self._names(hosts))
 
     def repository(self, *, on: bool) -> None:
-        """Takes the package repository away from all hosts, or brings it back."""
+        """Enable or disable the package repository for all hosts."""
         self.ask("repository", on=on)
 
     def cable(self, host: str, *, plugged: bool) -> None:
-        """Pulls the network cable out of a host, or puts it back."""
+        """Connect or disconnect the network cable of a host."""
         self.ask("cable", host=self.site.host(host).name, plugged=plugged)
 
     def forget_connections(self) -> None:
-        """Ends the ssh connections that Ansible keeps: one to a host that is gone would hang."""
+        """End the ssh connections that Ansible keeps: one to a stopped host would hang."""
         _end_connections(self.record)
 
     @property
     def facts(self) -> Path:
-        """Where Ansible keeps what it knows of the hosts."""
+        """Return the folder of Ansible's cached facts."""
         return self.layout.root / "facts"
 
     def environment(self) -> dict[str, str]:
-        """What Ansible must find in its environment to reach this rack and no other.
+        """Return the environment in which Ansible reaches only this rack.
 
-        Names of hosts and their addresses are the inventory's own. Connections and facts that
-        Ansible keeps are the rack's, since another may have hosts of the same names.
+        Host names and addresses are the inventory's own. Ansible's cached connections and facts are the
+        rack's, since another rack may have hosts of the same names.
         """
         return {
             "ANSIBLE_SSH_COMMON_ARGS": f"-F {self.record.ssh_config}",
@@ -130,12 +130,12 @@ class Rack:
         }
 
     def ssh_command(self, host: str, *words: str) -> list[str]:
-        """The command line that logs in to a host, or runs `words` there."""
+        """Return the command line that logs in to a host, or runs `words` there."""
         config = str(self.record.ssh_config)
         return ["ssh", "-F", config, self.site.host(host).address, *(["--", *words] if words else [])]
 
     def ssh(self, host: str, command: str, *, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """Runs a shell command on a host as the login user; the exit code is the caller's to judge."""
+        """Run a shell command on a host as the login user; the caller checks the exit code."""
         return subprocess.run(  # noqa: S603 - the caller's own command, on a host of the rack
             self.ssh_command(host, command),
             stdin=subprocess.DEVNULL,
@@ -146,7 +146,7 @@ class Rack:
         )
 
     def ask(self, call: str, **arguments: Any) -> Any:
-        """A request to the supervisor. Raises CloudError or InputError as it answers."""
+        """Send a request to the supervisor. Raises CloudError or InputError from its answer."""
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(self.record.socket))
@@ -157,7 +157,7 @@ class Rack:
             raise CloudError(
                 f"the rack does not answer: {error.strerror}", remedy="run `gpufleet rack up` again"
             ) from None
-        answer = json.loads(line) if line else {"error": "the rack ended while it was asked", "remedy": ""}
+        answer = json.loads(line) if line else {"error": "the rack ended during the request", "remedy": ""}
         if "error" in answer:
             kind = InputError if answer.get("input") else CloudError
             raise kind(answer["error"], remedy=answer["remedy"])
@@ -170,12 +170,11 @@ class Rack:
 def start_rack(
     folder: Path, site: RackSite, cache: Path, kit: Kit | None = None, say: Say = lambda _: None
 ) -> Rack:
-    """The rack of `site` with its files in `folder`, all hosts booted.
+    """Start the rack of `site` with its files in `folder`, and return it with all hosts booted.
 
-    One that is up already is taken as it is; one that a killed run left behind is finished, or
-    removed and started again; one that is interrupted while it starts is removed. Raises InputError
-    when this machine cannot hold racks or `folder` has a rack of other hosts, CloudError when a host
-    does not boot.
+    A running rack is returned unchanged; one that a killed run left behind is completed, or removed and
+    started again; one that is interrupted during its start is removed. Raises InputError if this machine
+    cannot run racks or `folder` has a rack of other hosts, CloudError if a host does not boot.
     """
     needs.require()
     layout = Layout(folder.absolute())
@@ -204,7 +203,7 @@ def start_rack(
 
 
 def take_down(folder: Path) -> bool:
-    """Removes the rack of a folder and all that belongs to it; False when there was none."""
+    """Remove the rack of a folder and everything that belongs to it; return False if there was none."""
     layout = Layout(folder.absolute())
     if not layout.root.exists():
         return False
@@ -260,9 +259,9 @@ def _launch(layout: Layout, record: Record) -> Rack:
             env=os.environ | {"PYTHONPATH": _PACKAGES, "LC_ALL": "C.UTF-8"},
             start_new_session=True,
         )
-    # It outlives this process, and is ended by its id: nobody waits for it here.
+    # It outlives this process and is ended by its id: it is not waited for here.
     process.returncode = 0
-    # What the search finds is kept: while the shell becomes `unshare`, a second one would find no arguments.
+    # Store the result of the search: while the shell becomes `unshare`, a second one would find no arguments.
     found: list[Rack | None] = []
 
     def started() -> bool:
@@ -278,7 +277,7 @@ def _launch(layout: Layout, record: Record) -> Rack:
 
 
 def _await_supervisor(rack: Rack) -> None:
-    """Until its socket is there; a run that was killed may have left the ssh files unwritten."""
+    """Wait until its socket exists; a killed run may have left the ssh files unwritten."""
     write_ssh_files(Path(rack.record.runtime), rack.site, Keys(rack.layout.root / "keys"), rack.pid)
     _until(lambda: rack.record.socket.exists() or not _alive(rack.pid), "does not answer", rack.layout)
     if not _alive(rack.pid):
@@ -307,14 +306,14 @@ def _failed(what: str, layout: Layout) -> CloudError:
 
 
 def _remove(layout: Layout) -> None:
-    """Ends and removes whatever there is of a rack: a whole one, or what a killed run left."""
+    """End and remove all parts of a rack, also those that a killed run left."""
     record = Record.read(layout.record)
     if record is not None and record.belongs_to(layout):
         pid = supervisor_pid(layout, record)
         _end_connections(record)
         if pid is not None:
             kill(pid)
-        # Everything that the rack has started is in its groups, and nothing else is.
+        # The groups contain all processes of the rack and no others.
         cgroups.end(record.cgroups)
         _reap(pid)
         limits.give_back(record.id)
@@ -324,14 +323,14 @@ def _remove(layout: Layout) -> None:
 
 
 def _end_connections(record: Record) -> None:
-    """Ends the ssh processes that Ansible keeps: they are outside the rack and hold its network."""
+    """End the ssh processes that Ansible keeps: they are outside the rack and hold its network."""
     for path in record.control_paths.glob("*") if record.control_paths.is_dir() else ():
         command = ["ssh", "-F", "none", "-o", f"ControlPath={path}", "-O", "exit", "rack"]
         subprocess.run(command, capture_output=True, timeout=10, check=False)  # noqa: S603
 
 
 def _reap(pid: int | None) -> None:
-    """A supervisor that this very process started stays a zombie until it is waited for."""
+    """Wait for a supervisor of this process, which otherwise stays a zombie."""
     if pid is not None:
         try:
             os.waitpid(pid, 0)

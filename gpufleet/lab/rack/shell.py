@@ -1,4 +1,4 @@
-"""Runs the tools of the machine that racks are made with; a failure says what the tool said."""
+"""Runs the machine's tools for racks; a failure contains their output."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def run(
     cwd: Path | None = None,
     timeout_s: float = 600,
 ) -> str:
-    """The standard output of `command`. `env` is added to the environment.
+    """Return the standard output of `command`. `env` is added to the environment.
 
-    Raises CloudError naming `what` failed when it exits with another code than 0 or takes longer
-    than `timeout_s`.
+    Raises CloudError with `what` if it exits with another code than 0 or takes longer than `timeout_s`.
     """
     words = [str(word) for word in command]
     with subprocess.Popen(  # noqa: S603 - no shell, and only tools of TOOLS
@@ -35,7 +34,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Messages are searched and shown: in one language, whatever the caller's.
+        # Messages are searched and shown: always in one language.
         env=os.environ | {"LC_ALL": "C.UTF-8"} | dict(env or {}),
         cwd=cwd,
         start_new_session=True,
@@ -43,7 +42,7 @@ def run(
         try:
             out, err = process.communicate(stdin, timeout_s)
         except BaseException as error:
-            # With all that it has started itself.
+            # With all processes that it has started.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

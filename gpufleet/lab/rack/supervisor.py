@@ -1,9 +1,9 @@
-"""The process that a rack lives and dies with: first process of its namespaces, parent of its hosts.
+"""The main process of a rack: first process of its namespaces, parent of its hosts.
 
     unshare --mount --net --pid ... python -m gpufleet.lab.rack.supervisor FOLDER ID
 
-Network, mounts and processes of the rack exist in namespaces of this process alone. When it ends,
-however it ends, the kernel ends every process in them and takes the network and mounts away.
+Network, mounts and processes of the rack exist only in namespaces of this process. When it ends, in whatever
+way, the kernel ends every process in them and removes the network and mounts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpufleet.lab.rack.web import Repository
 
 
 class Supervisor:
-    """The hosts of a rack and its package repository, and what can be asked of them."""
+    """The hosts of a rack and its package repository, and their operations."""
 
     def __init__(self, layout: Layout, record: Record) -> None:
         self._layout = layout
@@ -49,11 +49,11 @@ class Supervisor:
             "repository": self.repository,
             "cable": self.cable,
         }
-        # One change at a time; asking how things are never waits.
+        # One change at a time; status requests never wait.
         self._changing = threading.Lock()
 
     def boot(self) -> None:
-        """The network, the repository, and every host switched on."""
+        """Create the network and the repository, and start every host."""
         commands = (
             "link set lo up",
             f"link add {BRIDGE} type bridge",
@@ -66,7 +66,7 @@ class Supervisor:
         self._each(list(self._containers), Container.start)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What a request brings: `{"result": ...}`, or `{"error": ..., "remedy": ...}`."""
+        """Return the answer of a request: `{"result": ...}`, or `{"error": ..., "remedy": ...}`."""
         try:
             call = self._requests[request.pop("call")]
             if call == self.status:
@@ -80,25 +80,25 @@ class Supervisor:
             return {"error": f"the rack's supervisor failed: {type(error).__name__}: {error}", "remedy": ""}
 
     def status(self) -> dict[str, Any]:
-        """State and number of boots of every host, and whether the repository answers."""
+        """Return state and number of boots of every host, and whether the repository answers."""
         hosts = {name: {"state": item.state, "boots": item.boots} for name, item in self._containers.items()}
         return {"hosts": hosts, "repository": self._repository.on}
 
     def start(self, hosts: list[str]) -> None:
-        """Boots hosts and waits until they are up."""
+        """Boot hosts and wait until they are up."""
         self._each(hosts, Container.start)
         self._await(hosts)
 
     def stop(self, hosts: list[str], force: bool = False) -> None:
-        """Powers hosts off; with `force`, as a power cut does."""
+        """Power hosts off; with `force`, like a power failure."""
         self._each(hosts, lambda item: item.stop(force=force))
 
     def seal(self, name: str) -> None:
-        """Powers all hosts off, keeps their state under `name`, and boots them again."""
+        """Power all hosts off, save their state under `name`, and boot them again."""
         for host, item in self._containers.items():
             if item.stands_on(name):
                 raise InputError(
-                    f"{host} has a state {name!r} below it", remedy="seal this one by another name"
+                    f"{host} already has a state {name!r}", remedy="use another name for this one"
                 )
         everyone = list(self._containers)
         self.stop(everyone)
@@ -107,9 +107,9 @@ class Supervisor:
         self.start(everyone)
 
     def restore(self, name: str, hosts: list[str]) -> None:
-        """Hosts as they were when `name` was sealed (`identity`: as they were first booted).
+        """Restore hosts to the state `name` (`identity`: their first boot).
 
-        With all hosts, the disks of the file servers go back as well; some hosts alone leave them.
+        For all hosts, the disks of the file servers are restored too; for some hosts they are not.
         """
         for host in hosts:
             if not self._containers[host].has(name):
@@ -121,14 +121,14 @@ class Supervisor:
         self.start(hosts)
 
     def repository(self, on: bool) -> None:
-        """Takes the package repository away, or brings it back."""
+        """Enable or disable the package repository."""
         if on:
             self._repository.start()
         else:
             self._repository.stop()
 
     def cable(self, host: str, plugged: bool) -> None:
-        """Pulls the network cable out of a host, or puts it back."""
+        """Connect or disconnect the network cable of a host."""
         self._containers[host].connect(plugged)
 
     def _each(self, hosts: list[str], act: Callable[[Container], None]) -> None:
@@ -146,12 +146,12 @@ class Supervisor:
             said = "; ".join(f"{name} said last: {self._containers[name].last_said()}" for name in late)
             raise GpufleetError(
                 f"{', '.join(late)} {what}; {said}",
-                remedy="`console.log` in the rack's folder hosts/<name> shows how far they came",
+                remedy="`console.log` in the rack's folder hosts/<name> shows how far they got",
             )
 
 
 def _copy_disks(source: Path, target: Path) -> None:
-    """Makes `target` hold what `source` holds, owners and all; nothing where `source` is not there."""
+    """Make `target` a copy of `source`, owners included; do nothing if `source` does not exist."""
     target.mkdir(parents=True, exist_ok=True)
     for entry in target.iterdir():
         remove_tree(entry)
@@ -161,7 +161,7 @@ def _copy_disks(source: Path, target: Path) -> None:
 
 
 class _Connection(socketserver.StreamRequestHandler):
-    """One request: a JSON object on a line, answered by another."""
+    """One request: a JSON object on a line, with another one as answer."""
 
     def handle(self) -> None:
         line = self.rfile.readline()
@@ -175,30 +175,30 @@ class _Control(socketserver.ThreadingUnixStreamServer):
 
     def __init__(self, path: Path, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
-        # Under its name only once it listens: whoever sees it may ask.
+        # It gets its name only once it listens, so that every visible socket answers.
         new = path.with_name(f"{path.name}.new")
         new.unlink(missing_ok=True)
         super().__init__(str(new), _Connection)
         new.rename(path)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that did not wait for its answer is no fault of the rack's."""
+        """Ignore a caller that did not wait for its answer."""
 
 
 def main(arguments: list[str]) -> None:
-    """Raises the rack of the record in a folder and serves until it is killed."""
+    """Start the rack of the record in a folder and serve until it is killed."""
     layout = Layout(Path(arguments[0]))
     record = Record.read(layout.record)
     if record is None or record.id != arguments[1]:
         sys.exit(f"{layout.record} does not describe rack {arguments[1]}")
-    # systemd-nspawn keeps locks and sockets in /run/systemd: here they go with the rack.
+    # systemd-nspawn keeps locks and sockets in /run/systemd: here they are deleted with the rack.
     run(["mount", "-t", "tmpfs", "-o", "mode=755", "rack-run", "/run"], what="a /run of the rack's own")
     os.umask(0o022)
     supervisor = Supervisor(layout, record)
     with _Control(record.socket, supervisor) as control:
         threading.Thread(target=control.serve_forever, daemon=True).start()
         supervisor.boot()
-        # The first process of a namespace gets only those signals that it asks for, and SIGKILL.
+        # The first process of a namespace gets only the signals that it handles, and SIGKILL.
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
 
 

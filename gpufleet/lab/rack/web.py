@@ -1,4 +1,4 @@
-"""The package repository over HTTP, as files in a folder; it can be taken away and brought back."""
+"""The package repository over HTTP, from a folder; it can be disabled and enabled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PORT = 80
 
 
 class Repository:
-    """Serves `folder` on `address`. While it is off, connections are refused and running ones end."""
+    """Serves `folder` on `address`. While it is off, connections are rejected and running ones end."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self._folder = folder
@@ -23,23 +23,23 @@ class Repository:
 
     @property
     def on(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         return self._server is not None
 
     @property
     def port(self) -> int:
-        """Where it answers while it is on."""
+        """Return its port while it is on."""
         return self._server.server_port if self._server is not None else 0
 
     def start(self) -> None:
-        """Listens; answers are sent by threads of its own."""
+        """Listen; separate threads send answers."""
         if self._server is None:
             handler = partial(_Handler, directory=str(self._folder))
             self._server = _Server((self._address, PORT), handler)
             threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Refuses connections, and cuts those that are open: a download ends in the middle."""
+        """Reject connections, and cut open ones: a download ends in the middle."""
         if self._server is not None:
             server, self._server = self._server, None
             server.shutdown()
@@ -50,7 +50,7 @@ class Repository:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
-    # Eight hosts with a few connections each, at once.
+    # Eight hosts with a few connections each, at the same time.
     request_queue_size = 128
 
     def __init__(self, *arguments: Any) -> None:
@@ -66,30 +66,30 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def cut(self) -> None:
-        """Ends the connections that are still open."""
+        """End the open connections."""
         for request in list(self.open):
             with contextlib.suppress(OSError):
                 request.shutdown(2)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A host that went away in the middle is no event."""
+        """Ignore a host that disconnects during a transfer."""
 
 
 class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body are written apart: without this the kernel holds the body back (Nagle).
+    # Headers and body are written separately: otherwise the kernel delays the body (Nagle).
     disable_nagle_algorithm = True
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
-        """Sends a file without passing it through Python."""
+        """Send a file without copying it through Python."""
         outputfile.flush()
         offset, size = 0, os.fstat(source.fileno()).st_size
         while offset < size:
             offset += os.sendfile(self.connection.fileno(), source.fileno(), offset, size - offset)
 
     def list_directory(self, path: Any) -> None:
-        """A repository is read by its index, not by listing folders."""
+        """Reject listings: a repository is read by its index."""
         self.send_error(404)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Downloads are not worth a line each."""
+        """Log nothing: downloads need no log lines."""

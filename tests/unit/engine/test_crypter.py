@@ -94,7 +94,7 @@ def test_passphrase_file_is_complete_or_absent(tmp_path: Path, monkeypatch: pyte
         patch.setattr(crypter, "write_durably", full)
         with pytest.raises(StateError, match="No space left on device") as refused:
             SecretsManager(tmp_path / "dev.json", "", {}).encrypt("x")
-    assert "make room" in refused.value.remedy
+    assert "free space" in refused.value.remedy
     assert list(tmp_path.iterdir()) == []
     assert SecretsManager(tmp_path / "dev.json", "", {}).encrypt("x")
 

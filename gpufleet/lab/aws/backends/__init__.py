@@ -1,7 +1,7 @@
-"""The AWS operations that the sandbox needs and moto lacks, one service or idea a file.
+"""The AWS operations that the sandbox needs and moto lacks, one service or topic per file.
 
-`install()` puts them on moto's response classes, for moto's server and for `mock_aws` alike; a
-plain boto3 client then reaches them. Modules are imported when their service is first asked for.
+`install()` adds them to moto's response classes, for moto's server and for `mock_aws`; a plain boto3 client
+then reaches them. Modules are imported when their service is first used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["SERVICES", "AwsError", "install", "install_service"]
 
 @dataclass(frozen=True)
 class ServiceExtension:
-    """What the sandbox adds to one of moto's services.
+    """The sandbox's additions to one of moto's services.
 
     `response_class` is moto's, as module:name; `modules` are files of this package; `paths` are
     URL patterns (moto's notation) that moto's service does not route yet.
@@ -78,13 +78,13 @@ SERVICES = {
 
 
 def install(*services: str) -> None:
-    """Extend moto in this process: the services named, or all of them. Call it any number of times."""
+    """Extend moto in this process: the given services, or all of them. It can be called repeatedly."""
     for service in services or SERVICES:
         install_service(service)
 
 
 def install_service(service: str) -> None:
-    """Extend one of moto's services; a service that needs nothing is left as it is."""
+    """Extend one of moto's services; a service without additions stays unchanged."""
     extension = SERVICES.get(service)
     if extension is None:
         return

@@ -18,7 +18,7 @@ _KEPT = {
     "CapacityReservationSpecification": "capacity_reservation_specification",
     "Context": "context",
 }
-"""Settings that moto takes and never tells again."""
+"""Settings that moto accepts and does not return."""
 
 _UPDATED = {
     "CapacityRebalance": "capacity_rebalance",
@@ -31,7 +31,7 @@ _UPDATED = {
 
 @operation("autoscaling", "CreateAutoScalingGroup")
 def create_auto_scaling_group(call: Call) -> Passthrough:
-    """Create a group; a template that no instance could be launched from is refused."""
+    """Create a group; reject a template that no instance can be launched from."""
     _check(call)
     answer = call.original()
     _keep(call, _KEPT)
@@ -40,12 +40,12 @@ def create_auto_scaling_group(call: Call) -> Passthrough:
 
 @operation("autoscaling", "UpdateAutoScalingGroup")
 def update_auto_scaling_group(call: Call) -> Passthrough:
-    """Change a group; what the request leaves out stays."""
+    """Change a group; settings that the request omits stay."""
     _check(call)
     group = find_group(call)
     sources = ("LaunchTemplate", "LaunchConfigurationName", "MixedInstancesPolicy")
     if group.mixed_instances_policy and not any(call.params.get(key) for key in sources):
-        # moto would forget the policy; and it takes a template by id or name, but keeps both.
+        # moto would drop the policy; and it accepts a template by id or name, but keeps both.
         policy = copy.deepcopy(group.mixed_instances_policy)
         policy["LaunchTemplate"]["LaunchTemplateSpecification"].pop("LaunchTemplateName", None)
         call.response.params["MixedInstancesPolicy"] = policy
@@ -77,13 +77,13 @@ def disable_metrics_collection(call: Call) -> Params:
 
 @operation("autoscaling", "DescribeNotificationConfigurations")
 def describe_notification_configurations(call: Call) -> Params:
-    """The sandbox's groups notify nobody."""
+    """Return none: the sandbox's groups send no notifications."""
     return {"NotificationConfigurations": []}
 
 
 @operation("autoscaling", "DescribeTrafficSources")
 def describe_traffic_sources(call: Call) -> Params:
-    """The sandbox's groups have no traffic sources."""
+    """Return none: the sandbox's groups have no traffic sources."""
     find_group(call)
     return {"TrafficSources": []}
 
@@ -96,7 +96,7 @@ def _groups(call: Call) -> dict[str, Any]:
 
 
 def find_group(call: Call) -> Any:
-    """moto's group that the request names; Auto Scaling's own error when there is none."""
+    """Return moto's group of the request; Auto Scaling's own error if there is none."""
     name = call.params["AutoScalingGroupName"]
     group = _groups(call).get(name)
     if group is None:

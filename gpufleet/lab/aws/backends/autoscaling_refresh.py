@@ -1,4 +1,4 @@
-"""Instance refreshes of Auto Scaling groups: replaced at once, remembered on the group."""
+"""Instance refreshes of Auto Scaling groups: completed at once, recorded on the group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operatio
 
 @operation("autoscaling", "StartInstanceRefresh")
 def start_instance_refresh(call: Call) -> Params:
-    """Replace the group's instances by new ones of its present launch template."""
+    """Replace the group's instances by new ones of its current launch template."""
     group = find_group(call)
     count = len(group.instance_states)
     wanted = group.desired_capacity
@@ -46,7 +46,7 @@ def describe_instance_refreshes(call: Call) -> Params:
 
 @operation("autoscaling", "CancelInstanceRefresh")
 def cancel_instance_refresh(call: Call) -> Params:
-    """There is never one to cancel: each is done when it was started."""
+    """Return an error: every refresh completes when it is started."""
     group = find_group(call)
     message = f"No in progress or pending Instance Refresh found for Auto Scaling group {group.name}"
     raise AwsError("ActiveInstanceRefreshNotFound", message)

@@ -1,6 +1,6 @@
 """AWS Budgets: updates, notifications with their subscribers, tags.
 
-moto has budgets and notifications; subscribers it takes and never tells again.
+moto has budgets and notifications; it accepts subscribers and does not return them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def delete_budget(call: Call) -> Passthrough:
 
 @operation("budgets", "CreateNotification")
 def create_notification(call: Call) -> Params:
-    """Add a notification; the same one twice is refused."""
+    """Add a notification; reject a duplicate."""
     budget, wanted = _find(call), call.params["Notification"]
     _check_subscribers(call.params["Subscribers"])
     if any(_same(one.details, wanted) for one in budget.notifications):
@@ -141,7 +141,7 @@ def describe_budget_notifications_for_account(call: Call) -> Params:
 
 @operation("budgets", "DescribeSubscribersForNotification")
 def describe_subscribers_for_notification(call: Call) -> Params:
-    """Who is told."""
+    """Return the subscribers of a notification."""
     return {"Subscribers": _notification(call, call.params["Notification"]).subscribers}
 
 
@@ -169,7 +169,7 @@ def update_subscriber(call: Call) -> Params:
 
 @operation("budgets", "DeleteSubscriber")
 def delete_subscriber(call: Call) -> Params:
-    """Remove a subscriber; a notification without any goes too, as in AWS."""
+    """Remove a subscriber, and its notification if it has no other, as in AWS."""
     found, wanted = _notification(call, call.params["Notification"]), call.params["Subscriber"]
     if wanted not in found.subscribers:
         raise AwsError("NotFoundException", "The subscriber doesn't exist.")

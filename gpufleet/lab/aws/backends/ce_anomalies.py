@@ -33,7 +33,7 @@ def _backend(call: Call) -> AnomalyBackend:
 
 @operation("ce", "CreateAnomalyMonitor")
 def create_anomaly_monitor(call: Call) -> Params:
-    """Watch services (DIMENSIONAL) or what an expression selects (CUSTOM)."""
+    """Monitor services (DIMENSIONAL) or the resources of an expression (CUSTOM)."""
     monitor = dict(call.params["AnomalyMonitor"])
     kind = monitor["MonitorType"]
     if kind == "DIMENSIONAL" and not monitor.get("MonitorDimension"):
@@ -81,7 +81,7 @@ def delete_anomaly_monitor(call: Call) -> Params:
 
 @operation("ce", "CreateAnomalySubscription")
 def create_anomaly_subscription(call: Call) -> Params:
-    """Tell subscribers of anomalies above a threshold."""
+    """Notify subscribers of anomalies above a threshold."""
     wanted = dict(call.params["AnomalySubscription"])
     for arn in wanted["MonitorArnList"]:
         _monitor(call, arn)
@@ -107,7 +107,7 @@ def get_anomaly_subscriptions(call: Call) -> Params:
 
 @operation("ce", "UpdateAnomalySubscription")
 def update_anomaly_subscription(call: Call) -> Params:
-    """Change what the request names."""
+    """Change the settings in the request."""
     given = call.params
     found = _subscription(call, given["SubscriptionArn"])
     for arn in given.get("MonitorArnList") or []:
@@ -132,7 +132,7 @@ def delete_anomaly_subscription(call: Call) -> Params:
 
 @operation("ce", "GetAnomalies")
 def get_anomalies(call: Call) -> Params:
-    """No anomaly ever: nothing is spent in an emulated account."""
+    """Return none: an emulated account has no costs."""
     return {"Anomalies": []}
 
 

@@ -1,7 +1,7 @@
-"""The upfront fee of a Capacity Block offering: from the catalog where it knows one.
+"""The upfront fee of a Capacity Block offering: from the catalog if known.
 
-A fee that the catalog does not know is fictitious, and the offering's id says so: a sandbox must
-offer blocks of every type, and must not pass a made-up figure off as a price.
+Other fees are fictitious, and the offering's id shows it: a sandbox must offer blocks of every type, and must
+not present an invented figure as a price.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from decimal import Decimal
 from functools import lru_cache
 
 FICTITIOUS_USD_PER_INSTANCE_HOUR = Decimal(1)
-"""So far from any real price that nobody takes it for one."""
+"""Far from any real price, so that it is not mistaken for one."""
 
 
 def upfront_fee(instance_type: str, region: str, count: int, duration: dt.timedelta) -> tuple[str, bool]:
-    """USD for `count` instances over `duration`, and whether it rests on a known price."""
+    """Return USD for `count` instances over `duration`, and whether it is based on a known price."""
     known = _usd_per_instance_hour(instance_type, region)
     hourly = FICTITIOUS_USD_PER_INSTANCE_HOUR if known is None else known
     hours = Decimal(int(duration / dt.timedelta(hours=1)))

@@ -76,10 +76,10 @@ def _backend(call: Call) -> CapacityBlockBackend:
 
 
 def end_block(reservation_id: str) -> bool:
-    """Let a block's time run out at once: it and its reservation are gone. False when there is none.
+    """End a block at once: it and its reservation are removed. Return False if there is none.
 
-    Not an operation of AWS, where a block runs, paid, to its end: it stands for that end, so that a
-    sandbox can be left empty.
+    This is not an AWS operation: in AWS a block runs, paid, to its end. It simulates that end, so that a
+    sandbox can be emptied.
     """
     for account, regions in capacity_block_backends.items():
         for region, backend in regions.items():
@@ -92,10 +92,10 @@ def end_block(reservation_id: str) -> bool:
 
 @operation("ec2", "DescribeCapacityBlockOfferings")
 def describe_capacity_block_offerings(call: Call) -> Params:
-    """What may be bought: one offering for each zone that has the type and each day that fits.
+    """Return one offering per zone that has the type and per day that fits.
 
-    Offerings shown are remembered, so that their ids can be bought after a restart, and the same
-    question on the same day gives the same ids.
+    Returned offerings are kept, so that their ids can be bought after a restart, and the same request on the
+    same day returns the same ids.
     """
     given, now = call.params, utcnow()
     instance_type, count = given.get("InstanceType"), int(given.get("InstanceCount", 1))

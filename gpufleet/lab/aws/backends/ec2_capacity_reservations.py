@@ -1,7 +1,7 @@
 """EC2 capacity reservations: On-Demand ones here, and the store that Capacity Blocks share.
 
-A reservation's state follows the clock: scheduled until its start, active until its end, expired
-after it. Nothing has to run for that: the state is computed when it is asked for.
+A reservation's state follows the clock: scheduled until its start, active until its end, expired after it. It
+is computed on request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpufleet.lab.aws.backends import ec2_support as ec2
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 MAX_INSTANCES = 1000
-"""Instances that one CreateCapacityReservation request may ask for (EC2 API reference)."""
+"""Maximum instances of one CreateCapacityReservation request (EC2 API reference)."""
 
 FILTERS = {
     "instance-type": "InstanceType",
@@ -105,7 +105,7 @@ def zone_of(call: Call, name: str | None, zone_id: str | None = None) -> Any:
 
 
 def require_type(call: Call, instance_type: str) -> None:
-    """Refuse an instance type that EC2 does not have."""
+    """Reject an instance type that EC2 does not have."""
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     if instance_type not in INSTANCE_TYPES:

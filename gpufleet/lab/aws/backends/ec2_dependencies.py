@@ -1,6 +1,6 @@
-"""Deletions that EC2 refuses while something depends on the resource, and moto grants.
+"""Deletions that EC2 rejects while something depends on the resource, and moto allows.
 
-Without them a destroy in a wrong order would pass here and fail in a real account. Sources: EC2
+Without them a destroy in a wrong order would succeed here and fail in a real account. Sources: EC2
 API reference (DeleteSecurityGroup, DeleteSubnet, ReleaseAddress, DetachInternetGateway, DeleteVpc)
 and its error codes (DependencyViolation, InvalidIPAddress.InUse).
 """
@@ -16,7 +16,7 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Passthrough, ope
 
 @operation("ec2", "DeleteSecurityGroup")
 def delete_security_group(call: Call) -> Passthrough:
-    """Refused while an interface carries the group or another group's rule names it."""
+    """Reject the deletion while an interface has the group or another group's rule refers to it."""
     backend = ec2.ec2_backend(call)
     group_id = call.params.get("GroupId")
     if group_id:
@@ -33,7 +33,7 @@ def delete_security_group(call: Call) -> Passthrough:
 
 @operation("ec2", "DeleteSubnet")
 def delete_subnet(call: Call) -> Passthrough:
-    """Refused while interfaces live in the subnet; its route table association goes with it."""
+    """Reject the deletion while the subnet has interfaces; its route table association is deleted with it."""
     backend, subnet_id = ec2.ec2_backend(call), call.params["SubnetId"]
     if any(eni.subnet.id == subnet_id for eni in backend.enis.values()):
         message = f"The subnet '{subnet_id}' has dependencies and cannot be deleted."
@@ -47,7 +47,7 @@ def delete_subnet(call: Call) -> Passthrough:
 
 @operation("ec2", "ReleaseAddress")
 def release_address(call: Call) -> Passthrough:
-    """Refused while a NAT gateway uses the address."""
+    """Reject the release while a NAT gateway uses the address."""
     allocation = call.params.get("AllocationId")
     for gateway in _nat_gateways(ec2.ec2_backend(call)):
         if allocation and allocation in _addresses(gateway):
@@ -58,7 +58,7 @@ def release_address(call: Call) -> Passthrough:
 
 @operation("ec2", "DeleteNatGateway")
 def delete_nat_gateway(call: Call) -> Passthrough:
-    """The interface of the gateway goes with it."""
+    """Delete the gateway with its interface."""
     backend, gateway_id = ec2.ec2_backend(call), call.params["NatGatewayId"]
     gateway = backend.nat_gateways.get(gateway_id)
     if gateway is None:
@@ -72,7 +72,7 @@ def delete_nat_gateway(call: Call) -> Passthrough:
 
 @operation("ec2", "DetachInternetGateway")
 def detach_internet_gateway(call: Call) -> Passthrough:
-    """Refused while NAT gateways of the VPC have public addresses."""
+    """Reject the detachment while NAT gateways of the VPC have public addresses."""
     vpc_id = call.params["VpcId"]
     if any(one.vpc_id == vpc_id and _addresses(one) for one in _nat_gateways(ec2.ec2_backend(call))):
         message = f"Network {vpc_id} has some mapped public address(es). Please unmap those first."
@@ -82,7 +82,7 @@ def detach_internet_gateway(call: Call) -> Passthrough:
 
 @operation("ec2", "DeleteVpc")
 def delete_vpc(call: Call) -> Passthrough:
-    """Refused while anything of the user's is left in the VPC."""
+    """Reject the deletion while the VPC has resources of the user."""
     backend, vpc_id = ec2.ec2_backend(call), call.params["VpcId"]
     if any(_inside(backend, vpc_id)):
         message = f"The vpc '{vpc_id}' has dependencies and cannot be deleted."

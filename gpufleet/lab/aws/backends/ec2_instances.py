@@ -1,8 +1,7 @@
-"""Launching instances: EC2's refusals, and where each instance was placed.
+"""Launching instances: EC2's rejections, and the placement of each instance.
 
-moto launches MinCount instances wherever asked and forgets placement group and reservation. Both
-ways to launch (RunInstances and Auto Scaling groups) go through `InstanceBackend.run_instances`,
-so that is where placement is recorded.
+moto launches MinCount instances in any case and drops placement group and reservation. RunInstances and Auto
+Scaling groups both use `InstanceBackend.run_instances`, where placement is recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MOTOS_ROOT = "/dev/sda1"
 
 @operation("ec2", "RunInstances")
 def run_instances(call: Call) -> Passthrough:
-    """Launch MaxCount instances, or refuse as EC2 does."""
+    """Launch MaxCount instances, or reject the request as EC2 does."""
     given = call.params
     data = launch_data(call, given)
     zone = _zone(call, data, given.get("SubnetId"))
@@ -49,7 +48,7 @@ def run_instances(call: Call) -> Passthrough:
 
 
 def launch_data(call: Call, given: Params) -> Params:
-    """The launch template's data with the request's own fields over it."""
+    """Return the launch template's data, overridden by the request's own fields."""
     data: Params = {}
     specification = given.get("LaunchTemplate")
     if specification:
@@ -58,7 +57,7 @@ def launch_data(call: Call, given: Params) -> Params:
 
 
 def target_of(data: Params) -> str | None:
-    """The reservation that a launch targets by id."""
+    """Return the reservation that a launch targets by id."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     found: str | None = target.get("CapacityReservationId")
@@ -86,7 +85,7 @@ def _check_room(call: Call, reservation_id: str, count: int) -> None:
 
 
 def _own_interfaces(instance: Any, interfaces: list[Params]) -> None:
-    """Interfaces that a launch makes go with the instance, unless it says otherwise; moto's stay."""
+    """Delete interfaces that a launch creates with the instance, unless the launch keeps them."""
     kept = {
         int(one.get("DeviceIndex") or 0)
         for one in interfaces
@@ -97,7 +96,7 @@ def _own_interfaces(instance: Any, interfaces: list[Params]) -> None:
 
 
 def _own_volumes(instance: Any, mappings: list[Params]) -> None:
-    """One root volume for an instance, gone with it; moto adds one of 8 GiB whatever the launch says."""
+    """Create one root volume, deleted with the instance; moto always adds one of 8 GiB."""
     devices, backend = instance.block_device_mapping, instance.ec2_backend
     named = {one["DeviceName"]: one.get("Ebs") or {} for one in mappings}
     root = instance.root_device_name
@@ -124,7 +123,7 @@ def _place(instance: Any, data: Params) -> None:
 
 
 def _record_placement() -> None:
-    """Make every launch from a template remember its placement group and reservation."""
+    """Record placement group and reservation of every launch from a template."""
     from moto.ec2.models.instances import InstanceBackend
 
     original = InstanceBackend.run_instances

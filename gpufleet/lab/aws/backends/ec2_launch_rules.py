@@ -1,4 +1,4 @@
-"""What EC2 refuses at a launch and moto lets pass, for types with several network cards.
+"""Launches of types with several network cards that EC2 rejects and moto allows.
 
 Sources: EC2 user guide, "Elastic Fabric Adapter" (interface types, number of EFA interfaces) and
 "Capacity Blocks for ML" (a launch targets the reservation; no cluster placement group).
@@ -21,13 +21,13 @@ EFA = ("efa", "efa-only")
 
 
 def check_launch(call: Call, data: Params, zone: str | None = None) -> None:
-    """Refuse a launch as EC2 would; `data` is shaped as LaunchTemplateData. Raises AwsError."""
+    """Reject a launch as EC2 would; `data` has the form of LaunchTemplateData. Raises AwsError."""
     for code, message in problems(call, data, zone):
         raise AwsError(code, message)
 
 
 def problems(call: Call, data: Params, zone: str | None = None) -> Iterator[tuple[str, str]]:
-    """Each reason for which the launch is refused, as EC2's code and a message."""
+    """Yield each reason to reject the launch, as EC2's code and a message."""
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     instance_type = data.get("InstanceType")

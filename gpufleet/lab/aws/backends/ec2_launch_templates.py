@@ -1,6 +1,6 @@
-"""Launch templates: what moto's lose on the way, so that a describe answers what was given.
+"""Launch templates: settings that moto loses, so that a describe returns what was given.
 
-moto mixes the template's own tags into those of the instances, keeps the tags of the day of
+moto mixes the template's own tags into those of the instances, keeps the tags of the first day of
 creation, and ignores SourceVersion.
 """
 

@@ -1,4 +1,4 @@
-"""EC2 placement groups: cluster, spread and partition, with tags, and refused while in use."""
+"""EC2 placement groups: cluster, spread and partition, with tags, and protected while in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the EC2 extensions share: ids, tags, filters and paging as EC2 does them."""
+"""Shared parts of the EC2 extensions: ids, tags, filters and paging as in EC2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Filters = list[dict[str, Any]]
 Describe = dict[str, "Callable[[Any], object]"]
 
 
-# moto's CreateTags refuses ids whose prefix it does not know.
+# moto's CreateTags rejects ids with an unknown prefix.
 for _resource_type, _prefix in (("placement-group", "pg"), ("capacity-reservation", "cr")):
     EC2_RESOURCE_TO_PREFIX.setdefault(_resource_type, _prefix)
     EC2_PREFIX_TO_RESOURCE.setdefault(_prefix, _resource_type)
@@ -36,7 +36,7 @@ def new_id(prefix: str) -> str:
 
 
 def tags_from(call: Call, resource_type: str) -> dict[str, str]:
-    """The tags that a create request gives to `resource_type`; EC2 refuses those for other types."""
+    """Return a create request's tags for `resource_type`; EC2 rejects tags of other types."""
     found: dict[str, str] = {}
     for specification in call.params.get("TagSpecifications") or []:
         if specification.get("ResourceType") != resource_type:
@@ -48,7 +48,7 @@ def tags_from(call: Call, resource_type: str) -> dict[str, str]:
 
 
 def set_tags(call: Call, resource_id: str, tags: Mapping[str, str]) -> None:
-    """Keep tags where CreateTags, DeleteTags and DescribeTags find them."""
+    """Store tags for CreateTags, DeleteTags and DescribeTags."""
     if tags:
         ec2_backend(call).create_tags([resource_id], dict(tags))
 
@@ -60,12 +60,12 @@ def tag_list(call: Call, resource_id: str) -> list[dict[str, str]]:
 
 
 def forget_tags(call: Call, resource_id: str) -> None:
-    """Drop the tags of a resource that is gone."""
+    """Delete the tags of a deleted resource."""
     ec2_backend(call).tags.pop(resource_id, None)
 
 
 def matches(call: Call, resource_id: str, item: Params, filters: Filters, fields: Mapping[str, str]) -> bool:
-    """Whether an answer's item passes the request's filters.
+    """Return whether an item of an answer matches the request's filters.
 
     `fields` maps EC2's filter names to keys of `item`; tag filters need no entry. An unknown
     filter is an error, as in EC2.

@@ -1,8 +1,8 @@
 """DescribeInstanceTopology: which instances are close to each other in the network.
 
-The emulated network has three layers, as EC2 answers them: all instances of a zone share the top
-node, those of one cluster placement group or Capacity Block share the middle one, and every
-`INSTANCES_PER_LEAF` of them, in order of launch, share the lowest.
+The emulated network has three layers, as in EC2: all instances of a zone share the top node, those of one
+cluster placement group or Capacity Block share the middle one, and every `INSTANCES_PER_LEAF` of them, in
+order of launch, share the lowest.
 """
 
 from __future__ import annotations

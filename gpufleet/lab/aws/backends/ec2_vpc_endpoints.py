@@ -1,8 +1,8 @@
-"""Gateway endpoints keep a route in each of their route tables, also in those added later.
+"""Gateway endpoints: a route in each of their route tables, also in those added later.
 
-moto writes these routes when an endpoint is made and removes them when it goes, but not when its
-route tables change in between, and then it cannot delete the endpoint any more. Source: Amazon VPC
-guide, gateway endpoints, "Modify route tables".
+moto writes these routes when an endpoint is created and removes them when it is deleted, but not when its
+route tables change in between, and then it cannot delete the endpoint. Source: Amazon VPC guide, gateway
+endpoints, "Modify route tables".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpufleet.lab.aws.backends.operation import Call, Passthrough, operation
 
 @operation("ec2", "ModifyVpcEndpoint")
 def modify_vpc_endpoint(call: Call) -> Passthrough:
-    """Routes come and go with the route tables of a gateway endpoint."""
+    """Add and remove routes with the route tables of a gateway endpoint."""
     backend = ec2.ec2_backend(call)
     endpoint = backend.vpc_end_points.get(call.params["VpcEndpointId"])
     before = set(endpoint.route_table_ids) if endpoint else set()

@@ -32,7 +32,7 @@ POLICIES = (
 
 @operation("eks", "CreateAccessEntry")
 def create_access_entry(call: Call) -> Params:
-    """Let an IAM principal into a cluster whose authentication mode takes access entries."""
+    """Add an IAM principal to a cluster whose authentication mode supports access entries."""
     given, cluster = call.params, eks.cluster_of(call)
     mode = (vars(cluster).get("access_config") or {}).get("authenticationMode", "API_AND_CONFIG_MAP")
     if mode == "CONFIG_MAP":
@@ -58,9 +58,9 @@ def create_access_entry(call: Call) -> Params:
 
 
 def admit(call: Call, cluster: Any, principal: str, kind: str, policy: str | None = None) -> Any:
-    """Add an access entry where there is none, with a policy for the whole cluster if named.
+    """Add an access entry if there is none, with a policy for the whole cluster if given.
 
-    EKS does so itself for a cluster's creator and for the role of managed nodes.
+    EKS does this for a cluster's creator and for the role of managed nodes.
     """
     entries = eks.part(cluster, "access_entries")
     if principal in entries:
@@ -92,7 +92,7 @@ def describe_access_entry(call: Call) -> Params:
 
 @operation("eks", "ListAccessEntries")
 def list_access_entries(call: Call) -> Params:
-    """The principals of a cluster, of one policy if asked."""
+    """Return the principals of a cluster, or those with one policy."""
     policy = call.params.get("associatedPolicyArn")
     entries = eks.part(eks.cluster_of(call), "access_entries")
     kept = sorted(p for p, one in entries.items() if policy is None or policy in one["policies"])
@@ -143,7 +143,7 @@ def associate_access_policy(call: Call) -> Params:
 
 @operation("eks", "DisassociateAccessPolicy")
 def disassociate_access_policy(call: Call) -> Params:
-    """Take a policy from an entry."""
+    """Remove a policy from an entry."""
     found, policy = _find(call), call.params["policyArn"]
     if policy not in found["policies"]:
         raise AwsError("ResourceNotFoundException", f"The policy {policy} is not associated.")
@@ -165,7 +165,7 @@ def list_associated_access_policies(call: Call) -> Params:
 
 @operation("eks", "ListAccessPolicies")
 def list_access_policies(call: Call) -> Params:
-    """The access policies there are."""
+    """Return the available access policies."""
     every = [{"name": arn.rpartition("/")[2], "arn": arn} for arn in _policy_arns(call)]
     items, token = eks.page(call, every)
     return {"accessPolicies": items, "nextToken": token}

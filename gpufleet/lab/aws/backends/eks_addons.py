@@ -1,8 +1,7 @@
-"""EKS add-ons: create, describe, list, update and delete, and the versions one may ask for.
+"""EKS add-ons: create, describe, list, update and delete, and their versions.
 
-The list of add-ons is what gpufleet's components use plus the cluster's own; versions are
-fictitious (`-eksbuild.1` of a plausible release) and only stable, since no source for the real
-ones is shipped.
+The add-ons are those of gpufleet's components and the cluster's own. Their versions are fictitious
+(`-eksbuild.1` of a plausible release) and stable: real ones are not shipped.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ DEFAULT_VERSIONS = {
     "kube-state-metrics": "v2.17.0-eksbuild.1",
     "prometheus-node-exporter": "v1.9.1-eksbuild.1",
 }
-"""Add-on name -> the version that stands for the default one."""
+"""Add-on name -> its default version."""
 
 
 @operation("eks", "CreateAddon")
@@ -83,7 +82,7 @@ def list_addons(call: Call) -> Params:
 
 @operation("eks", "UpdateAddon")
 def update_addon(call: Call) -> Params:
-    """Change version, role or configuration; what the request leaves out stays."""
+    """Change version, role or configuration; settings that the request omits stay."""
     given, addon = call.params, _find(call)
     cluster = eks.cluster_of(call)
     if given.get("addonVersion"):
@@ -103,7 +102,7 @@ def update_addon(call: Call) -> Params:
 
 @operation("eks", "DeleteAddon")
 def delete_addon(call: Call) -> Params:
-    """Remove an add-on and the pod identity associations that it owns."""
+    """Remove an add-on with its own pod identity associations."""
     cluster, addon = eks.cluster_of(call), _find(call)
     del eks.part(cluster, "addons")[addon["addonName"]]
     associations = eks.part(cluster, "pod_identities")
@@ -114,7 +113,7 @@ def delete_addon(call: Call) -> Params:
 
 @operation("eks", "DescribeAddonVersions")
 def describe_addon_versions(call: Call) -> Params:
-    """The add-ons there are, each with one version that fits every cluster version."""
+    """Return the add-ons, each with one version for every cluster version."""
     wanted = call.params.get("addonName")
     cluster_version = call.params.get("kubernetesVersion")
     compatibility: Params = {"platformVersions": ["*"], "defaultVersion": True}
@@ -146,7 +145,7 @@ def describe_addon_versions(call: Call) -> Params:
 
 @operation("eks", "DescribeAddonConfiguration")
 def describe_addon_configuration(call: Call) -> Params:
-    """The configuration schema: any object, since the real schemas are not shipped."""
+    """Return the configuration schema: any object, since the real schemas are not shipped."""
     name, version = call.params["addonName"], call.params["addonVersion"]
     _version(name, version)
     schema = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"})

@@ -18,7 +18,7 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthro
 DEFAULT_VERSION = "1.34"
 
 CREATOR = "user/moto"
-"""Whom moto's GetCallerIdentity says every caller is."""
+"""The caller in moto's GetCallerIdentity."""
 
 _NO_ENDPOINT = "Private and public endpoint access cannot both be false."
 _NO_CERTIFICATE = b"the sandbox's clusters have no API server, so nothing is ever verified against this"
@@ -57,7 +57,7 @@ def create_cluster(call: Call) -> Passthrough:
     cluster.version = given.get("version") or DEFAULT_VERSION
     cluster.logging = _logging(given.get("logging"))
     cluster.health = {"issues": []}
-    # moto gives every cluster of a process the same issuer, which OIDC providers would collide on.
+    # moto gives every cluster of a process the same issuer, and OIDC providers would conflict.
     issuer = f"https://oidc.eks.{call.region}.amazonaws.com/id/{secrets.token_hex(16).upper()}"
     cluster.identity = {"oidc": {"issuer": issuer}}
     cluster.certificate_authority = {"data": base64.b64encode(_NO_CERTIFICATE).decode()}
@@ -120,7 +120,7 @@ def update_cluster_config(call: Call) -> Params:
 
 @operation("eks", "UpdateClusterVersion")
 def update_cluster_version(call: Call) -> Params:
-    """Go to the next Kubernetes minor version, and to no other."""
+    """Update to the next Kubernetes minor version only."""
     cluster, wanted = eks.cluster_of(call), call.params["version"]
     if _minor(wanted) != _minor(cluster.version) + 1:
         message = f"Unsupported Kubernetes minor version update from {cluster.version} to {wanted}"
@@ -131,7 +131,7 @@ def update_cluster_version(call: Call) -> Params:
 
 @operation("eks", "AssociateEncryptionConfig")
 def associate_encryption_config(call: Call) -> Params:
-    """Encrypt secrets of a cluster that does not yet; this cannot be undone."""
+    """Encrypt the secrets of a cluster that does not do so yet; this cannot be undone."""
     cluster, wanted = eks.cluster_of(call), call.params["encryptionConfig"]
     if cluster.encryption_config:
         raise AwsError("InvalidRequestException", "The cluster already has an encryption configuration.")
@@ -143,7 +143,7 @@ def associate_encryption_config(call: Call) -> Params:
 
 @operation("eks", "DeleteCluster")
 def delete_cluster(call: Call) -> Passthrough:
-    """Delete a cluster and its security group; refused with node groups or under protection."""
+    """Delete a cluster and its security group; rejected with node groups or under protection."""
     cluster = eks.cluster_of(call)
     if vars(cluster).get("deletion_protection"):
         raise AwsError("InvalidRequestException", f"Cluster {cluster.name} has deletion protection enabled.")

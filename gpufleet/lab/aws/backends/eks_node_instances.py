@@ -1,8 +1,8 @@
 """The instances behind a managed node group.
 
-EKS makes a launch template and an Auto Scaling group of its own for each node group, both named
-after it, and they go with it. So nodes are seen by DescribeInstances, hold their placement group,
-use up their reservation and have a place in the topology.
+EKS creates a launch template and an Auto Scaling group for each node group, both named after it, and deletes
+them with it. So DescribeInstances returns the nodes, which use their placement group and reservation and have
+a place in the topology.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpufleet.lab.aws.backends.ssm_public_parameters import recommended_eks_imag
 
 
 def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
-    """Make the group's template and Auto Scaling group; `data` is the user's launch template data."""
+    """Create the group's template and Auto Scaling group; `data` is the user's launch template data."""
     ec2, scaling, name = _ec2(call), _scaling(call), own_name(group)
     template = ec2.create_launch_template(name, "", _node_data(call, cluster, group, data), {})
     scaling.create_auto_scaling_group(
@@ -43,14 +43,14 @@ def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
 
 
 def scale_nodes(call: Call, group: Any, data: Params) -> None:
-    """Follow a change of the group's sizes."""
+    """Apply a change of the group's sizes."""
     scaling = _scaling(call).autoscaling_groups[own_name(group)]
     scaling.max_size = group.scaling_config["maxSize"]
     scaling.set_desired_capacity(_wanted(call, group, data))
 
 
 def roll_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
-    """Replace the nodes by those of a new version of the template or of Kubernetes."""
+    """Replace the nodes for a new version of the template or of Kubernetes."""
     ec2, name = _ec2(call), own_name(group)
     template = ec2.get_launch_template_by_name(name)
     version = template.create_version(_node_data(call, cluster, group, data), "")
@@ -61,14 +61,14 @@ def roll_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
 
 
 def end_nodes(call: Call, group: Any) -> None:
-    """Terminate the nodes and remove what was made for them."""
+    """Terminate the nodes and delete their template and group."""
     name = own_name(group)
     _scaling(call).delete_auto_scaling_group(name)
     _ec2(call).delete_launch_template(name, None)
 
 
 def own_name(group: Any) -> str:
-    """How EKS names the Auto Scaling group of a node group."""
+    """Return EKS's name of a node group's Auto Scaling group."""
     return f"eks-{group.nodegroup_name}-{group.uuid}"
 
 

@@ -1,7 +1,7 @@
 """EKS managed node groups: launch templates, Capacity Blocks, updates.
 
 Sources of the checks: EKS user guide, "Customize managed nodes with launch templates" (what a
-template may not hold) and "Create a managed node group with Capacity Blocks for ML".
+template must not contain) and "Create a managed node group with Capacity Blocks for ML".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EKS pod identity associations: which IAM role a service account's pods get."""
+"""EKS pod identity associations: the IAM role of a service account's pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUMMARY = ("clusterName", "namespace", "serviceAccount", "associationArn", "ass
 
 @operation("eks", "CreatePodIdentityAssociation")
 def create_pod_identity_association(call: Call) -> Params:
-    """Tie a role to a service account; one association for each service account."""
+    """Associate a role with a service account; a service account can have one association."""
     given, cluster = call.params, eks.cluster_of(call)
     for one in eks.part(cluster, "pod_identities").values():
         if (one["namespace"], one["serviceAccount"]) == (given["namespace"], given["serviceAccount"]):
@@ -47,7 +47,7 @@ def describe_pod_identity_association(call: Call) -> Params:
 
 @operation("eks", "ListPodIdentityAssociations")
 def list_pod_identity_associations(call: Call) -> Params:
-    """The associations of a cluster, by namespace and service account if asked."""
+    """Return the associations of a cluster, filtered by namespace and service account."""
     wanted = {key: call.params[key] for key in ("namespace", "serviceAccount") if call.params.get(key)}
     every = eks.part(eks.cluster_of(call), "pod_identities").values()
     kept = [one for one in every if all(one[key] == value for key, value in wanted.items())]

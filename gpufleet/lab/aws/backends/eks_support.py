@@ -1,4 +1,4 @@
-"""What the EKS extensions share: the cluster, the parts kept on it, paging, updates."""
+"""Shared parts of the EKS extensions: the cluster, data kept on it, paging, updates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def clusters_of(call: Call) -> dict[str, Any]:
 
 
 def cluster_of(call: Call) -> Any:
-    """moto's cluster that the request names; EKS's own error when there is none."""
+    """Return moto's cluster of the request; EKS's own error if there is none."""
     name = str(call.params.get("clusterName") or call.params.get("name"))
     cluster = clusters_of(call).get(name)
     if cluster is None:
@@ -32,7 +32,7 @@ def cluster_of(call: Call) -> Any:
 
 
 def part(cluster: Any, name: str) -> dict[str, Any]:
-    """A named dictionary kept on moto's cluster object, so that it goes when the cluster goes."""
+    """Return a named dictionary on moto's cluster object, which is deleted with the cluster."""
     kept: dict[str, Any] = vars(cluster).setdefault(f"gpufleet_{name}", {})
     return kept
 
@@ -51,7 +51,7 @@ def page(call: Call, items: Iterable[Any]) -> tuple[list[Any], str | None]:
 
 
 def record_update(cluster: Any, kind: str, params: Params, owner: str = "") -> Params:
-    """A finished update, kept so that DescribeUpdate finds it: what waiters poll."""
+    """Record a completed update, which DescribeUpdate returns to waiters."""
     update: Params = {
         "id": str(uuid.uuid4()),
         "status": "Successful",

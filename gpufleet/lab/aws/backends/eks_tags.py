@@ -1,4 +1,4 @@
-"""Tags of every EKS resource that takes them; moto has those of clusters alone."""
+"""Tags of all taggable EKS resources; moto has only those of clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tag_resource(call: Call) -> Params:
 
 @operation("eks", "UntagResource")
 def untag_resource(call: Call) -> Params:
-    """Remove tags; those that are not there are no error."""
+    """Remove tags; missing ones are not an error."""
     tags = _tags(call)
     for key in call.params["tagKeys"]:
         tags.pop(key, None)

@@ -1,4 +1,4 @@
-"""FSx data repository associations: which S3 prefix appears under which path of a file system."""
+"""FSx data repository associations between S3 prefixes and paths of a file system."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.lab.aws.backends.fsx_support import backend_of, find
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 MAX_PER_FILE_SYSTEM = 8
-"""Associations that one file system takes (FSx for Lustre guide, data repositories)."""
+"""Maximum associations of one file system (FSx for Lustre guide, data repositories)."""
 
 _S3_PATH = re.compile(r"^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/.*)?$")
 
@@ -130,7 +130,7 @@ def associations_of(call: Call) -> list[Params]:
 
 
 def forget_associations(call: Call, file_system_id: str) -> None:
-    """Drop what belongs to a file system that goes."""
+    """Delete the associations of a deleted file system."""
     for association in [a for a in _associations(call).values() if a["FileSystemId"] == file_system_id]:
         _forget(call, association)
 

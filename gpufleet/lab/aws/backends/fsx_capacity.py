@@ -1,4 +1,4 @@
-"""Which sizes and throughputs FSx for Lustre takes: the catalog's on SSD, and what it does not have.
+"""Valid sizes and throughputs of FSx for Lustre: the catalog's for SSD, and the HDD ones it lacks.
 
 Sources: FSx for Lustre guide, "Managing storage capacity" (increments, HDD steps); FSx API reference
 (HDD tiers).
@@ -13,13 +13,13 @@ from gpufleet.catalog.lustre import size_steps
 from gpufleet.lab.aws.backends.operation import AwsError, Params
 
 HDD_STEP_GIB = {12: 6000, 40: 1800}
-"""Of PERSISTENT_1, by its throughput in MB/s per TiB."""
+"""For PERSISTENT_1, by its throughput in MB/s per TiB."""
 SCRATCH_1_STEP_GIB = 3600
 SCRATCH_1_SMALLEST_GIB = (1200, 2400)
 
 
 def check_throughput(deployment: str, storage: str, throughput: int | None) -> None:
-    """Refuse a per-unit throughput that is missing, superfluous or no tier."""
+    """Reject a per-unit throughput that is missing, superfluous or not a tier."""
     if storage == "INTELLIGENT_TIERING":
         return
     if deployment.startswith("SCRATCH"):
@@ -41,7 +41,7 @@ def check_throughput(deployment: str, storage: str, throughput: int | None) -> N
 
 
 def check_capacity(deployment: str, storage: str, capacity: int | None, lustre: Params) -> None:
-    """Refuse a size that is not in the increments of its kind."""
+    """Reject a size outside the increments of its kind."""
     if storage == "INTELLIGENT_TIERING":
         if capacity is not None:
             raise AwsError("BadRequest", "StorageCapacity is not valid for INTELLIGENT_TIERING.")
@@ -56,7 +56,7 @@ def check_capacity(deployment: str, storage: str, capacity: int | None, lustre: 
 
 
 def _steps(deployment: str, storage: str, lustre: Params) -> tuple[int, int]:
-    """The first size and the multiple."""
+    """Return the first size and the multiple."""
     throughput = int(lustre.get("PerUnitStorageThroughput") or 0) or None
     if storage == "HDD":
         step = HDD_STEP_GIB[throughput or 0]
@@ -70,7 +70,7 @@ def _steps(deployment: str, storage: str, lustre: Params) -> tuple[int, int]:
 
 
 def check_growth(file_system: Any, capacity: int) -> None:
-    """Refuse a new size that is smaller, not in increments, or of a kind that cannot grow."""
+    """Reject a new size that is smaller, not in increments, or of a kind that cannot grow."""
     lustre = file_system.lustre_configuration
     if lustre["DeploymentType"] == "SCRATCH_1":
         raise AwsError("BadRequest", "The storage capacity of SCRATCH_1 cannot be increased.")

@@ -1,7 +1,7 @@
 """FSx for Lustre file systems: PERSISTENT_2, EFA, metadata, update, and the rules of their sizes.
 
-moto keeps the file systems (so that its backups and tags work); this file adds what moto leaves
-out: validation, the fields that AWS fills in, UpdateFileSystem. Other FSx types stay moto's.
+moto stores the file systems (so that its backups and tags work); this file adds validation, fields that AWS
+sets, and UpdateFileSystem. Other FSx types stay moto's.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def describe_file_systems(call: Call) -> Params:
 
 @operation("fsx", "UpdateFileSystem")
 def update_file_system(call: Call) -> Params:
-    """Change what FSx lets one change: growth only for capacity, never the deployment type."""
+    """Change what FSx can change: capacity can only grow, and the deployment type is fixed."""
     given, file_system = call.params, find(call, call.params["FileSystemId"])
     if file_system.file_system_type != "LUSTRE":
         raise AwsError("BadRequest", f"the sandbox updates LUSTRE only, not {file_system.file_system_type}")
@@ -165,7 +165,7 @@ def delete_file_system(call: Call) -> Params | Passthrough:
 def answer(call: Call, file_system: Any) -> Params:
     """The file system as FSx describes it."""
     answered: Params = {**file_system.to_dict(), "Lifecycle": "AVAILABLE"}
-    answered.pop("SecurityGroupIds", None)  # FSx takes them and never tells them again
+    answered.pop("SecurityGroupIds", None)  # FSx accepts them and does not return them
     answered.update(vars(file_system).get("gpufleet", {}))
     return answered
 

@@ -1,4 +1,4 @@
-"""moto's file systems, for all that FSx does with them."""
+"""Access to moto's file systems for all FSx extensions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def backend_of(call: Call) -> Any:
 
 
 def find(call: Call, file_system_id: str) -> Any:
-    """moto's file system of that id; FSx's own error when there is none."""
+    """Return moto's file system of that id; FSx's own error if there is none."""
     found = backend_of(call).file_systems.get(file_system_id)
     if found is None:
         raise AwsError("FileSystemNotFound", f"File system '{file_system_id}' does not exist.")

@@ -1,6 +1,6 @@
-"""AWS's managed policies, each loaded when it is first named.
+"""AWS's managed policies, each loaded on first use.
 
-moto can load all 1,500 at start, which every snapshot would then carry.
+moto can load all 1,500 at start, which every snapshot would then contain.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def list_policy_versions(call: Call) -> Passthrough:
 
 @operation("iam", "ListEntitiesForPolicy")
 def list_entities_for_policy(call: Call) -> Passthrough:
-    """Who has a policy."""
+    """Return the entities that have a policy."""
     return _with_policy(call)
 
 

@@ -1,4 +1,4 @@
-"""Client ids of OpenID Connect providers, which moto takes at creation only."""
+"""Client ids of OpenID Connect providers, which moto supports only at creation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operatio
 
 @operation("iam", "AddClientIDToOpenIDConnectProvider")
 def add_client_id(call: Call) -> Params:
-    """Add an audience; one that is there already is no error."""
+    """Add an audience; an existing one is not an error."""
     clients = _provider(call).client_id_list
     if call.params["ClientID"] not in clients:
         clients.append(call.params["ClientID"])
@@ -18,7 +18,7 @@ def add_client_id(call: Call) -> Params:
 
 @operation("iam", "RemoveClientIDFromOpenIDConnectProvider")
 def remove_client_id(call: Call) -> Params:
-    """Remove an audience; one that is not there is no error."""
+    """Remove an audience; a missing one is not an error."""
     provider = _provider(call)
     provider.client_id_list = [one for one in provider.client_id_list if one != call.params["ClientID"]]
     return {}

@@ -1,6 +1,6 @@
-"""Keys without a private half where KMS has none: moto computes an RSA pair for every key.
+"""Omits private keys that KMS does not have: moto computes an RSA pair for every key.
 
-That is most of the time that a symmetric key takes to be made, and a stack has one for each purpose.
+That takes most of the time to create a symmetric key, and a stack has several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ASYMMETRIC = frozenset({*KeySpec.rsa_key_specs(), *KeySpec.ecc_key_specs()})
 
 
 def private_key(key_spec: str) -> Any:
-    """The private key of an asymmetric key; None for any other."""
+    """Return the private key of an asymmetric key; None for others."""
     return generate(key_spec) if key_spec in ASYMMETRIC else None
 
 

@@ -13,7 +13,7 @@ SHORTEST_DAYS, LONGEST_DAYS = 90, 2560
 
 @operation("kms", "EnableKeyRotation")
 def enable_key_rotation(call: Call) -> Passthrough:
-    """Rotate a symmetric key every so many days."""
+    """Rotate a symmetric key with a period in days."""
     days = int(call.params.get("RotationPeriodInDays") or DEFAULT_DAYS)
     if not SHORTEST_DAYS <= days <= LONGEST_DAYS:
         message = f"RotationPeriodInDays must be between {SHORTEST_DAYS} and {LONGEST_DAYS}."
@@ -29,7 +29,7 @@ def enable_key_rotation(call: Call) -> Passthrough:
 
 @operation("kms", "GetKeyRotationStatus")
 def get_key_rotation_status(call: Call) -> Params:
-    """Whether and how often a key is rotated."""
+    """Return whether and how often a key is rotated."""
     call.original()
     key = _key(call)
     status: Params = {"KeyRotationEnabled": key.key_rotation_status, "KeyId": key.arn}

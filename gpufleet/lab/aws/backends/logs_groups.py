@@ -10,21 +10,21 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthro
 
 @operation("logs", "AssociateKmsKey")
 def associate_kms_key(call: Call) -> Params:
-    """Encrypt what is logged from now on."""
+    """Encrypt log events from now on."""
     _group(call).kms_key_id = call.params["kmsKeyId"]
     return {}
 
 
 @operation("logs", "DisassociateKmsKey")
 def disassociate_kms_key(call: Call) -> Params:
-    """Stop encrypting with a key of the account."""
+    """Stop encrypting with a customer-managed key."""
     _group(call).kms_key_id = None
     return {}
 
 
 @operation("logs", "PutLogGroupDeletionProtection")
 def put_log_group_deletion_protection(call: Call) -> Params:
-    """Protect a log group from deletion, or no longer."""
+    """Enable or disable protection of a log group from deletion."""
     _group(call).gpufleet_protected = bool(call.params["deletionProtectionEnabled"])
     return {}
 
@@ -41,7 +41,7 @@ def describe_log_groups(call: Call) -> Params:
 
 @operation("logs", "DeleteLogGroup")
 def delete_log_group(call: Call) -> Passthrough:
-    """Refused under protection."""
+    """Delete a log group; rejected under protection."""
     group = _groups(call).get(call.params["logGroupName"])
     if group is not None and _protected(group):
         message = f"Log group {call.params['logGroupName']} is protected from deletion."

@@ -1,8 +1,8 @@
-"""How the sandbox adds an AWS operation to moto: a function from a parsed request to a result.
+"""AWS operations that the sandbox adds to moto: functions from a parsed request to a result.
 
-An operation is a function decorated with `@operation(service, name)`. botocore's own service model
-parses the request into `Call.params` and turns the returned dict into the wire format, so the
-shapes are AWS's and not ours. Where moto has the operation, `Call.original()` runs moto's answer.
+An operation is a function decorated with `@operation(service, name)`. botocore's own service model parses the
+request into `Call.params` and turns the returned dict into the wire format, so the formats are AWS's. If moto
+has the operation, `Call.original()` runs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REGISTRY: dict[str, dict[str, Handler]] = {}
 
 
 class AwsError(ServiceException):  # type: ignore[misc]
-    """An error that the caller sees as botocore's ClientError: `AwsError(code, message)`."""
+    """An error that the caller receives as botocore's ClientError: `AwsError(code, message)`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -33,19 +33,19 @@ class AwsError(ServiceException):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Passthrough:
-    """moto's own answer, handed on as it is."""
+    """moto's own answer, passed on unchanged."""
 
     answer: Any
 
     @property
     def result(self) -> Any:
-        """moto's result object, when the operation is one that moto serialises by the model."""
+        """Return moto's result object, if moto serialises the operation by the model."""
         return self.answer.result
 
 
 @dataclass(frozen=True)
 class Call:
-    """One request: who asks, where, and the parameters as botocore's model names them.
+    """One request: caller, region, and the parameters with botocore's names.
 
     Timestamps in `params` are naive datetimes in UTC, as everywhere in moto.
     """
@@ -58,14 +58,14 @@ class Call:
     moto_method: Callable[[Any], Any] | None
 
     def original(self) -> Passthrough:
-        """Run the operation as moto has it."""
+        """Run moto's implementation of the operation."""
         if self.moto_method is None:
             raise NotImplementedError("moto has no such operation")
         return Passthrough(self.moto_method(self.response))
 
 
 def operation(service: str, name: str) -> Callable[[Handler], Handler]:
-    """Register a function as the AWS operation `name` of `service` (moto's name of it)."""
+    """Register a function as the AWS operation `name` of `service` (moto's service name)."""
 
     def register(handler: Handler) -> Handler:
         handlers = REGISTRY.setdefault(service, {})
@@ -78,7 +78,7 @@ def operation(service: str, name: str) -> Callable[[Handler], Handler]:
 
 
 def attach(response_class: type[BaseResponse], service: str) -> None:
-    """Put the registered operations of `service` on moto's response class; twice is harmless."""
+    """Add the registered operations of `service` to moto's response class; it can be repeated."""
     for name, handler in REGISTRY.get(service, {}).items():
         method_name = camelcase_to_underscores(name)
         current = getattr(response_class, method_name, None)

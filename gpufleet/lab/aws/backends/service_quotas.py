@@ -1,8 +1,8 @@
-"""Service quotas of EC2 and VPC: list, get, and requests for more, which are granted at once.
+"""Service quotas of EC2 and VPC: list, get, and increase requests, which are granted at once.
 
-Codes and defaults: EC2 user guide ("Spot Instance quotas") and the quota tables published with the
-Service Quotas API. moto's own table serves VPC. The applied values of EC2 are the emulated
-account's own and fictitious: large enough that no fleet is refused unless a test asks for less.
+Codes and defaults: EC2 user guide ("Spot Instance quotas") and the quota tables published with the Service
+Quotas API. moto's own table serves VPC. The applied values of EC2 are fictitious: large enough that no fleet
+is rejected unless a test requests less.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EC2_QUOTAS = {
     "L-7212CCBC": ("All P4, P3 and P2 Spot Instance Requests", 0.0),
     "L-0263D0A3": ("EC2-VPC Elastic IPs", 5.0),
 }
-"""Code -> name and AWS's default for a new account; vCPUs, but for Elastic IPs."""
+"""Code -> name and AWS's default for a new account; vCPUs, except for Elastic IPs."""
 
 NAMES = {
     "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)",
@@ -35,7 +35,7 @@ NAMES = {
 
 
 class QuotaBackend(BaseBackend):  # type: ignore[misc]
-    """Quotas that were raised and the requests for it, in one account and region."""
+    """Increased quotas and their requests, in one account and region."""
 
     def __init__(self, region_name: str, account_id: str) -> None:
         super().__init__(region_name, account_id)
@@ -53,7 +53,7 @@ def _backend(call: Call) -> QuotaBackend:
 
 @operation("servicequotas", "ListServices")
 def list_services(call: Call) -> Params:
-    """The services with quotas here."""
+    """Return the services with quotas."""
     return {"Services": [{"ServiceCode": code, "ServiceName": name} for code, name in NAMES.items()]}
 
 
@@ -85,7 +85,7 @@ def get_service_quota(call: Call) -> Params:
 
 @operation("servicequotas", "RequestServiceQuotaIncrease")
 def request_service_quota_increase(call: Call) -> Params:
-    """Ask for more; granted at once."""
+    """Request an increase, which is granted at once."""
     quota = _find(call)
     service, code, wanted = quota["ServiceCode"], quota["QuotaCode"], float(call.params["DesiredValue"])
     if not quota["Adjustable"]:
@@ -121,7 +121,7 @@ def get_requested_service_quota_change(call: Call) -> Params:
 
 @operation("servicequotas", "ListRequestedServiceQuotaChangeHistory")
 def list_requested_service_quota_change_history(call: Call) -> Params:
-    """The requests, of one service or status if asked."""
+    """Return the requests, filtered by service or status."""
     wanted = {key: call.params[key] for key in ("ServiceCode", "Status") if call.params.get(key)}
     every = _backend(call).requests.values()
     return {"RequestedQuotas": [one for one in every if all(one[k] == v for k, v in wanted.items())]}

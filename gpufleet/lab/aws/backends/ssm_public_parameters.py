@@ -1,8 +1,8 @@
-"""Public SSM parameters that name AMIs: those of EKS, Deep Learning AMIs, Bottlerocket and Ubuntu.
+"""Public SSM parameters with AMI ids: those of EKS, Deep Learning AMIs, Bottlerocket and Ubuntu.
 
-moto has those of Amazon Linux and ECS. The ids here are fictitious and stable (the same name gives
-the same id for ever), and each is an image that DescribeImages finds and an instance can start from.
-Name patterns: EKS user guide ("Retrieve recommended Amazon Linux AMI IDs"), Deep Learning AMI
+moto has those of Amazon Linux and ECS. The ids are fictitious and stable (the same name always has the same
+id), and each is an image that DescribeImages returns and an instance can start from. Name patterns: EKS user
+guide ("Retrieve recommended Amazon Linux AMI IDs"), Deep Learning AMI
 release notes, Bottlerocket and Ubuntu documentation.
 """
 
@@ -57,12 +57,12 @@ def get_parameters(call: Call) -> Passthrough:
 
 
 def image_id(region: str, name: str) -> str:
-    """The fictitious AMI that the public parameter `name` stands for in `region`."""
+    """Return the fictitious AMI of the public parameter `name` in `region`."""
     return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
 
 
 def recommended_eks_image(call: Call, version: str, ami_type: str) -> str:
-    """The image that EKS starts nodes of `ami_type` (as AL2023_x86_64_NVIDIA) from."""
+    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA)."""
     kind = ami_type.rpartition("_")[2].lower()
     arch = "arm64" if "ARM_64" in ami_type else "x86_64"
     variant = kind if kind in ("nvidia", "neuron") else "standard"

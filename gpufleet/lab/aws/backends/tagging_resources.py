@@ -1,7 +1,7 @@
-"""The Resource Groups Tagging API's GetResources, over all that the sandbox has and moto leaves out.
+"""GetResources of the Resource Groups Tagging API, with resources of the sandbox that moto omits.
 
-moto answers for the resources of its own services, and names some EC2 kinds otherwise than ARNs do;
-EC2's tags, FSx's associations and EKS's pod identities are added here.
+moto returns the resources of its own services, and uses other names than ARNs for some EC2 kinds; this module
+adds EC2's tags, FSx's associations and EKS's pod identities.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Tagged = tuple[str, dict[str, str]]
 
 @operation("resourcegroupstaggingapi", "GetResources")
 def get_resources(call: Call) -> Params:
-    """Everything in the region whose tags fit every filter; never more than one page."""
+    """Return all resources of the region whose tags match every filter, always as one page."""
     filters = [(item["Key"], set(item.get("Values") or ())) for item in call.params.get("TagFilters") or ()]
     kinds = call.params.get("ResourceTypeFilters") or ()
     found = {
@@ -55,7 +55,7 @@ def get_resources(call: Call) -> Params:
 
 
 def _is_of(arn: str, kind: str) -> bool:
-    """Whether an ARN is of a type such as `ec2` or `ec2:subnet`."""
+    """Return whether an ARN has a type such as `ec2` or `ec2:subnet`."""
     service, _, resource = kind.partition(":")
     parts = arn.split(":", 5)
     return parts[2] == service and (not resource or parts[5].split("/", 1)[0] == resource)

@@ -1,6 +1,6 @@
-"""Faults of a cloud, on request: throttling, no capacity, late visibility, slowness, errors.
+"""Injected faults of a cloud: throttling, missing capacity, late visibility, slowness, errors.
 
-The emulated AWS reads them from the file `faults.json` in its folder at each request, so they hold at
-once and for every client; `gpufleet sandbox faults` writes it. `plan` is what the file says, `inject`
-what a server does about it, `buckets` what AWS publishes about throttling.
+The emulated AWS reads them from the file `faults.json` in its folder at each request, so they apply at once
+and to every client; `gpufleet sandbox faults` writes it. `plan` is the format of the file, `inject` applies
+it in a server, `buckets` has AWS's published throttling limits.
 """

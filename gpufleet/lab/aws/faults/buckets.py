@@ -1,10 +1,10 @@
-"""How EC2 throttles: the token buckets that AWS publishes, by action.
+"""EC2's throttling: the token buckets that AWS publishes, by action.
 
 Source of every figure: Amazon EC2 Developer Guide, "Request throttling for the Amazon EC2 API"
 (docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html), tables "Request token bucket sizes and
-refill rates" and "Resource token bucket sizes and refill rates", as of 2025. Each action has a bucket of
-its own in each account and region. Of the actions with figures of their own, those that gpufleet or its
-providers call are here; AWS may give an account others.
+refill rates" and "Resource token bucket sizes and refill rates", as of 2025. Each action has its own bucket
+in each account and region. Of the actions with their own figures, this table has those that gpufleet or its
+providers call; AWS may assign other limits to an account.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REJECTED = "RequestLimitExceeded"
 
 @dataclass(frozen=True, slots=True)
 class RequestRate:
-    """A bucket: how many tokens it holds, and how many come back a second."""
+    """A bucket: its number of tokens, and the tokens refilled per second."""
 
     capacity: float
     refill_per_s: float
@@ -89,9 +89,9 @@ _SELECTS = ("Filter.", "MaxResults", "NextToken")
 
 
 def request_rate(action: str, parameters: Mapping[str, Any]) -> tuple[str, RequestRate]:
-    """The bucket that a request of `action` takes one token from: its name within the action, and its size.
+    """Return the bucket of a request of `action`: its name within the action, and its size.
 
-    A description without filter and page takes from a smaller one.
+    A description without filter and page uses a smaller one.
     """
     if action in _OWN:
         return "", _OWN[action]
@@ -103,12 +103,12 @@ def request_rate(action: str, parameters: Mapping[str, Any]) -> tuple[str, Reque
 
 
 def resource_rate(action: str) -> RequestRate | None:
-    """The bucket that a request takes a token from for each instance; None for most actions."""
+    """Return the bucket from which a request takes a token per instance; None for most actions."""
     return _RESOURCES.get(action)
 
 
 class TokenBucket:
-    """Tokens of one rate, at times that the caller says (seconds of any steady clock)."""
+    """Tokens of one rate, at times in seconds of any steady clock."""
 
     def __init__(self, rate: RequestRate, now: float) -> None:
         self._rate = rate
@@ -116,7 +116,7 @@ class TokenBucket:
         self._filled = now
 
     def take(self, tokens: float, now: float) -> bool:
-        """Take that many tokens; False, and nothing taken, where there are fewer."""
+        """Take that many tokens; return False and take none if there are fewer."""
         grown = self._tokens + (now - self._filled) * self._rate.refill_per_s
         self._tokens, self._filled = min(self._rate.capacity, grown), now
         if self._tokens < tokens:

@@ -1,4 +1,4 @@
-"""What the emulated AWS does about its faults: which requests it refuses, delays or forgets."""
+"""Applies faults in the emulated AWS: rejects, delays or hides requests."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _NOT_FOUND = {
     "vpc": "InvalidVpcID.NotFound",
     "vpce": "InvalidVpcEndpointId.NotFound",
 }
-"""Prefix of an id -> EC2's code for one that it does not know (EC2 API reference, error codes)."""
+"""Prefix of an id -> EC2's error code for an unknown one (EC2 API reference, error codes)."""
 
 _NAMED = {"CreateRole": "RoleName", "CreateInstanceProfile": "InstanceProfileName"}
-"""IAM's operations whose new things are found late, and the parameter that names them."""
+"""IAM operations whose new resources are found late, and the parameter with their name."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Refusal:
 
 
 class Injector:
-    """The faults of one emulated AWS; thread-safe. A changed file starts everything anew.
+    """The faults of one emulated AWS; thread-safe. A changed file restarts everything.
 
-    `clock` is any steady clock in seconds and `sleep` waits on it: tests bring their own.
+    `clock` is any steady clock in seconds and `sleep` waits on it: tests provide their own.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Injector:
         self._counts: Counter[str] = Counter()
 
     def refresh(self) -> Faults:
-        """The faults that hold now. A file that nobody can read counts as none (the CLI refuses it)."""
+        """Return the current faults. An unreadable file counts as none (the CLI rejects it)."""
         try:
             status = self._path.stat()
             stamp = (status.st_mtime_ns, status.st_size)
@@ -91,13 +91,13 @@ class Injector:
             return self.faults
 
     def report(self) -> dict[str, Any]:
-        """What holds, and how often each kind of fault has met a request."""
+        """Return the current faults, and how often each kind has met a request."""
         faults = self.refresh()
         with self._lock:
             return {"faults": faults.model_dump(mode="json"), "injected": dict(sorted(self._counts.items()))}
 
     def before(self, request: Request) -> Refusal | None:
-        """Say why a request is not performed; None where it is."""
+        """Return why a request is not performed; None if it is."""
         return (
             self._throttled(request)
             or self._failing(request, done=False)
@@ -106,9 +106,9 @@ class Injector:
         )
 
     def after(self, request: Request, status: int, body: bytes) -> Refusal | None:
-        """Note what a performed request has made, and delay its answer or say why it does not arrive.
+        """Record what a performed request created; delay its answer or return why it is lost.
 
-        What is slow is the answer: whoever dies while waiting for it leaves something that was made.
+        Only the answer is slow: a client that ends while it waits leaves a created resource.
         """
         if status < 300 and self.faults.late_s:
             self._hide(request, body)
@@ -206,7 +206,7 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _resources(request: Request) -> float:
-    """How many instances a request is about."""
+    """Return how many instances a request is about."""
     if request.action == "RunInstances":
         return float(request.parameters.get("MaxCount") or 1)
     return float(sum(name.startswith("InstanceId.") for name in request.parameters) or 1)

@@ -1,4 +1,4 @@
-"""Faults that could never happen: services, calls, instance types and zones that do not exist."""
+"""Validation of faults: services, calls, instance types and zones must exist."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DEFINED = re.compile(r"^    def (\w+)\(", re.MULTILINE)
 
 
 def refuse_unknown(faults: Faults, catalog: Catalog) -> None:
-    """Raises InputError for the first part of `faults` that no request can meet, with the nearest name.
+    """Raise InputError for the first part of `faults` that no request can meet, with the nearest name.
 
-    Services are named as their requests are signed; services and calls are those of botocore's service
-    models that the emulated AWS serves.
+    Services have their signing names; services and calls are those of botocore's service models that the
+    emulated AWS serves.
     """
     for action in [*(each.action for each in faults.slow), *(each.action for each in faults.failures)]:
         service, _, call = action.partition(":")
@@ -55,7 +55,7 @@ def refuse_unknown(faults: Faults, catalog: Catalog) -> None:
 
 @lru_cache(maxsize=8)
 def _calls(service: str) -> Collection[str]:
-    """The calls of a service, by the name that its requests are signed with."""
+    """Return the calls of a service, by its signing name."""
     import botocore.session
     from botocore.exceptions import UnknownServiceError
 
@@ -75,18 +75,18 @@ def _calls(service: str) -> Collection[str]:
         )
     if not _is_served(name):
         raise InputError(
-            f"the emulated AWS does not serve {service!r}", remedy="name a service that a fleet uses, as ec2"
+            f"the emulated AWS does not serve {service!r}", remedy="use a service of a fleet, such as ec2"
         )
     return list(model.operation_names)
 
 
 def _is_served(service: str) -> bool:
-    """Whether moto has the service, without importing moto: that takes a second."""
+    """Return whether moto has the service, without importing moto, which takes a second."""
     return any((folder / _module(service)).is_dir() for folder in _moto())
 
 
 def _module(service: str) -> str:
-    """moto's module of a service."""
+    """Return moto's module of a service."""
     name = BOTOCORE_NAMES.get(service, service)
     return {"lambda": "awslambda"}.get(name, name.replace("-", ""))
 
@@ -98,10 +98,10 @@ def _moto() -> list[Path]:
 
 @lru_cache(maxsize=8)
 def _methods(module: str) -> frozenset[str]:
-    """The methods that answer calls of a service, in moto and in our extensions of it, read as text.
+    """Return the methods for calls of a service, in moto and in our extensions, read as text.
 
-    moto names a method after its call. S3 answers some calls in methods that are named after the HTTP
-    verb, and then its model has the method of the call.
+    moto names a method after its call. S3 handles some calls in methods that are named after the HTTP verb;
+    then its model has the method of the call.
     """
     places = ["responses.py", "responses/*.py", *(["models.py"] if module == "s3" else [])]
     files = [file for folder in _moto() for place in places for file in (folder / module).glob(place)]
@@ -113,7 +113,7 @@ def _methods(module: str) -> frozenset[str]:
 
 
 def _method(call: str) -> str:
-    """How moto names the method of a call: `CreateVpc` is `create_vpc`."""
+    """Return moto's method name of a call: `create_vpc` for `CreateVpc`."""
     return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", call)).lower()
 
 

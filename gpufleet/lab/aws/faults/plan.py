@@ -1,4 +1,4 @@
-"""The file of faults: what goes wrong, in which actions, how often."""
+"""The file of faults: which faults, for which actions, how often."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ class Shortage(_Part):
 
 
 class Slow(_Part):
-    """Requests of an action take so much longer."""
+    """Requests of an action take longer by that time."""
 
     action: Action
     seconds: float = Field(gt=0, le=300)
 
 
 class InjectedFailure(_Part):
-    """Requests of an action fail: from the `call`-th on (the first is 1), `times` of them.
+    """Requests of an action fail: `times` of them, from the `call`-th on (the first is 1).
 
-    With `done` the action is performed all the same, and its answer is what gets lost.
+    With `done` the action is performed, and only its answer is lost.
     """
 
     action: Action
     call: int = Field(1, ge=1)
     times: int = Field(1, ge=1)
     code: str = Field("InternalError", pattern=r"^[A-Za-z][A-Za-z0-9.]*$")
-    message: str = "a fault that was asked for"
+    message: str = "an injected fault"
     status: int = Field(500, ge=400, le=599)
     done: bool = False
 
 
 class Faults(_Part):
-    """Everything that goes wrong. Without a word of any kind, nothing does.
+    """All faults. By default there are none.
 
-    `throttle` puts EC2's published token buckets in force. `late_s` is for how long something new is
-    not found (EC2 by id, roles and instance profiles of IAM by name).
+    `throttle` enables EC2's published token buckets. `late_s` is how long new resources are not found (EC2 by
+    id, roles and instance profiles of IAM by name).
     """
 
     throttle: bool = False
@@ -65,19 +65,19 @@ class Faults(_Part):
 
 
 def read_faults(path: Path) -> Faults:
-    """The faults in a file; none without it. Raises InputError for a file that says something else."""
+    """Return the faults in a file; none without it. Raises InputError for an invalid file."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return Faults()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise InputError(f"{path} cannot be read: {reason}", remedy="name a JSON file with faults") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path} cannot be read: {reason}", remedy="use a JSON file with faults") from None
     try:
         return Faults.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise InputError(
-            f"{path}: {where}: {first['msg']}", remedy="run `gpufleet sandbox faults --clear`, or repair it"
+            f"{path}: {where}: {first['msg']}", remedy="run `gpufleet sandbox faults --clear`, or correct it"
         ) from None

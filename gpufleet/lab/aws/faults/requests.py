@@ -1,4 +1,4 @@
-"""Which operation of which service an HTTP request asks for, before anything answers it."""
+"""The service and operation of an HTTP request, read before it is handled."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BOTOCORE_NAMES = {
 
 @dataclass(frozen=True)
 class Request:
-    """One request: signing name of the service, region, operation, and what can be read of its parameters.
+    """One request: signing name of the service, region, operation, and readable parameters.
 
-    `parameters` are those of a form; `text` is all that it says, to look for ids and names in.
+    `parameters` are those of a form; `text` is the whole request, for a search of ids and names.
     """
 
     service: str
@@ -36,7 +36,7 @@ class Request:
 
 
 def read_request(environ: dict[str, Any]) -> Request:
-    """The request of a WSGI environment, whose body can be read again afterwards."""
+    """Read the request of a WSGI environment, whose body can be read again afterwards."""
     match = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     region, service = (match[1], match[2].lower()) if match else ("", "")
     body = _body(environ)
@@ -72,7 +72,7 @@ def _rest_action(service: str, method: str, path: str, query: str) -> str:
 
 @lru_cache(maxsize=16)
 def _routes(service: str) -> tuple[tuple[str, str, re.Pattern[str], frozenset[str]], ...]:
-    """Operations of a REST service with method, path and query, those that ask for the most first."""
+    """Return operations of a REST service with method, path and query, the most specific first."""
     import botocore.session
     from botocore.exceptions import UnknownServiceError
 

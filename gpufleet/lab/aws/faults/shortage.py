@@ -1,8 +1,8 @@
-"""No capacity of an instance type in a zone: what EC2, Auto Scaling and EKS make of it.
+"""Missing capacity of an instance type in a zone, and its effect in EC2, Auto Scaling and EKS.
 
-EC2 refuses to launch. An Auto Scaling group takes another of its zones, and waits for capacity where
-there is none. A managed node group whose first nodes do not come ends as CREATE_FAILED, with the reason
-among its health issues (EKS user guide, "Amazon EKS managed node group errors": AsgInstanceLaunchFailures).
+EC2 rejects the launch. An Auto Scaling group uses another of its zones, and waits for capacity if there is
+none. A managed node group whose first nodes do not start ends as CREATE_FAILED, with the reason among its
+health issues (EKS user guide, "Amazon EKS managed node group errors": AsgInstanceLaunchFailures).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _current: Callable[[], Sequence[Shortage]] = tuple
 
 
 def short_of(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
-    """Whether there is no capacity of a type in a zone."""
+    """Return whether a type has no capacity in a zone."""
     return any(each.type == kind and each.zone in ("", zone) for each in shortages)
 
 
 def shortage_message(kind: str, zone: str) -> str:
-    """What EC2 says."""
+    """Return EC2's message."""
     return (
-        f"We currently do not have sufficient {kind} capacity"  # in EC2's words, which people look for
+        f"We currently do not have sufficient {kind} capacity"  # EC2's own text, which users search for
         f" in the Availability Zone you requested ({zone})."
     )
 
 
 def install(current: Callable[[], Sequence[Shortage]]) -> None:
-    """Put shortages into moto in this process; `current` says which hold at a moment. Twice is harmless."""
+    """Add shortages to moto in this process; `current` returns the present ones. It can be repeated."""
     global _current
     _current = current
     from moto.autoscaling.models import FakeAutoScalingGroup
@@ -41,7 +41,7 @@ def install(current: Callable[[], Sequence[Shortage]]) -> None:
 
     from gpufleet.lab.aws.backends import install_service
 
-    # First what the sandbox adds, so that these lie over it.
+    # First the sandbox's additions, so that these wrap them.
     for service in ("ec2", "autoscaling", "eks"):
         install_service(service)
     _wrap(InstanceBackend, "run_instances", _launch)
@@ -50,7 +50,7 @@ def install(current: Callable[[], Sequence[Shortage]]) -> None:
 
 
 def launch_again() -> bool:
-    """Launch what Auto Scaling groups wait for where capacity is back; whether any has launched."""
+    """Launch what Auto Scaling groups wait for if capacity is back; return whether any launched."""
     if _current is tuple:
         return False
     from moto.autoscaling.models import autoscaling_backends
@@ -81,7 +81,7 @@ def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
 
 
 def _launch(original: Callable[..., Any], backend: Any, *args: Any, **kwargs: Any) -> Any:
-    """EC2's RunInstances."""
+    """Wrap EC2's RunInstances."""
     from gpufleet.lab.aws.backends.operation import AwsError
 
     kind, zone = _kind(backend, kwargs), _zone(backend, kwargs)
@@ -105,7 +105,7 @@ def _zone(backend: Any, launch: dict[str, Any]) -> str:
 
 
 def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> None:
-    """An Auto Scaling group launches where there is capacity, or not at all for now."""
+    """Launch instances of an Auto Scaling group where there is capacity, or none for now."""
     kind, subnets = str(group.instance_type or ""), (group.vpc_zone_identifier or "").split(",")
     zones = {
         subnet: _zone(group.autoscaling_backend.ec2_backend, {"subnet_id": subnet})
@@ -127,7 +127,7 @@ def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> N
 
 
 def _make_group(original: Callable[..., Any], response: Any) -> Any:
-    """EKS makes a node group, whose nodes may not come."""
+    """Create an EKS node group, whose nodes may not start."""
     from moto.autoscaling.models import autoscaling_backends
     from moto.eks.models import eks_backends
 

@@ -1,8 +1,8 @@
-"""What is in the emulated account: every resource that somebody made, listed through AWS's own API.
+"""The contents of the emulated account: every user resource, listed through AWS's own API.
 
-A test asks it after a destroy, and the answer has to be nothing. What AWS itself puts into an
-account (default VPCs, main route tables, AWS's own keys and policies) is not listed, nor is what
-only remains visible for a while (terminated instances, cancelled reservations).
+Tests use it after a destroy: the list must be empty. Resources that AWS itself creates in an account (default
+VPCs, main route tables, AWS's own keys and policies) are not listed, nor are those that only remain visible
+for a while (terminated instances, cancelled reservations).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpufleet.lab.aws.inventory.model import Clients, InventoryResource, Lister
 __all__ = ["BOUND", "Resource", "list_resources"]
 
 BOUND = frozenset({"ec2:capacity-block"})
-"""Services whose resources nobody can delete: a Capacity Block is paid upfront and ends by itself."""
+"""Services whose resources cannot be deleted: a Capacity Block is paid upfront and ends by itself."""
 
 _HOME = "us-east-1"
 
@@ -30,11 +30,11 @@ _HOME = "us-east-1"
 def list_resources(
     endpoint: Endpoint | str, regions: Iterable[str], tags: Mapping[str, str] | None = None
 ) -> list[InventoryResource]:
-    """Everything in the account's `regions` and in its global services that carries all of `tags`.
+    """Return all resources in the account's `regions` and its global services that have all of `tags`.
 
-    Without tags: everything that is not AWS's own. Each entry is (service, id, tags), sorted; the
-    service is like `ec2:subnet`. Leave out those of `BOUND` where only what can be deleted counts.
-    Raises botocore's ClientError when the endpoint refuses.
+    Without tags: everything that is not AWS's own. Each entry is (service, id, tags), sorted; the service is
+    like `ec2:subnet`. Exclude those of `BOUND` if only deletable resources matter. Raises botocore's
+    ClientError if the endpoint rejects the request.
     """
     url = endpoint if isinstance(endpoint, str) else endpoint.url
     found = list(_everything(url, sorted(set(regions))))
@@ -50,7 +50,7 @@ def _everything(url: str, regions: list[str]) -> Iterator[InventoryResource]:
 
 @cache
 def _session() -> Any:
-    """One session for the process: it keeps the service models it has read, which takes seconds."""
+    """Return one session for the process: reading service models takes seconds."""
     return botocore.session.Session()
 
 

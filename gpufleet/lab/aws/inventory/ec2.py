@@ -1,4 +1,4 @@
-"""Listers of EC2: network, capacity and instances of one region, without what AWS made itself."""
+"""Listers of EC2: network, capacity and instances of one region, without AWS's own."""
 
 from __future__ import annotations
 
@@ -108,4 +108,4 @@ LISTERS: list[tuple[str, Lister]] = [
     ("ec2:key-pair", _kind("describe_key_pairs", "KeyPairs", "KeyPairId")),
     ("ec2:image", _kind("describe_images", "Images", "ImageId", Owners=["self"])),
 ]
-"""In no special order; the service name is that of EC2's tag resource types where it has one."""
+"""In no special order; the service name is that of EC2's tag resource types if there is one."""

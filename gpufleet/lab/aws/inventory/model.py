@@ -1,4 +1,4 @@
-"""The shape of an inventory entry and of a function that lists one kind of resource."""
+"""An inventory entry, and functions that list one kind of resource."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tag_dict(tags: Iterable[dict[str, Any]] | None, key: str = "Key", value: str
 
 
 def pages(client: Any, operation: str, result: str, **parameters: Any) -> Iterator[Any]:
-    """Every item of a paginated operation; of a plain one where botocore knows no paginator."""
+    """Yield every item of an operation, with or without a paginator in botocore."""
     if client.can_paginate(operation):
         for page in client.get_paginator(operation).paginate(**parameters):
             yield from page.get(result) or []

@@ -1,4 +1,4 @@
-"""boto3 clients of the sandbox: made when first used, one per service and region, credentials fixed."""
+"""boto3 clients of the sandbox: created on first use, one per service and region, with fixed credentials."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CONFIG = Config(
     connect_timeout=5,
     read_timeout=60,
     max_pool_connections=40,
-    # None of botocore's own: it repeats a creation whose answer was lost. See patience.
+    # No retries of botocore's own: it repeats a creation whose answer was lost. See patience.
     retries={"mode": "standard", "total_max_attempts": 1},
     s3={"addressing_style": "path"},
-    # The sandbox's address is on loopback: a proxy of the user's environment must not see it.
+    # The sandbox's address is on loopback: a proxy of the user's environment must not receive requests.
     proxies={},
 )
 
@@ -32,7 +32,7 @@ class Clients:
         self.endpoint = endpoint
         self._lock = threading.Lock()
         self._clients: dict[tuple[str, str], Any] = {}
-        # No variable of the environment names a profile: one that is set there exists in no file here.
+        # No profile of the environment: it does not exist in any file here.
         session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
         session.set_config_variable("config_file", "/dev/null")
         session.set_config_variable("credentials_file", "/dev/null")
@@ -61,7 +61,7 @@ class Clients:
             return self._clients[key]
 
     def end_block(self, reservation_id: str) -> None:
-        """Let the time of an emulated Capacity Block run out: the sandbox's own verb, none of AWS's."""
+        """End an emulated Capacity Block, with the sandbox's own request, not AWS's."""
         address = urlsplit(self.endpoint)
         connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
         try:
@@ -72,12 +72,12 @@ class Clients:
             connection.close()
 
     def endpoint_data(self) -> dict[str, Any]:
-        """botocore's own list of partitions, regions and their descriptions."""
+        """Return botocore's own list of partitions, regions and their descriptions."""
         data: dict[str, Any] = self._session.get_component("data_loader").load_data("endpoints")
         return data
 
     def account(self, region: str) -> str:
-        """The account number, asked once."""
+        """Return the account number, requested once."""
         if not self._account:
             self._account = str(self.get("sts", region).get_caller_identity()["Account"])
         return self._account

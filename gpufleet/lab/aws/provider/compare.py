@@ -1,4 +1,4 @@
-"""When two property values are the same, which paths differ, and what drift means for the inputs."""
+"""Comparison of property values: equality, paths that differ, and inputs after drift."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class InputChange:
 
 
 def differences(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[InputChange]:
-    """Every difference between two sets of inputs, the engine's own keys aside."""
+    """Return every difference between two sets of inputs, except the engine's own keys."""
     return list(_diff(handler, old, new, "", ""))
 
 
@@ -65,21 +65,21 @@ def _diff_lists(
 
 
 def same(handler: Handler, old: Any, new: Any, dotted: str) -> bool:
-    """Whether two values mean the same to AWS. An unknown value is never the same as a known one."""
+    """Return whether two values are the same to AWS. An unknown value never equals a known one."""
     if contains_unknown(old) or contains_unknown(new):
         return bool(old == new and old == UNKNOWN)
     return _key(handler, old, dotted) == _key(handler, new, dotted)
 
 
 def is_set(handler: Handler, items: list[Any], dotted: str) -> bool:
-    """Whether the order of a list does not matter."""
+    """Return whether the order of a list does not matter."""
     if any(isinstance(item, Mapping) for item in items):
         return dotted in handler.sets
     return dotted not in handler.ordered
 
 
 def _key(handler: Handler, value: Any, dotted: str) -> str:
-    """A text that is equal for values of equal meaning."""
+    """Return a text that is equal for equivalent values."""
     if value is None:
         return ""
     if dotted in handler.documents:
@@ -100,7 +100,7 @@ def _key(handler: Handler, value: Any, dotted: str) -> str:
 
 
 def document_key(value: Any) -> str:
-    """A policy document's meaning: single values and lists of one are the same, lists are sets."""
+    """Return a key of a policy document's meaning: single values equal lists of one, lists are sets."""
     if isinstance(value, str):
         try:
             value = json.loads(unquote(value) if value.startswith("%7B") else value)
@@ -119,9 +119,9 @@ def _normal(value: Any) -> Any:
 
 
 def project(handler: Handler, declared: Any, actual: Any, dotted: str) -> Any:
-    """What a declared input would have to say to describe what is there.
+    """Return the value of a declared input that would describe the existing one.
 
-    What the program leaves open inside a block stays open; a map (tags, labels) is taken whole.
+    Properties that the program does not set inside a block stay unset; a map (tags, labels) is used whole.
     """
     if same(handler, declared, actual, dotted):
         return declared
@@ -138,7 +138,7 @@ def project(handler: Handler, declared: Any, actual: Any, dotted: str) -> Any:
 
 
 def _is_block(handler: Handler, dotted: str) -> bool:
-    """Whether a path names a nested block (fixed properties) and not a free map."""
+    """Return whether a path is a nested block (fixed properties), not a free map."""
     from gpufleet.lab.aws.provider import schema
 
     kind: Any = None
@@ -154,7 +154,7 @@ def _is_block(handler: Handler, dotted: str) -> bool:
 
 
 def _aligned(handler: Handler, declared: list[Any], actual: list[Any], dotted: str) -> list[Any]:
-    """`actual` in the order of `declared`, for sets: each declared item beside what describes it best."""
+    """Return `actual` in the order of `declared`, for sets: each declared item with its best match."""
     if not is_set(handler, declared + actual, dotted):
         return actual
     left = list(actual)
@@ -182,10 +182,10 @@ def _covers(handler: Handler, declared: Any, actual: Any, dotted: str) -> bool:
 
 
 def drifted_inputs(handler: Handler, declared: Props, before: Props, now: Props) -> Props:
-    """The inputs that describe what is there now.
+    """Return the inputs that describe the existing resource.
 
-    `declared` are the inputs of the state, `before` its outputs, `now` the outputs as just read.
-    Without declared inputs (an import) every input property that AWS has a value for is taken.
+    `declared` are the inputs of the state, `before` its outputs, `now` the outputs just read. Without
+    declared inputs (an import) every input property with a value in AWS is used.
     """
     known = handler.schema.inputs.properties
     if not {key for key in declared if not key.startswith("__")}:

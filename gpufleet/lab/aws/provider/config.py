@@ -1,4 +1,4 @@
-"""The provider's configuration: region, default tags, and the guard that keeps it in the sandbox."""
+"""The provider's configuration: region, default tags, and the check that keeps it in the sandbox."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _REAL_CREDENTIALS = ("profile", "token", "assumeRoles", "assumeRole", "assumeRol
 
 @dataclass(frozen=True)
 class AwsProviderConfig:
-    """What `aws:*` configuration or an explicit provider resource says. `endpoint` is empty when
-    neither the configuration nor the environment names one: the sandbox's daemon is then asked."""
+    """The `aws:*` configuration or an explicit provider resource. `endpoint` is empty if neither the
+    configuration nor the environment sets it: then the sandbox's daemon is used."""
 
     region: str = DEFAULT_REGION
     default_tags: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def unknown_keys(values: Mapping[str, Any]) -> list[str]:
 
 
 def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> AwsProviderConfig:
-    """The configuration from plain values. Raises InputError for anything that points out of the sandbox."""
+    """Return the configuration. Raises InputError for settings that lead out of the sandbox."""
     environ = os.environ if environ is None else environ
     decoded = {key: _decoded(value) for key, value in values.items()}
     refuse_real_credentials(decoded, environ)
@@ -65,7 +65,7 @@ def parse(values: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
 
 
 def _decoded(value: Any) -> Any:
-    """Nested configuration travels as JSON text."""
+    """Return nested configuration, which is sent as JSON text."""
     if isinstance(value, str) and value[:1] in {"{", "["}:
         try:
             return json.loads(value)
@@ -85,14 +85,14 @@ def _endpoint(values: Mapping[str, Any], environ: Mapping[str, str]) -> str:
         refuse_remote(address)
     if len(named) > 1:
         raise InputError(
-            f"aws:endpoints names several addresses ({', '.join(sorted(named))}): the emulated AWS has one",
-            remedy="give every service the same address",
+            f"aws:endpoints has several addresses ({', '.join(sorted(named))}): the emulated AWS has one",
+            remedy="set the same address for every service",
         )
     return next(iter(named), "") or environ.get("AWS_ENDPOINT_URL", "").rstrip("/")
 
 
 def refuse_remote(endpoint: str) -> None:
-    """Raises InputError unless the endpoint is on this machine's loopback interface."""
+    """Raise InputError unless the endpoint is on this machine's loopback interface."""
     host = urlsplit(endpoint).hostname or ""
     try:
         local = ipaddress.ip_address(host).is_loopback
@@ -100,30 +100,30 @@ def refuse_remote(endpoint: str) -> None:
         local = host == "localhost"
     if not local:
         raise InputError(
-            f"endpoint {endpoint!r} is not on loopback: the sandbox's aws provider reaches nothing else",
+            f"endpoint {endpoint!r} is not on loopback: the sandbox's aws provider uses nothing else",
             remedy="unset AWS_ENDPOINT_URL and aws:endpoints; a real account needs the real aws provider",
         )
 
 
 def refuse_real_credentials(values: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """Raises InputError when the configuration or the environment carries credentials of a real account."""
+    """Raise InputError if the configuration or the environment has credentials of a real account."""
     for key in _REAL_CREDENTIALS:
         if values.get(key):
             raise InputError(
-                f"aws:{key} is set: the sandbox's aws provider takes no real credentials",
+                f"aws:{key} is set: the sandbox's aws provider accepts no real credentials",
                 remedy=f"remove aws:{key} from this stack's configuration",
             )
     key = values.get("accessKey") or environ.get("AWS_ACCESS_KEY_ID") or ACCESS_KEY_ID
     if key != ACCESS_KEY_ID:
         source = "aws:accessKey" if values.get("accessKey") else "AWS_ACCESS_KEY_ID"
         raise InputError(
-            f"{source} {str(key)[:4]}... is not the sandbox's own key: no real credentials are taken",
+            f"{source} {str(key)[:4]}... is not the sandbox's own key: no real credentials are accepted",
             remedy=f"unset {source}, or set it to {ACCESS_KEY_ID}; real accounts need the real aws provider",
         )
 
 
 def sandbox_folder(start: Path | None = None) -> Path:
-    """Where the emulated AWS of a checkout keeps its state: `.gpufleet/sandbox` beside Pulumi.yaml."""
+    """Return where the emulated AWS of a checkout keeps its state: `.gpufleet/sandbox` beside Pulumi.yaml."""
     named = os.environ.get("GPUFLEET_SANDBOX_DIR")
     if named:
         return Path(named)

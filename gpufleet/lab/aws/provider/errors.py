@@ -1,4 +1,4 @@
-"""Turns what botocore raises into one line that a user can act on."""
+"""Turns exceptions of botocore into one line that a user can act on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpufleet.lab.aws.provider.patience import TRANSIENT
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _NO_CAPACITY = "InsufficientInstanceCapacity"
-# Of EC2's server errors (its list of error codes), those that say that nothing was made.
+# EC2's server errors (its list of error codes) that mean that nothing was created.
 _REFUSED = re.compile(r"Insufficient\w*Capacity")
 _ELSEWHERE = (
-    "name another zone or type (`zones`, `instance_types`), reserve capacity, or run up again later: "
-    "what was done is kept"
+    "use another zone or type (`zones`, `instance_types`), reserve capacity, or run up again later: "
+    "completed steps are kept"
 )
 _REMEDIES = (
     (re.compile(_NO_CAPACITY), _ELSEWHERE),
@@ -35,19 +35,19 @@ _REMEDIES = (
         re.compile(r"AlreadyExist|Duplicate|InUse|AlreadyOwned|Conflict"),
         "choose another name, or delete what is there",
     ),
-    (re.compile(r"DependencyViolation|DeleteConflict"), "delete first what still uses it"),
-    (_MISSING, "what it refers to is gone: run refresh, then up"),
-    (re.compile(r"Limit|Quota|Capacity"), "raise the quota, or ask for less or for another zone or time"),
+    (re.compile(r"DependencyViolation|DeleteConflict"), "first delete what still uses it"),
+    (_MISSING, "a resource that it refers to does not exist: run refresh, then up"),
+    (re.compile(r"Limit|Quota|Capacity"), "raise the quota, or request less, another zone or another time"),
     (
         re.compile(r"Unauthorized|AccessDenied|AuthFailure|InvalidClientTokenId"),
         "use the sandbox's own credentials",
     ),
-    (re.compile(r"Throttl|RequestLimit"), "run up again: what was done is kept"),
+    (re.compile(r"Throttl|RequestLimit"), "run up again: completed steps are kept"),
 )
 
 
 class PartialCreateError(GpufleetError):
-    """A resource exists but did not become ready; the state must keep it. `resource_id` names it."""
+    """A resource exists but did not become ready; the state must keep it. `resource_id` is its id."""
 
     def __init__(self, message: str, *, resource_id: str, remedy: str = "") -> None:
         super().__init__(message, remedy=remedy)
@@ -55,7 +55,7 @@ class PartialCreateError(GpufleetError):
 
 
 def is_unsure(error: BaseException) -> bool:
-    """Whether an exception leaves open what became of the request: the server failed, or the line broke."""
+    """Return whether the result of a request is unknown: the server failed, or the connection broke."""
     if isinstance(error, EndpointConnectionError):
         return False
     if isinstance(error, ClientError):
@@ -67,7 +67,7 @@ def is_unsure(error: BaseException) -> bool:
 
 @contextmanager
 def keeping(resource_id: str) -> Iterator[None]:
-    """For the steps after a resource came into being: their failure must not make the state forget it."""
+    """Keep a created resource in the state if a step in the block fails."""
     try:
         yield
     except PartialCreateError:
@@ -75,40 +75,40 @@ def keeping(resource_id: str) -> Iterator[None]:
     except (ClientError, BotoCoreError, TimeoutError, GpufleetError) as error:
         code = f"{code_of(error)}: " if code_of(error) else ""
         raise PartialCreateError(
-            f"{resource_id} was made and is kept in the state, but is incomplete: {code}{message_of(error)}",
+            f"{resource_id} was created, is kept in the state and is incomplete: {code}{message_of(error)}",
             resource_id=resource_id,
             remedy=_ELSEWHERE if _NO_CAPACITY in message_of(error) else "correct the inputs and run up again",
         ) from error
 
 
 def code_of(error: BaseException) -> str:
-    """The AWS error code of an exception, or an empty string."""
+    """Return the AWS error code of an exception, or an empty string."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", ""))
     return ""
 
 
 def message_of(error: BaseException) -> str:
-    """The AWS message of an exception."""
+    """Return the AWS message of an exception."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Message", "")) or str(error)
     return str(error)
 
 
 def is_missing(error: BaseException) -> bool:
-    """Whether an exception says that the thing asked for does not exist."""
+    """Return whether an exception says that the resource does not exist."""
     return bool(_MISSING.search(code_of(error)))
 
 
 def explain(error: Exception, subject: str, action: str) -> GpufleetError:
-    """A one-line error: what was being done to what, AWS' code and message, and what to do."""
+    """Return a one-line error: action, subject, AWS' code and message, and a remedy."""
     if isinstance(error, GpufleetError):
         return _prefixed(error, subject, action)
     if isinstance(error, ParamValidationError):
         details = str(error).removeprefix("Parameter validation failed:")
         return CloudError(
-            _line(f"{action} {subject}: the AWS API refuses the parameters: {details}"),
-            remedy="correct the property that is named",
+            _line(f"{action} {subject}: the AWS API rejects the parameters: {details}"),
+            remedy="correct the property in the message",
         )
     if isinstance(error, ClientError):
         code = code_of(error)
@@ -126,7 +126,7 @@ def explain(error: Exception, subject: str, action: str) -> GpufleetError:
         return CloudError(_line(f"{action} {subject}: {error}"), remedy="run refresh, then up again")
     return GpufleetError(
         _line(f"{action} {subject}: {type(error).__name__}: {error}"),
-        remedy="report this: it is a fault of the provider",
+        remedy="report this: it is an error of the provider",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a resource handler is: the facts about one Pulumi type and its life as AWS calls."""
+"""Resource handlers: the facts of one Pulumi type, and its operations as AWS calls."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PARTITION = "aws"
 
 @dataclass(frozen=True)
 class Aws:
-    """The AWS that one request works on: clients, region and who asks."""
+    """The AWS of one request: clients, region and caller."""
 
     clients: Clients
     region: str
 
     def client(self, service: str) -> Any:
-        """The client of a service in this region."""
+        """Return the client of a service in this region."""
         return self.clients.get(service, self.region)
 
     @property
@@ -34,7 +34,7 @@ class Aws:
         return self.clients.account(self.region)
 
     def arn(self, service: str, resource: str, *, region: str | None = None) -> str:
-        """An ARN in this account; `region` overrides this region ('' for global services)."""
+        """Return an ARN in this account; `region` overrides this region ('' for global services)."""
         where = self.region if region is None else region
         return f"arn:{PARTITION}:{service}:{where}:{self.account}:{resource}"
 
@@ -46,7 +46,7 @@ class Aws:
         names: Names | None = None,
         **fixed: Any,
     ) -> dict[str, Any]:
-        """Calls an operation with properties mapped to its parameters; `fixed` are parameters as they are."""
+        """Call an operation with properties mapped to parameters; `fixed` parameters are unchanged."""
         client = self.client(service)
         shape = client.meta.service_model.operation_model(operation).input_shape
         parameters = to_request(shape, values, names or Names()) | fixed
@@ -56,7 +56,7 @@ class Aws:
 
 @dataclass(frozen=True)
 class AutoName:
-    """How a name is made when the program gives none: `<prefix><name>-<7 hex digits>`."""
+    """The form of generated names: `<prefix><name>-<7 hex digits>`."""
 
     prop: str = "name"
     max_length: int = 255
@@ -67,18 +67,18 @@ class AutoName:
 class Handler(ABC):
     """One resource type. Class variables are facts of the type, the methods its AWS calls.
 
-    Inputs are plain values under pulumi_aws' names; `read` returns outputs under the same names.
-    A property that `read` leaves out keeps the value of the state (AWS does not return it); one
-    that it returns as None is gone. Paths are dotted, without list indices.
+    Inputs are plain values under pulumi_aws' names; `read` returns outputs under the same names. A property
+    that `read` omits keeps the value of the state (AWS does not return it); one that it returns as None is
+    removed. Paths are dotted, without list indices.
     """
 
     pulumi_type: ClassVar[str]
     force_new: ClassVar[Collection[str]] = frozenset()
-    """Paths whose change needs a replacement; a path stands for everything below it."""
+    """Paths whose change needs a replacement; a path includes everything below it."""
     computed: ClassVar[Collection[str]] = frozenset()
-    """Inputs that AWS fills in when the program does not: their absence is no change."""
+    """Inputs that AWS sets if the program does not: their absence is not a change."""
     defaults: ClassVar[Defaults] = {}
-    """Inputs that the real provider fills in, as it does: they appear among the inputs."""
+    """Inputs that the real provider sets: they appear among the inputs."""
     ordered: ClassVar[Collection[str]] = frozenset()
     """Paths of string lists whose order matters; every other list of strings is a set."""
     sets: ClassVar[Collection[str]] = frozenset()
@@ -87,7 +87,7 @@ class Handler(ABC):
     """Paths of JSON documents, compared by meaning."""
     auto_name: ClassVar[AutoName | None] = None
     delete_before_replace: ClassVar[bool] = False
-    """True where the old and the new one cannot exist side by side."""
+    """True if the old and the new resource cannot exist at the same time."""
     takes_default_tags: ClassVar[bool] = True
 
     @property
@@ -96,33 +96,33 @@ class Handler(ABC):
         return schema.resource(self.pulumi_type)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """Rules that the schema cannot tell; inputs may hold unknown values."""
+        """Check rules that the schema cannot express; inputs may contain unknown values."""
         del inputs
         return []
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Further top-level properties whose change needs a replacement, judged by their values."""
+        """Return further top-level properties whose change needs a replacement, by their values."""
         del old, new, changed
         return frozenset()
 
     def unsettled(self, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Outputs that this update will change to something that only AWS knows."""
+        """Return outputs that this update will change to values that only AWS knows."""
         del new, changed
         return frozenset()
 
     @abstractmethod
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the resource, waits until it is usable, returns its id."""
+        """Create the resource, wait until it is usable, return its id."""
 
     @abstractmethod
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The outputs as AWS has them now, or None when the resource is gone."""
+        """Return the outputs as AWS has them now, or None if the resource does not exist."""
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Changes the resource in place. `changed` are the top-level inputs that differ.
+        """Change the resource in place. `changed` are the top-level inputs that differ.
 
-        Nothing differs where a creation failed and is complete all the same. The default refuses every
-        change: a type whose every property forces a replacement gets none.
+        `changed` is empty if a failed creation turns out to be complete. The default rejects every change: a
+        type whose properties all force a replacement has no updates.
         """
         if changed:
             raise NotImplementedError(
@@ -131,7 +131,7 @@ class Handler(ABC):
 
     @abstractmethod
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Removes the resource and waits until it is gone; an error that says it is gone already is fine."""
+        """Delete the resource and wait until it is gone; an error that it does not exist is fine."""
 
     def decode(self, data: Mapping[str, Any], names: Names | None = None) -> Props:
         """Outputs of this type from AWS' description of it."""
@@ -139,11 +139,11 @@ class Handler(ABC):
 
 
 def only(inputs: Mapping[str, Any], *keys: str) -> Props:
-    """The named properties that are present."""
+    """Return the given properties that are present."""
     return {key: inputs[key] for key in keys if inputs.get(key) is not None}
 
 
 def without(inputs: Mapping[str, Any], *keys: str) -> Props:
-    """Everything but the named properties, `region`, `tags` and the engine's own."""
+    """Return everything except the given properties, `region`, `tags` and the engine's own."""
     skip = {*keys, "region", "tags", "tagsAll"}
     return {key: value for key, value in inputs.items() if key not in skip and not key.startswith("__")}

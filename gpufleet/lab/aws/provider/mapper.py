@@ -1,9 +1,8 @@
 """Maps pulumi_aws properties to botocore parameters and botocore results back to properties.
 
-Both directions are driven by a model: requests by botocore's shape of the operation's input,
-results by pulumi_aws' declared type. Names match without regard to case (`vpcId`, `VpcId`,
-`vpcId`), and what matches nothing is an error, so no property is ever dropped in silence.
-`Names` holds what a type spells differently.
+Both directions follow a model: requests botocore's shape of the operation's input, results pulumi_aws'
+declared type. Names match without regard to case (`vpcId`, `VpcId`), and a name without a match is an error,
+so that no property is silently dropped. `Names` holds different spellings of a type.
 """
 
 from __future__ import annotations
@@ -19,16 +18,15 @@ from gpufleet.lab.aws.provider import schema
 
 
 class MappingError(GpufleetError):
-    """A property that has no counterpart in the AWS operation: the emulated AWS cannot take it."""
+    """A property without a counterpart in the AWS operation: the emulated AWS cannot use it."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """Where pulumi_aws and AWS differ. Keys are dotted property paths without list indices.
+    """Differences between pulumi_aws and AWS. Keys are dotted property paths without list indices.
 
-    `rename` gives AWS' name of a property. `drop` are properties that this operation does not take.
-    `encode` and `decode` replace the generic conversion of one value; `encode` gets the property's
-    value, `decode` gets AWS' value.
+    `rename` maps a property to AWS' name. `drop` are properties that this operation does not have. `encode`
+    and `decode` replace the generic conversion of one value; `encode` gets the property's
     """
 
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -41,14 +39,14 @@ _NO_NAMES = Names()
 
 
 def canonical(name: str) -> str:
-    """A name without case and separators, as both sides spell it: `Ipv6CidrBlock` is `ipv6cidrblock`."""
+    """Return a name without case and separators: `ipv6cidrblock` for `Ipv6CidrBlock`."""
     return name.replace("_", "").replace("-", "").lower()
 
 
 def to_request(
     shape: Any, values: Mapping[str, Any], names: Names = _NO_NAMES, path: str = ""
 ) -> dict[str, Any]:
-    """Parameters for a `botocore.model.StructureShape`. MappingError for a property without place."""
+    """Return parameters for a `botocore.model.StructureShape`. MappingError if a property has none."""
     members = {canonical(member): member for member in shape.members}
     result: dict[str, Any] = {}
     for key, value in values.items():
@@ -68,7 +66,7 @@ def to_request(
 
 
 def _find(members: Mapping[str, str], name: str) -> str | None:
-    """The member of that name; a list may be singular on one side and plural on the other."""
+    """Return the member of that name; a list may be singular on one side and plural on the other."""
     wanted = canonical(name)
     for candidate in (wanted, f"{wanted}s", wanted.removesuffix("s"), f"{wanted.removesuffix('y')}ies"):
         if candidate in members:
@@ -113,7 +111,7 @@ def _encode_scalar(kind: str, value: Any) -> Any:
 def from_response(
     properties: Mapping[str, schema.Type], data: Mapping[str, Any], names: Names = _NO_NAMES, path: str = ""
 ) -> dict[str, Any]:
-    """Properties of the declared types from AWS' data; a property that AWS does not give is absent."""
+    """Return properties of the declared types from AWS' data; missing ones are absent."""
     members = {canonical(member): member for member in data}
     result: dict[str, Any] = {}
     for key, kind in properties.items():
@@ -159,7 +157,7 @@ def _decode_scalar(kind: str, value: Any) -> Any:
 
 
 def tags_to_map(tags: Any) -> dict[str, str]:
-    """AWS' tag list in any of its spellings, or its map, as a map."""
+    """Return AWS' tag list in any of its spellings, or its map, as a map."""
     if isinstance(tags, Mapping):
         return {str(key): str(value) for key, value in tags.items()}
     result: dict[str, str] = {}
@@ -170,5 +168,5 @@ def tags_to_map(tags: Any) -> dict[str, str]:
 
 
 def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """A map of tags as the list of Key and Value that most services take."""
+    """Return a map of tags as the list of Key and Value of most services."""
     return [{"Key": key, "Value": str(value)} for key, value in sorted(tags.items())]

@@ -1,4 +1,4 @@
-"""Names for resources that the program leaves unnamed, as the real provider makes them."""
+"""Generated names of resources, in the form of the real provider."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def auto_name(rule: AutoName, logical: str, seed: bytes) -> str:
 def apply(
     rule: AutoName | None, inputs: Props, old: Mapping[str, Any], logical: str, seed: bytes
 ) -> list[str]:
-    """Names `inputs` in place where nothing names them; returns the properties that were filled.
+    """Set missing names in `inputs`; return the properties that were set.
 
-    A name made before is kept, so that it stays the same for the life of the resource.
+    A name that was generated before is kept for the lifetime of the resource.
     """
     if rule is None or inputs.get(rule.prop) is not None or inputs.get(f"{rule.prop}Prefix") is not None:
         return []

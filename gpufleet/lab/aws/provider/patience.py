@@ -1,11 +1,12 @@
-"""Retries of all types: throttling, things seen too late, and faults of the server's own.
+"""Retries for all types: throttling, late visibility, and server errors.
 
-botocore gives up on throttling after its attempts or its retry quota, whichever ends first; a stack of
-hundreds of resources meets buckets that refill once in three seconds. And what was just made may not be
-found at first: AWS is eventually consistent. Both pass, so both are waited for.
+botocore stops retrying when its attempts or its retry quota are used up; a stack of hundreds of resources
+meets buckets that refill once in three seconds. New resources may not be found at first, because AWS is
+eventually consistent. Both are retried.
 
-Where the server fails, it is unknown whether it did what it was asked. What makes something is not sent
-again then: there would be two, or a conflict with the first. The engine looks for it in its next run.
+After a server error it is unknown whether the request was performed. A creation is not sent again then, since
+it could create a second resource or conflict with the first. The engine searches the resource in its next
+run.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from typing import Any
 from botocore.exceptions import HTTPClientError
 
 MOST_ATTEMPTS = 25
-"""How often a throttled request is sent: the real provider's default (`maxRetries`)."""
+"""Maximum attempts of a throttled request: the real provider's default (`maxRetries`)."""
 
 TRANSIENT = frozenset({500, 502, 503, 504})
-"""Statuses of answers that say nothing of what became of the request."""
+"""Statuses of answers that leave the result of the request unknown."""
 
 _MOST_SENT = 4
-"""How often a request is sent that the server fails at."""
+"""Maximum attempts of a request after server errors."""
 
 LONGEST_PAUSE_S = 20.0
 SETTLED_AFTER_S = 60.0
-"""For how long what was made and never found counts as not found yet."""
+"""How long a created resource that was never found counts as not visible yet."""
 
 _THROTTLED = frozenset(
     {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "SlowDown"}
@@ -44,14 +45,14 @@ _IAM_NAMES = {"CreateRole": "RoleName", "CreateInstanceProfile": "InstanceProfil
 
 
 class Patience:
-    """What the clients of one account have made and not found yet. Thread-safe."""
+    """The created resources of one account that were not found yet. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: dict[str, float] = {}
 
     def watch(self, client: Any) -> None:
-        """Let requests of a client be retried."""
+        """Enable retries for a client's requests."""
         events, service = client.meta.events, client.meta.service_model.service_id.hyphenize()
         events.register_first(f"before-parameter-build.{service}", self._before)
         events.register_last(f"after-call.{service}", self._after)
@@ -73,13 +74,13 @@ class Patience:
         elif model.service_model.service_name == "ec2" and model.name.startswith(_MAKES):
             self._remember({text for text in _texts(parsed) if _ID.fullmatch(text)} - texts)
         elif model.name.startswith(("Describe", "Get")):
-            # It has been found: should it be missing later, then it is gone.
+            # It has been found: if it is missing later, it was deleted.
             self._forget(texts)
 
     def _pause(
         self, response: Any, attempts: int, operation: Any = None, caught_exception: Any = None, **_: Any
     ) -> float | None:
-        """How many seconds to wait before the request is sent again; None where that would not help."""
+        """Return the seconds until the next attempt; None if a retry would not help."""
         broken = isinstance(caught_exception, HTTPClientError)
         answer = response[1] if response is not None else {}
         status, error = answer.get("ResponseMetadata", {}).get("HTTPStatusCode"), answer.get("Error", {})
@@ -93,7 +94,7 @@ class Patience:
             return None
         least = 1.0 if throttled else 0.1
         pause = min(least * 2.0 ** (attempts - 1), LONGEST_PAUSE_S if throttled else 2.0)
-        # Half of it by chance: requests that were refused together do not come back together.
+        # Half of it random: requests that were rejected together must not return together.
         return pause * (0.5 + random.random() / 2)  # noqa: S311 - no secret
 
     def _awaited(self, message: str) -> bool:

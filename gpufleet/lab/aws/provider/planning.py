@@ -1,4 +1,4 @@
-"""The parts of check, diff and preview that no AWS call is needed for."""
+"""The parts of check, diff and preview that need no AWS call."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def checked_inputs(
     logical: str,
     seed: bytes,
 ) -> tuple[Props, list[Problem]]:
-    """The inputs with names, defaults and default tags filled in, and everything wrong with them.
+    """Return the inputs with names, defaults and default tags, and all errors in them.
 
-    `__defaults` lists what was filled in rather than given, as in the real provider's state.
+    `__defaults` lists the inputs that were set by default, as in the real provider's state.
     """
     filled = dict(inputs)
     found = list(schema.problems(handler.schema.inputs, inputs))
@@ -56,7 +56,7 @@ def checked_inputs(
 
 
 def diff(handler: Handler, old: Props, new: Props, ignore: list[str]) -> DiffResponse:
-    """The exact difference between two sets of inputs, and whether it can be made in place."""
+    """Return the exact difference between two sets of inputs, and whether it can be made in place."""
     changes = [
         change
         for change in differences(handler, old, new)
@@ -81,7 +81,7 @@ def diff(handler: Handler, old: Props, new: Props, ignore: list[str]) -> DiffRes
 
 
 def top_level(path: str) -> str:
-    """The property that a path starts with."""
+    """Return the property that a path starts with."""
     return path.partition(".")[0].partition("[")[0]
 
 
@@ -94,12 +94,12 @@ def _ignored(change: InputChange, ignore: list[str]) -> bool:
 
 
 def _left_to_aws(handler: Handler, change: InputChange) -> bool:
-    """A property that AWS fills in keeps its value when the program no longer names it."""
+    """Return whether AWS keeps its value for a property that the program no longer sets."""
     return change.kind == "delete" and change.path == change.dotted and change.dotted in handler.computed
 
 
 def _forces(handler: Handler, dotted: str) -> bool:
-    """Whether a path, or a block that it lies in, forces a replacement; `region` always does."""
+    """Return whether a path, or its parent block, forces a replacement; `region` always does."""
     steps = dotted.split(".")
     return dotted == "region" or any(
         ".".join(steps[: end + 1]) in handler.force_new for end in range(len(steps))
@@ -107,7 +107,7 @@ def _forces(handler: Handler, dotted: str) -> bool:
 
 
 def collides(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether the new resource would meet the old one: a name that the program fixed and did not change."""
+    """Return whether the new resource would conflict with the old one: a fixed, unchanged name."""
     if handler.delete_before_replace:
         return True
     rule = handler.auto_name
@@ -118,7 +118,7 @@ def collides(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]) -
 
 
 def state_of(handler: Handler, config: AwsProviderConfig, inputs: Props, rid: str, observed: Props) -> Props:
-    """The outputs that the state keeps: what AWS says, and the inputs that it does not repeat."""
+    """Return the outputs of the state: AWS' values, and inputs that AWS does not return."""
     state = {key: value for key, value in inputs.items() if not key.startswith("__")}
     state |= observed
     state["id"] = rid
@@ -131,7 +131,7 @@ def state_of(handler: Handler, config: AwsProviderConfig, inputs: Props, rid: st
 
 
 def planned_create(handler: Handler, config: AwsProviderConfig, inputs: Props) -> Props:
-    """The outputs of a previewed creation: the inputs, and unknowns for what only AWS can say."""
+    """Return the outputs of a previewed creation: the inputs, and unknowns for AWS' values."""
     state = {key: value for key, value in inputs.items() if not key.startswith("__")}
     for key in handler.schema.computed_only | frozenset(handler.computed):
         _leave_open(state, key)
@@ -141,7 +141,7 @@ def planned_create(handler: Handler, config: AwsProviderConfig, inputs: Props) -
 def planned_update(
     handler: Handler, config: AwsProviderConfig, inputs: Props, old_inputs: Props, old: Props
 ) -> Props:
-    """The outputs of a previewed update: what cannot change keeps its value."""
+    """Return the outputs of a previewed update: what cannot change keeps its value."""
     state = dict(old)
     for key in old_inputs:
         if key not in inputs:
@@ -162,7 +162,7 @@ def planned_update(
 
 
 def _leave_open(state: Props, path: str, old: Mapping[str, Any] | None = None) -> None:
-    """A value that only AWS can say, also one inside of a block: what it was, or unknown."""
+    """Set a value that only AWS knows, also inside a block, to its old value or unknown."""
     key, _, inner = path.partition(".")
     if not inner:
         state.setdefault(key, UNKNOWN)
@@ -173,13 +173,13 @@ def _leave_open(state: Props, path: str, old: Mapping[str, Any] | None = None) -
 
 
 def _is_block(handler: Handler, key: str) -> bool:
-    """Whether an input is a nested block: fixed properties, and not a free map."""
+    """Return whether an input is a nested block: fixed properties, not a free map."""
     kind = handler.schema.inputs.properties.get(key)
     return isinstance(kind, dict) and "ref" in kind
 
 
 def _with_filled_in(new: Any, declared: Any, old: Any) -> Any:
-    """A block as declared now, with what AWS had filled in beside what was declared before."""
+    """Return a block as declared now, with the values that AWS had added to the former declaration."""
     if not isinstance(new, Mapping) or not isinstance(old, Mapping):
         return new
     named = {*new, *(declared if isinstance(declared, Mapping) else ())}

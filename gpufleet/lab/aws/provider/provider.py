@@ -1,4 +1,4 @@
-"""The provider itself: Pulumi's requests to handlers and back, on worker threads."""
+"""The provider: passes Pulumi's requests to handlers, on worker threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORKERS = 32
 
 
 class AwsProvider(api.Provider):
-    """pulumi_aws 7.51.1's resources and functions that gpufleet uses, on the emulated AWS."""
+    """The resources and functions of pulumi_aws 7.51.1 that gpufleet uses, on the emulated AWS."""
 
     def __init__(self) -> None:
         self._config = AwsProviderConfig()
@@ -35,13 +35,13 @@ class AwsProvider(api.Provider):
         self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="aws")
 
     async def get_schema(self, request: api.GetSchemaRequest) -> api.GetSchemaResponse:
-        """A minimal schema: the SDK is pulumi_aws, nothing is generated from this one."""
+        """Return a minimal schema: the SDK is pulumi_aws, nothing is generated from this one."""
         del request
         document = {"name": "aws", "version": VERSION, "resources": {token: {} for token in tokens()}}
         return api.GetSchemaResponse(schema=json.dumps(document))
 
     async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
-        """Refuses unknown settings and whatever points at a real account."""
+        """Reject unknown settings and those of a real account."""
         values = plain_map(request.new_inputs)
         failures = [
             api.CheckFailure(key, f"aws:{key} is not a setting of the sandbox's aws provider: remove it")
@@ -55,14 +55,14 @@ class AwsProvider(api.Provider):
         return api.CheckResponse(inputs=request.new_inputs, failures=failures)
 
     async def diff_config(self, request: api.DiffRequest) -> api.DiffResponse:
-        """A changed configuration never replaces resources: their own diffs show what it changes."""
+        """Report no replacement: the resources' own diffs show the effect of a changed configuration."""
         old, new = plain_map(request.old_state), plain_map(request.new_inputs)
         return api.DiffResponse(
             changes=old != new, diffs=sorted(k for k in {*old, *new} if old.get(k) != new.get(k))
         )
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
-        """Takes region, tags and endpoint; starts the checkout's emulated AWS where no endpoint is named."""
+        """Set region, tags and endpoint; start the checkout's emulated AWS if no endpoint is set."""
         values = plain_map(request.args) or {
             key.rpartition(":")[2]: value for key, value in request.variables.items()
         }
@@ -98,7 +98,7 @@ class AwsProvider(api.Provider):
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def check(self, request: api.CheckRequest) -> api.CheckResponse:
-        """Judges the inputs, and fills in names, defaults and default tags."""
+        """Check the inputs, and set names, defaults and default tags."""
         try:
             handler = handler_for(request.type)
         except InputError as error:
@@ -121,7 +121,7 @@ class AwsProvider(api.Provider):
         )
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
-        """Compares old and new inputs; without old inputs, what the state has of them."""
+        """Compare old and new inputs; without old inputs, use the state's."""
         handler = handler_for(request.type)
         new, state = plain_map(request.new_inputs), plain_map(request.old_state)
         old = self._old_inputs(handler, request, state, new)
@@ -129,7 +129,7 @@ class AwsProvider(api.Provider):
 
     @staticmethod
     def _old_inputs(handler: Handler, request: object, state: Props, new: Props) -> Props:
-        """The inputs of the state: as the engine sends them, else what the outputs tell of them."""
+        """Return the inputs of the state: from the engine, else from the outputs."""
         old = plain_map(getattr(request, "old_inputs", {}))
         if old:
             return old
@@ -137,14 +137,14 @@ class AwsProvider(api.Provider):
         return {key: value for key, value in old.items() if key in new or key not in handler.computed}
 
     def _in_region(self, handler: Handler, old: Props, new: Props, state: Props) -> tuple[Props, Props]:
-        """Both sides with the region they mean: naming the provider's own region is no change."""
+        """Return both sides with their effective region: setting the provider's own is not a change."""
         if "region" not in handler.schema.inputs.properties:
             return old, new
         was = old.get("region") or state.get("region") or self._config.region
         return {**old, "region": was}, {**new, "region": new.get("region") or self._config.region}
 
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
-        """Creates a resource, or says what a creation would give."""
+        """Create a resource, or return what a creation would return."""
         handler = handler_for(request.type)
         inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
         if request.preview:
@@ -177,21 +177,21 @@ class AwsProvider(api.Provider):
             known = explain(error, f"{handler.pulumi_type} {name}", "creating")
             if is_unsure(error):
                 raise UnknownOutcomeError(
-                    f"{known.message}; whether it was made is unknown",
-                    remedy="run up again, which looks for it first",
+                    f"{known.message}; whether it was created is unknown",
+                    remedy="run up again, which searches it first",
                 ) from error
             raise known from error
         return rid, planning.state_of(handler, self._config, inputs, rid, observed)
 
     def _seen_of(self, handler: Handler, inputs: Props, rid: str) -> Props:
-        """What can be read of a resource that is there and incomplete: its deletion and repair need it."""
+        """Return the readable outputs of an incomplete resource, for its deletion and repair."""
         try:
             return handler.read(self._aws(inputs), rid, inputs) or {}
-        except Exception:  # why it is incomplete has been said already
+        except Exception:  # the reason was already reported
             return {}
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
-        """What is there now: outputs, and the inputs that would describe it. Nothing when it is gone."""
+        """Return the current outputs, and the inputs that describe them. Empty if it does not exist."""
         handler = handler_for(request.type)
         state, inputs = plain_map(request.properties), plain_map(request.inputs)
         observed = await self._in_thread(lambda: self._read(handler, request, inputs or state))
@@ -218,13 +218,13 @@ class AwsProvider(api.Provider):
             if isinstance(error, KeyError) and not known:
                 raise InputError(
                     f"{handler.pulumi_type} {request.name} cannot be imported by its id "
-                    f"{request.resource_id!r} alone: the sandbox needs {error} too",
-                    remedy="let the program create it",
+                    f"{request.resource_id!r} only: the sandbox also needs {error}",
+                    remedy="create it with the program",
                 ) from error
             raise explain(error, f"{handler.pulumi_type} {request.name}", "reading") from error
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
-        """Changes a resource in place, or says what a change would give."""
+        """Change a resource in place, or return what a change would return."""
         handler = handler_for(request.type)
         old, new, secrets = plain_map(request.olds), plain_map(request.news), secret_keys(request.news)
         before = self._old_inputs(handler, request, old, new)
@@ -255,7 +255,7 @@ class AwsProvider(api.Provider):
     def _complete(
         self, handler: Handler, aws: Aws, request: api.UpdateRequest, state: Props, inputs: Props
     ) -> None:
-        """Do what a creation that broke off left undone: AWS has other inputs than the state."""
+        """Complete a creation that broke off: AWS has other inputs than the state."""
         rid = request.resource_id
         observed = handler.read(aws, rid, inputs)
         if observed is None:
@@ -263,12 +263,12 @@ class AwsProvider(api.Provider):
         found = drifted_inputs(handler, inputs, state, observed)
         sides = self._in_region(handler, found, inputs, state)
         missing = frozenset(planning.diff(handler, *sides, list(request.ignore_changes)).diffs)
-        # Also where nothing is missing: what failed while it was made is made again by its handler.
+        # Also if nothing is missing: the handler repeats steps that failed during the creation.
         known = planning.state_of(handler, self._config, inputs, rid, observed)
         handler.update(aws, rid, known, inputs, missing)
 
     async def delete(self, request: api.DeleteRequest) -> None:
-        """Deletes a resource; one that is gone already is deleted."""
+        """Delete a resource; one that does not exist counts as deleted."""
         handler = handler_for(request.type)
         state = plain_map(request.properties)
         await self._in_thread(lambda: self._delete(handler, request, state))
@@ -277,13 +277,13 @@ class AwsProvider(api.Provider):
         try:
             handler.delete(self._aws(state), request.resource_id, state)
         except Exception as error:
-            # What is missing may be something else that the deletion touches.
+            # The missing resource may be another one that the deletion uses.
             if is_missing(error) and self._read(handler, request, state) is None:
                 return
             raise explain(error, f"{handler.pulumi_type} {request.name}", "deleting") from error
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
-        """Runs a function of pulumi_aws."""
+        """Run a function of pulumi_aws."""
         arguments = plain_map(request.args)
         result = await self._in_thread(lambda: run_invoke(self._aws(arguments), request.tok, arguments))
         return api.InvokeResponse(wrap_map(result))

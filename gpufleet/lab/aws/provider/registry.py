@@ -1,4 +1,4 @@
-"""Which handler serves which Pulumi type. Modules are imported when a type of theirs is first used."""
+"""Handlers by Pulumi type. Modules are imported when one of their types is first used."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ def tokens() -> tuple[str, ...]:
 
 
 def handler_for(urn_type: str) -> Handler:
-    """The handler of a type. Raises InputError for a type that the emulated AWS of gpufleet lacks.
+    """Return the handler of a type. Raises InputError for a type that the emulated AWS of gpufleet lacks.
 
-    A type taken from a URN is qualified by those of its parents (`a:b:Parent$aws:ec2/vpc:Vpc`).
+    A type from a URN is qualified by those of its parents (`a:b:Parent$aws:ec2/vpc:Vpc`).
     """
     token = urn_type.rsplit("$", 1)[-1]
     module = _MODULES.get(token)
     if module is None:
         raise InputError(
             f"the emulated AWS of gpufleet does not have the type {token}",
-            remedy="use the Pulumi CLI with a real account for it, or leave it out of the sandbox",
+            remedy="use the Pulumi CLI with a real account for it, or do not use it in the sandbox",
         )
     with _IMPORTING:
         return _handlers(module)[token]

@@ -10,10 +10,10 @@ from gpufleet.lab.aws.provider.provider import AwsProvider
 
 
 async def start(provider: AwsProvider, engine_address: str = "") -> tuple[grpc.aio.Server, int]:
-    """A running server on a free port of the loopback interface, and that port."""
+    """Start a server on a free port of the loopback interface; return it with the port."""
     return await protocol.start(provider, VERSION, engine_address)
 
 
 def main(arguments: list[str]) -> int:
-    """Serves until it is ended; prints the port as the first line, as plugins do."""
+    """Serve until it is ended; print the port as the first line, as plugins do."""
     return protocol.serve(lambda _engine: AwsProvider(), VERSION, arguments)

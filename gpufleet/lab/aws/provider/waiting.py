@@ -1,4 +1,4 @@
-"""Waiting for AWS: polls fast first and then ever slower, and retries what settles by itself."""
+"""Waiting for AWS: polls with increasing intervals, and retries of temporary errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROWTH = 1.6
 
 
 def until(probe: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
-    """The first value of `probe` that is not None; TimeoutError after `timeout_s` seconds."""
+    """Return the first value of `probe` that is not None; TimeoutError after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     pause = _FIRST_PAUSE_S
     while True:
@@ -32,7 +32,7 @@ def until(probe: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
 
 
 def until_gone(read: Callable[[], object], *, timeout_s: float, what: str) -> None:
-    """Waits until `read` answers None or that the thing does not exist."""
+    """Wait until `read` returns None or an error that the resource does not exist."""
 
     def probe() -> bool | None:
         try:
@@ -46,10 +46,9 @@ def until_gone(read: Callable[[], object], *, timeout_s: float, what: str) -> No
 
 
 def settle(call: Callable[[], T], *, codes: str, message: str = "", timeout_s: float = 10.0) -> T:
-    """Repeats a call that fails because AWS has not caught up yet, for at most `timeout_s` seconds.
+    """Repeat a call that fails because AWS is not up to date yet, for at most `timeout_s` seconds.
 
-    `codes` is a regular expression for the error codes that pass by themselves, `message` one that
-    the message must match too.
+    `codes` is a regular expression for temporary error codes, `message` one that the message must match too.
     """
     deadline = time.monotonic() + timeout_s
     pause = _FIRST_PAUSE_S * 5

@@ -1,7 +1,7 @@
-"""Plain Python values to and from the property values of Pulumi's provider protocol.
+"""Converts plain Python values to and from the property values of Pulumi's provider protocol.
 
-Handlers see plain values: integral numbers as int, secrets unwrapped, an unknown value as the
-string `UNKNOWN` (the sentinel that the protocol itself uses).
+Handlers get plain values: integral numbers as int, secrets unwrapped, an unknown value as the string
+`UNKNOWN` (the protocol's own sentinel).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["UNKNOWN", "Props", "contains_unknown", "plain", "plain_map", "secret
 
 
 def plain(value: PropertyValue) -> Any:
-    """The plain value of a property value, without its secrets and dependencies."""
+    """Return the plain value of a property value, without its secrets and dependencies."""
     inner = value.value
     if isinstance(inner, bool) or inner is None or isinstance(inner, str):
         return inner
@@ -34,14 +34,14 @@ def plain(value: PropertyValue) -> Any:
 
 
 def plain_map(values: Mapping[str, PropertyValue]) -> Props:
-    """The plain values of a map of properties; nulls are left out."""
+    """Return the plain values of a map of properties, without nulls."""
     return {
         key: item for key, item in ((key, plain(value)) for key, value in values.items()) if item is not None
     }
 
 
 def wrap(value: Any, *, secret: bool = False) -> PropertyValue:
-    """A property value from a plain one."""
+    """Return a property value from a plain one."""
     if isinstance(value, Mapping):
         return PropertyValue({str(key): wrap(item) for key, item in value.items()}, is_secret=secret)
     if isinstance(value, list | tuple | set | frozenset):
@@ -52,17 +52,17 @@ def wrap(value: Any, *, secret: bool = False) -> PropertyValue:
 
 
 def wrap_map(values: Mapping[str, Any], secrets: frozenset[str] = frozenset()) -> dict[str, PropertyValue]:
-    """Property values from plain ones; keys in `secrets` are marked secret, nulls are left out."""
+    """Return property values from plain ones, without nulls; keys in `secrets` are marked secret."""
     return {key: wrap(item, secret=key in secrets) for key, item in values.items() if item is not None}
 
 
 def secret_keys(values: Mapping[str, PropertyValue]) -> frozenset[str]:
-    """The top-level keys whose values hold a secret anywhere inside."""
+    """Return the top-level keys whose values contain a secret."""
     return frozenset(key for key, value in values.items() if value.contains_secret())
 
 
 def contains_unknown(value: Any) -> bool:
-    """Whether an unknown value is anywhere inside a plain value."""
+    """Return whether a plain value contains an unknown value."""
     if isinstance(value, str):
         return value == UNKNOWN
     if isinstance(value, Mapping):

@@ -1,1 +1,1 @@
-"""The process behind the sandbox: moto's server with a guard in front and a snapshot behind."""
+"""The sandbox's server process: moto's server with a guard and a snapshot."""

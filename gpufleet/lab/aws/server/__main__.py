@@ -1,7 +1,7 @@
 """`python -m gpufleet.lab.aws.server ROOT`: load the saved state, listen on loopback, serve.
 
-With --daemon the process forks once it listens and its state is loaded, and the parent ends: its
-exit status 0 means that the server answers, anything else comes with the reason on standard error.
+With --daemon the process forks once it listens and its state is loaded, and the parent ends: exit status 0
+means that the server answers, any other comes with the reason on standard error.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ IDLE_S = 30 * 60.0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a server until SIGTERM, SIGINT or the idle timeout; the state is saved on the way out."""
+    """Run a server until SIGTERM, SIGINT or the idle timeout, and save the state at the end."""
     parser = argparse.ArgumentParser(prog="gpufleet.lab.aws.server", description=__doc__)
     parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
     parser.add_argument("--daemon", action="store_true", help="return once the server answers")
     parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
-    parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests until it stops")
+    parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests before it stops")
     arguments = parser.parse_args(argv)
     files = Files(arguments.root)
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -46,17 +46,17 @@ def main(argv: list[str] | None = None) -> int:
         return int(ExitCode.CLOUD_FAILURE)
     server.serve(_detach(files.log) if arguments.daemon else None)
     if arguments.daemon:
-        # All is saved and closed: taking moto's objects apart one by one would only make `stop` slow.
+        # Everything is saved and closed: destroying moto's objects one by one would only slow down `stop`.
         os._exit(0)
     return 0
 
 
 def _detach(log: Path) -> int:
-    """Go on in a child. Returns there, with the descriptor to close once it serves.
+    """Fork. Return in the child, with the descriptor to close once it serves.
 
-    The parent waits for that (or for the child's end) and ends without cleaning up: what would be
-    cleaned up is the child's now. Who starts it gives both a session of their own, and ends both by their
-    process group where the start is interrupted.
+    The parent waits for that (or for the child's end) and ends without cleanup, which is the child's task
+    now. The caller starts both in their own session, and ends both by their process group if the start is
+    interrupted.
     """
     reader, writer = os.pipe()
     if os.fork():
@@ -75,10 +75,10 @@ def _detach(log: Path) -> int:
 
 
 def _share_service_models() -> None:
-    """Let all botocore sessions of this process read the service models once.
+    """Read the service models once for all botocore sessions of this process.
 
-    moto makes a session for many a question (which regions a service has), and each would read the
-    same files again: that is a third of the start.
+    moto often creates a session (for example for the regions of a service), and each would read the same
+    files again, which takes a third of the start.
     """
     from botocore import loaders
 
@@ -88,8 +88,8 @@ def _share_service_models() -> None:
 class _Server:
     """moto's server on a loopback port, with its saver and its watch.
 
-    The watch stops it when nobody asks for long, or when its folder is gone (a checkout that was
-    deleted): a server that no runtime file names can be found by nobody.
+    The watch stops it when it is idle for too long, or when its folder is gone (a deleted checkout): a server
+    without a runtime file cannot be found.
     """
 
     def __init__(self, files: Files, idle: float, *, saves: bool) -> None:
@@ -123,7 +123,7 @@ class _Server:
             self._server = make_server(LOOPBACK, 0, self._app, **options)
 
     def serve(self, ready: int | None) -> None:
-        """Answer requests until told to stop or idle for too long; closes `ready` when it does."""
+        """Answer requests until it is stopped or idle for too long; close `ready` at the start."""
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda *_: self._shutdown())
         pid = os.getpid()

@@ -1,7 +1,7 @@
-"""The WSGI application: the guard, then moto's dispatcher extended by the sandbox's operations.
+"""The WSGI application: the guard, then moto's dispatcher with the sandbox's operations.
 
-Requests run one after the other. moto shares response objects between threads, so this is what
-keeps it correct, and it gives the snapshot a moment at which nothing moves.
+Requests run one after another: moto shares response objects between threads, and a snapshot needs a moment
+without changes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 CONTROL = "/_gpufleet/"
 CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
-"""A page in a browser cannot send this header without a preflight, and no preflight is answered."""
+"""A browser page cannot send this header without a preflight, and the server answers no preflight."""
 
 _WRITING_READS = {"DescribeCapacityBlockOfferings", "GetParameter", "GetParameters"}
-"""Reads that the sandbox remembers: offerings shown, images that a public parameter named."""
+"""Reads with a result that the sandbox stores: returned offerings, images of a public parameter."""
 
 _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "BatchGet")
 
@@ -40,8 +40,7 @@ _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "Ba
 class SandboxApp:
     """moto behind the guard.
 
-    `on_change` is called after each request that may have changed state, `save` with the state where that is
-    asked for.
+    `on_change` is called after each request that may have changed state, `save` with the state on request.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class SandboxApp:
         return self._perform(environ, start_response)
 
     def _with_faults(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Answer one request, or don't, as the faults say that were asked for."""
+        """Answer one request, unless a fault prevents it."""
         if self._faults.faults.shortages:
             with self.lock:
                 shortage.install(lambda: self._faults.faults.shortages)
@@ -128,7 +127,7 @@ class SandboxApp:
         return _error(environ, start_response, 404, "NotFound", f"no control verb {verb!r}")
 
     def end_block(self, reservation_id: str) -> bool:
-        """Let the time of a Capacity Block run out."""
+        """End a Capacity Block."""
         from gpufleet.lab.aws.backends.ec2_capacity_blocks import end_block
 
         with self.lock:
@@ -137,7 +136,7 @@ class SandboxApp:
         return ended
 
     def reset(self) -> None:
-        """Forget every resource, as moto does between two tests."""
+        """Delete every resource, as moto does between two tests."""
         with self.lock:
             snapshot.clear()
             self._backends = snapshot.backend_count()
@@ -164,7 +163,7 @@ def _reads(action: str) -> bool:
 
 
 def _buffer(environ: dict[str, Any]) -> bytes:
-    """The body of a form, read once and put back; other bodies stay where they are."""
+    """Return the body of a form, read once and put back; other bodies are not read."""
     if not environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
         return b""
     import io

@@ -1,8 +1,8 @@
-"""What stands in front of moto: who may ask, and from where.
+"""The guard of moto's server: which callers are answered.
 
-Only requests to a loopback name are answered (a web page that rebinds its own name to 127.0.0.1
-sends its name as Host), and only those signed with the sandbox's own key. The answer to anything
-else is 403 in the caller's own protocol, so that SDKs show the message.
+Only requests to a loopback name are answered (a web page that rebinds its own name to 127.0.0.1 sends its
+name as Host), and only those signed with the sandbox's own key. The answer to anything else is 403 in the
+caller's own protocol, so that SDKs show the message.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _SIGV2 = re.compile(r"^AWS ([^:\s]+):")
 
 
 def refusal(environ: Mapping[str, Any]) -> str:
-    """Why this request is not answered; empty when it is."""
+    """Return why this request is rejected; empty if it is answered."""
     host = _hostname(environ.get("HTTP_HOST", ""))
     if host not in {"127.0.0.1", "localhost", "::1"} and not host.endswith(".localhost"):
         return f"the sandbox answers on loopback only, not to the host name {host!r}"
     key = access_key(environ)
     if key is None:
-        return "the sandbox takes no unsigned requests: sign with the key of gpufleet.lab.aws.credentials"
+        return "the sandbox rejects unsigned requests: sign with the key of gpufleet.lab.aws.credentials"
     if key != ACCESS_KEY_ID:
         return (
-            f"the sandbox refuses the access key {_masked(key)}: it takes only its own key {ACCESS_KEY_ID}, "
-            "so that real credentials never meet it; unset AWS_PROFILE and AWS_ACCESS_KEY_ID"
+            f"the sandbox rejects the access key {_masked(key)}: it accepts only its key {ACCESS_KEY_ID}, "
+            "so that real credentials are never used; unset AWS_PROFILE and AWS_ACCESS_KEY_ID"
         )
     return ""
 
 
 def access_key(environ: Mapping[str, Any]) -> str | None:
-    """The access key id a request is signed with, by header or presigned URL, SigV4 or SigV2."""
+    """Return the access key id of a request, from header or presigned URL, SigV4 or SigV2."""
     authorization = environ.get("HTTP_AUTHORIZATION", "")
     match = _CREDENTIAL.search(authorization) or _SIGV2.match(authorization)
     if match:
@@ -50,7 +50,7 @@ def access_key(environ: Mapping[str, Any]) -> str | None:
 
 
 def error_body(environ: Mapping[str, Any], code: str, message: str) -> tuple[str, bytes]:
-    """Content type and body of an error: JSON to those who speak JSON, else the XML that every SDK reads."""
+    """Return content type and body of an error: JSON for JSON protocols, else XML, which every SDK reads."""
     content_type = environ.get("CONTENT_TYPE", "")
     if "json" in content_type or environ.get("HTTP_X_AMZ_TARGET") or not _speaks_xml(environ):
         import json

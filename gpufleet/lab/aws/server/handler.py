@@ -1,4 +1,4 @@
-"""The HTTP side of the server: answers leave at once, nothing is logged."""
+"""The HTTP handler of the server: answers are sent at once, requests are not logged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler
 
 
 class QuietHandler(MotoRequestHandler):  # type: ignore[misc]
-    """HTTP/1.1 (uploads ask for 100-continue); Nagle's algorithm off, since an answer is two small writes."""
+    """HTTP/1.1 (uploads request 100-continue) without Nagle's algorithm: an answer is two small writes."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """A request is no news: errors reach the log through the application."""
+        """Log nothing: the application logs errors."""

@@ -1,7 +1,7 @@
-"""Which process is the server of a folder: the runtime file and the proof that it still holds.
+"""The server process of a folder: its runtime file, and the check that it is still valid.
 
-A process id alone proves nothing, since ids are used again: the runtime file also keeps when the
-process started, in the operating system's own terms.
+A process id is not sufficient, since ids are used again: the runtime file also has the start time of the
+process, as the operating system reports it.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ class Files:
 
     @property
     def identity(self) -> str:
-        """The folder itself, whatever its path: a copy has another. Empty without the folder."""
+        """Return the identity of the folder, whatever its path: a copy has another. Empty without it."""
         return folder_identity(self.root)
 
     @property
     def runtime(self) -> Path:
-        """Process, port and start time of the running server."""
+        """Return the file with process, port and start time of the running server."""
         return self.root / "server.json"
 
     @property
     def lock(self) -> Path:
-        """Held while a server is being started, stopped or reset."""
+        """Return the lock file, held while a server is started, stopped or reset."""
         return self.root / "server.lock"
 
     @property
     def port(self) -> Path:
-        """The port of the last server: the next one takes it again, so that addresses stay."""
+        """Return the file with the port of the last server: the next one uses it again."""
         return self.root / "port"
 
     @property
     def snapshot(self) -> Path:
-        """The state of the emulated account."""
+        """Return the file with the state of the emulated account."""
         return self.root / "state.pickle"
 
     @property
     def manifests(self) -> Path:
-        """The objects of the emulated clusters."""
+        """Return the folder with the objects of the emulated clusters."""
         return self.root / "manifests"
 
     @property
     def faults(self) -> Path:
-        """The faults that were asked for; none without the file."""
+        """Return the file with the injected faults; without it there are none."""
         return self.root / "faults.json"
 
     @property
     def log(self) -> Path:
-        """Whatever the server writes to its standard error."""
+        """Return the file with the server's standard error."""
         return self.root / "server.log"
 
 
 @dataclass(frozen=True)
 class Runtime:
     """A running server. `started` is the operating system's start time of the process, `code` the
-    `code_stamp` of what it runs, `folder` the path and `identity` the identity of the folder it serves."""
+    `code_stamp` of its code, `folder` the path and `identity` the identity of its folder."""
 
     pid: int
     port: int
@@ -76,22 +76,22 @@ class Runtime:
 
     @classmethod
     def of(cls, files: Files) -> Runtime | None:
-        """The running server of these files, and no other: a copied checkout has a copied runtime file."""
+        """Return the running server of these files only: a copied checkout has a copied runtime file."""
         found = cls.read(files.runtime)
         return found if found and found.identity == files.identity and found.alive else None
 
     @property
     def alive(self) -> bool:
-        """Whether that very process still runs."""
+        """Return whether that process is still running."""
         return bool(self.started) and process_start(self.pid) == self.started
 
     def write(self, path: Path) -> None:
-        """Publish this server."""
+        """Write the runtime file of this server."""
         put(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> Runtime | None:
-        """The server that `path` names; None without the file or with one that is no runtime file."""
+        """Return the server in `path`; None without the file or with an invalid one."""
         try:
             document = json.loads(path.read_bytes())
             pid, port = int(document["pid"]), int(document["port"])
@@ -102,9 +102,9 @@ class Runtime:
 
 
 def code_stamp() -> str:
-    """Changes whenever a file of the sandbox's server or backends does.
+    """Return a stamp that changes with every file of the sandbox's server or backends.
 
-    A server that outlives an upgrade would go on with the old code; by this stamp it is known.
+    It detects a server that still runs old code after an upgrade.
     """
     sandbox = Path(__file__).parent.parent
     files = sorted(
@@ -115,7 +115,7 @@ def code_stamp() -> str:
 
 
 def process_start(pid: int) -> str:
-    """When a process started, as the operating system prints it; empty when there is none (or a zombie)."""
+    """Return when a process started, as the operating system prints it; empty if it ended."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:

@@ -1,8 +1,8 @@
-"""Writes the snapshot soon after a change, never on the path of a request.
+"""Writes the snapshot soon after a change, without delaying requests.
 
-A change is saved once nothing has changed for `QUIET` seconds, and at the latest `LATEST` seconds
-after it: that is what a killed server can lose. Only the pickling (tens of milliseconds) holds
-requests back; the writing does not.
+A change is saved once nothing has changed for `QUIET` seconds, and at the latest after `LATEST` seconds: a
+killed server can lose that much. Only the pickling (tens of milliseconds) blocks requests; the writing does
+not.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LATEST = 1.0
 
 
 class Saver:
-    """Saves `dump()` of the backends to `path` while `lock` keeps requests out.
+    """Saves `dump()` of the backends to `path` while `lock` blocks requests.
 
-    `owner` says whether the folder is still this server's: one that was deleted and made anew has
-    another server, whose state must not be overwritten.
+    `owner` returns whether the folder is still this server's: a deleted and recreated folder has another
+    server, whose state must not be overwritten.
     """
 
     def __init__(self, path: Path, owner: Callable[[], bool]) -> None:
@@ -42,24 +42,24 @@ class Saver:
         self._thread = threading.Thread(target=self._run, name="sandbox-saver", daemon=True)
 
     def start(self, lock: AbstractContextManager[object]) -> None:
-        """Begin to watch for changes."""
+        """Start to watch for changes."""
         self._lock = lock
         self._thread.start()
 
     def changed(self) -> None:
-        """Note that the state is newer than the file."""
+        """Record that the state is newer than the file."""
         self._last_change = time.monotonic()
         self._changed.set()
 
     def close(self) -> None:
-        """Stop watching and save what is not saved yet."""
+        """Stop watching, and save what is not saved yet."""
         self._stop.set()
         self._changed.set()
         self._thread.join()
         self.save()
 
     def save(self) -> None:
-        """Write the snapshot now, atomically, readable by this user only."""
+        """Write the snapshot now, atomically, readable only by this user."""
         with self._lock:
             data = snapshot.dump()
         if not self._owner():
@@ -78,5 +78,5 @@ class Saver:
             self._changed.clear()
             try:
                 self.save()
-            except Exception:  # the next change tries again; the log says why this one failed
+            except Exception:  # the next change retries; the log has the reason
                 traceback.print_exc(file=sys.stderr)

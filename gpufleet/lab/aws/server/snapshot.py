@@ -1,10 +1,10 @@
-"""The sandbox's state as a file: every backend of moto that was touched, as one pickle.
+"""The sandbox's state as a file: every used backend of moto, as one pickle.
 
-One pickle, and not one a service, because moto's backends hold references to each other
-(autoscaling to EC2, EC2 to its VPCs); apart they would come back as copies that drift.
+It is one pickle, not one per service, because moto's backends refer to each other (autoscaling to EC2, EC2 to
+its VPCs); separately they would be restored as independent copies.
 
-The first line is JSON that says which format, moto and Python wrote the file. Another combination
-is refused with a message: a pickle of other classes must not be guessed at.
+The first line is JSON with the format, moto and Python version of the file. Another combination is rejected
+with a message, since a pickle of other classes cannot be read reliably.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
-"""Raise it when a class of gpufleet.lab.aws.backends changes its attributes."""
+"""Increase it when a class of gpufleet.lab.aws.backends changes its attributes."""
 
 FORMER = "gpufleet.sandbox."
-"""Where the modules of `gpufleet.lab.aws` were when the first snapshots of this format were written."""
+"""The path of the modules of `gpufleet.lab.aws` when the first snapshots of this format were written."""
 
 _RESET = "run `gpufleet sandbox reset`, then `gpufleet up` for the environment again"
 
@@ -43,13 +43,13 @@ class SnapshotError(CloudError):
 
 
 def header() -> dict[str, Any]:
-    """What a snapshot must have been written by to be readable here."""
+    """Return the versions that a snapshot must have to be readable here."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"format": FORMAT, "moto": version("moto"), "python": python}
 
 
 def check(path: Path) -> None:
-    """Raise SnapshotError unless `path` is absent or written by this format, moto and Python."""
+    """Raise SnapshotError unless `path` is absent or was written by this format, moto and Python."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -70,7 +70,7 @@ def _describe(written_by: Any) -> str:
 
 
 def dump() -> bytes:
-    """The state of every backend in this process. No request may run meanwhile."""
+    """Return the state of every backend in this process. No request may run meanwhile."""
     from moto.core.base_backend import BackendDict
 
     state = [
@@ -85,7 +85,7 @@ def dump() -> bytes:
 
 
 def load(path: Path) -> None:
-    """Put the saved backends into moto; does nothing when there is no snapshot."""
+    """Load the saved backends into moto; do nothing without a snapshot."""
     if not path.exists():
         return
     check(path)
@@ -100,7 +100,7 @@ def load(path: Path) -> None:
 
 
 def clear() -> None:
-    """Forget every backend in this process and free what it held. No request may run meanwhile."""
+    """Delete every backend in this process and free its resources. No request may run meanwhile."""
     from moto.core.base_backend import BackendDict, BaseBackend
     from moto.core.model_instances import reset_model_data
     from moto.ec2.models.subnets import Subnet
@@ -108,33 +108,33 @@ def clear() -> None:
     accounts = [account for backends in BackendDict._instances for account in backends.values()]
     for account in accounts:
         for region, backend in list(account.items()):
-            # Without a reset of its own: moto's would make the default VPCs and images again.
+            # Without calling its own reset, which would create moto's default VPCs and images again.
             if type(backend).reset is BaseBackend.reset:
                 del account[region]
     BackendDict.reset()
     for account in accounts:
         account.clear()
-    # What else of moto's keeps objects: a list of all that were ever made, and a cache on subnets.
+    # moto keeps more objects: a list of all that were ever created, and a cache of subnets.
     reset_model_data()
     Subnet._base_avail_ip_iterator.cache_clear()
 
 
 def backend_count() -> int:
-    """How many backends exist: a read that made a new one (with its default VPC) must be saved."""
+    """Return the number of backends: a read that created one (with its default VPC) must be saved."""
     from moto.core.base_backend import BackendDict
 
     return sum(len(regions) for backends in BackendDict._instances for regions in backends.values())
 
 
 class _Unpickler(pickle.Unpickler):
-    """Pickle for a file that this program wrote, in a folder of the user's."""
+    """Unpickler for a file that this program wrote, in a folder of the user's."""
 
     def find_class(self, module: str, name: str) -> Any:
         return super().find_class(_moved(module), name)
 
 
 class _Pickler(pickle.Pickler):
-    """C pickle, plus the kinds of object that moto keeps and pickle refuses."""
+    """C pickle, plus objects of moto that pickle rejects."""
 
     def reducer_override(self, obj: Any) -> Any:
         from moto.core.base_backend import AccountSpecificBackend, BackendDict
@@ -149,12 +149,12 @@ class _Pickler(pickle.Pickler):
         if type(obj).__module__.startswith("cryptography.") and hasattr(obj, "private_bytes"):
             return _private_key, (_private_bytes(obj),)
         if isinstance(obj, types.FunctionType) and "<" in obj.__qualname__:
-            # Default factories such as ssm's: code of moto's own, looked up in moto's own module.
+            # Default factories such as ssm's: moto's own code, looked up in its own module.
             cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
             code = marshal.dumps(obj.__code__)
             return _local_function, (obj.__module__, obj.__name__, code, obj.__defaults__, cells)
         if isinstance(obj, defaultdict) and type(obj).__init__ is not defaultdict.__init__:
-            # pickle would call such a class with its default factory, which its __init__ does not take.
+            # pickle would call such a class with its default factory, which its __init__ does not accept.
             return _default_dict, (type(obj), obj.default_factory), vars(obj), None, iter(obj.items())
         return NotImplemented
 
@@ -199,7 +199,7 @@ def _private_bytes(key: Any) -> bytes:
 def _private_key(pem: bytes) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    # Written by `_private_bytes`; checking an RSA key again takes most of the time of a load.
+    # Written by `_private_bytes`; validating an RSA key again takes most of the time of a load.
     return load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
 
 

@@ -213,7 +213,7 @@ def test_another_object_of_the_same_name_is_not_overwritten(rendering, sandbox):
     rendering.create(QUOTA, "gpus", quota())
     with pytest.raises(grpc.RpcError) as refused:
         rendering.create(QUOTA, "again", quota("64"))
-    assert "is rendered already" in refused.value.details()
+    assert "is already rendered" in refused.value.details()
     assert load(sandbox, files(sandbox)[0]) == quota()
 
 
@@ -256,7 +256,7 @@ def test_custom_resource_keeps_its_group_and_unusual_keys(rendering, sandbox):
         ("kubernetes:kustomize/v2:Directory", "real provider plugin"),
         ("kubernetes:helm.sh/v4:Chart", "fetched and rendered"),
         ("kubernetes:core/v1:ConfigMapPatch", "another tool owns"),
-        ("kubernetes:core/v1:ConfigMapList", "only holds other objects"),
+        ("kubernetes:core/v1:ConfigMapList", "only contains other objects"),
     ],
 )
 def test_features_impossible_offline_are_refused_with_the_reason(rendering, token, says):
@@ -270,7 +270,7 @@ def test_name_cannot_escape_the_folder(rendering, sandbox, name):
     if name == "":
         assert rendering.check(QUOTA, "x", inputs)["metadata"]["name"].startswith("x-")
         return
-    with pytest.raises(CheckError, match="is no Kubernetes name"):
+    with pytest.raises(CheckError, match="is not a Kubernetes name"):
         rendering.create(QUOTA, "x", inputs)
     assert files(sandbox) == []
 

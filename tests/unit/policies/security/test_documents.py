@@ -144,7 +144,7 @@ def test_malformed_text_is_found(ask: Ask, rule: str) -> None:
         "iam-trust-restricted": (ROLE, "assumeRolePolicy"),
     }[rule]
     (found,) = ask(rule, policy("{", kind, prop))
-    assert "no policy" in found.message
+    assert "not a policy" in found.message
 
 
 @pytest.mark.parametrize(

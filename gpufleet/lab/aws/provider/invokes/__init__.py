@@ -40,7 +40,7 @@ def run_invoke(aws: Aws, token: str, arguments: Props) -> Props:
     if token not in _FUNCTIONS:
         raise InputError(
             f"the emulated AWS of gpufleet does not have the function {token}",
-            remedy="use the Pulumi CLI with a real account for it, or leave it out of the sandbox",
+            remedy="use the Pulumi CLI with a real account for it, or do not use it in the sandbox",
         )
     declared = schema.function(token)
     found = list(schema.problems(declared.inputs, arguments))
@@ -54,6 +54,6 @@ def run_invoke(aws: Aws, token: str, arguments: Props) -> Props:
         raise explain(error, token, "calling") from error
     if "region" in declared.outputs:
         result.setdefault("region", aws.region)
-    # The real provider repeats the arguments among the results.
+    # The real provider includes the arguments in the results.
     repeated = {key: value for key, value in arguments.items() if key in declared.outputs}
     return {**repeated, **{key: value for key, value in result.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Functions about the account, the region and what is in them."""
+"""Functions on the account, its regions and their contents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN_LIFETIME_S = 60
 
 
 def get_caller_identity(aws: Aws, arguments: Props) -> Props:
-    """Who asks."""
+    """Return the caller."""
     found = aws.client("sts").get_caller_identity()
     return {
         "accountId": found["Account"],
@@ -34,7 +34,7 @@ def get_partition(aws: Aws, arguments: Props) -> Props:
 
 
 def get_region(aws: Aws, arguments: Props) -> Props:
-    """The region asked for, or the provider's; the description is AWS' own from botocore's data."""
+    """Return the requested region, or the provider's; the description comes from botocore's data."""
     region = str(arguments.get("region") or arguments.get("name") or aws.region)
     partition = next(
         item for item in aws.clients.endpoint_data()["partitions"] if item["partition"] == PARTITION
@@ -87,7 +87,7 @@ def get_parameter(aws: Aws, arguments: Props) -> Props:
 
 
 def get_cluster_auth(aws: Aws, arguments: Props) -> Props:
-    """A bearer token for a cluster: a presigned GetCallerIdentity, which the cluster would have AWS check."""
+    """Return a bearer token for a cluster: a presigned GetCallerIdentity, which the cluster would verify."""
     name = str(arguments["name"])
     sts = aws.client("sts")
 

@@ -1,4 +1,4 @@
-"""Functions that look things up in EC2."""
+"""Look-up functions of EC2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _filters(arguments: Props) -> dict[str, Any]:
 
 
 def get_ami(aws: Aws, arguments: Props) -> Props:
-    """The one image that fits, or the newest of them with `mostRecent`."""
+    """Return the one image that matches, or the newest of them with `mostRecent`."""
     parameters: dict[str, Any] = _filters(arguments)
     if arguments.get("owners"):
         parameters["Owners"] = list(arguments["owners"])
@@ -34,10 +34,10 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
     if arguments.get("nameRegex"):
         images = [image for image in images if re.search(str(arguments["nameRegex"]), image.get("Name", ""))]
     if not images:
-        raise CloudError("no image fits the filters", remedy="check owners and filters, or the region")
+        raise CloudError("no image matches the filters", remedy="check owners and filters, or the region")
     if len(images) > 1 and not arguments.get("mostRecent"):
         raise CloudError(
-            f"{len(images)} images fit the filters", remedy="narrow the filters or set mostRecent"
+            f"{len(images)} images match the filters", remedy="narrow the filters or set mostRecent"
         )
     image = max(images, key=lambda item: str(item.get("CreationDate", "")))
     rid = str(image["ImageId"])
@@ -73,14 +73,14 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
 
 
 def get_capacity_block_offering(aws: Aws, arguments: Props) -> Props:
-    """The one Capacity Block on offer that fits; the cheapest of several, the earliest of equals."""
+    """Return the one Capacity Block offering that matches; the cheapest, then the earliest."""
     keys = ("capacityDurationHours", "endDateRange", "instanceCount", "instanceType", "startDateRange")
     answer = aws.send("ec2", "DescribeCapacityBlockOfferings", only(arguments, *keys))
     offers = answer.get("CapacityBlockOfferings") or []
     if not offers:
         asked = ", ".join(f"{key}={arguments[key]}" for key in keys if arguments.get(key) is not None)
         raise CloudError(
-            f"no Capacity Block is on offer for {asked}", remedy="ask for another time, length or count"
+            f"no Capacity Block is offered for {asked}", remedy="request another time, length or count"
         )
     best = min(offers, key=lambda item: (float(item.get("UpfrontFee") or 0), str(item.get("StartDate"))))
     return {
@@ -102,7 +102,7 @@ def _time(value: Any) -> str:
 
 
 def get_instance_type_offerings(aws: Aws, arguments: Props) -> Props:
-    """Which instance types are offered where."""
+    """Return which instance types are offered in which place."""
     parameters: dict[str, Any] = _filters(arguments)
     if arguments.get("locationType"):
         parameters["LocationType"] = arguments["locationType"]
@@ -120,7 +120,7 @@ def get_instance_type_offerings(aws: Aws, arguments: Props) -> Props:
 
 
 def get_instances(aws: Aws, arguments: Props) -> Props:
-    """The instances that fit; running ones, unless the states are named."""
+    """Return the matching instances; by default running ones."""
     filters = list(_filters({**arguments, "tags": arguments.get("instanceTags")}).get("Filters") or ())
     states = list(arguments.get("instanceStateNames") or ["running"])
     filters.append({"Name": "instance-state-name", "Values": states})
@@ -163,7 +163,7 @@ def get_vpc(aws: Aws, arguments: Props) -> Props:
         parameters["VpcIds"] = [arguments["id"]]
     found = ec2.describe_vpcs(**parameters)["Vpcs"]
     if len(found) != 1:
-        raise CloudError(f"{len(found)} VPCs fit, not one", remedy="narrow id, tags or filters")
+        raise CloudError(f"{len(found)} VPCs match, not one", remedy="narrow id, tags or filters")
     vpc = found[0]
     rid = str(vpc["VpcId"])
     switches = {

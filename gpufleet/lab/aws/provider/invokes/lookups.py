@@ -1,4 +1,4 @@
-"""Functions that look for what exists: resources by their tags, a route table by its subnet."""
+"""Functions that search existing resources: by their tags, or a route table by its subnet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.lab.aws.provider.wire import Props
 
 
 def get_resources(aws: Aws, arguments: Props) -> Props:
-    """Everything in the region whose tags fit every filter."""
+    """Return all resources of the region whose tags match every filter."""
     parameters: dict[str, Any] = {
         "TagFilters": [
             {"Key": item["key"], "Values": [str(value) for value in item.get("values") or ()]}
@@ -54,7 +54,7 @@ def get_objects(aws: Aws, arguments: Props) -> Props:
 
 
 def get_route_table(aws: Aws, arguments: Props) -> Props:
-    """The one route table that fits; none for a subnet that goes by the main table, as in AWS."""
+    """Return the matching route table; none for a subnet that uses the main table, as in AWS."""
     filters = [
         {"Name": name, "Values": [str(arguments[key])]}
         for key, name in (
@@ -67,7 +67,7 @@ def get_route_table(aws: Aws, arguments: Props) -> Props:
     tables = aws.client("ec2").describe_route_tables(Filters=filters)["RouteTables"]
     if len(tables) != 1:
         raise CloudError(
-            f"{len(tables)} route tables fit, and one is asked for", remedy="name a route table or a subnet"
+            f"{len(tables)} route tables match, and one is expected", remedy="set a route table or a subnet"
         )
     (table,) = tables
     return {

@@ -1,7 +1,7 @@
 """getPolicyDocument: builds an IAM policy document. A pure computation, as in the real provider.
 
-Rules from the documentation of the data source: source documents are merged first (statements with
-the same Sid must not meet), then the statements, then overrides replace statements of equal Sid.
+Rules from the documentation of the data source: source documents are merged first (two statements must not
+have the same Sid), then the statements, then overrides replace statements of equal Sid.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _statements(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _override(statements: list[dict[str, Any]], new: dict[str, Any]) -> None:
-    """Puts a statement in the place of the one with its Sid, or at the end."""
+    """Replace the statement with the same Sid, or append it."""
     sid = new.get("Sid")
     for index, old in enumerate(statements):
         if sid and old.get("Sid") == sid:
@@ -96,13 +96,13 @@ def _statement(given: Props) -> dict[str, Any]:
 
 
 def _one_or_many(values: list[str]) -> Any:
-    """AWS' own form: a single value stands alone, several are sorted downwards as the real provider does."""
+    """Return AWS' own form: a single value without a list, several sorted as the real provider does."""
     unique = sorted(set(values), reverse=True)
     return unique[0] if len(unique) == 1 else unique
 
 
 def _principals(given: list[Props]) -> Any:
-    """`*` for everybody, otherwise identifiers by kind."""
+    """Return `*` for everyone, otherwise identifiers by kind."""
     if any(item["type"] == "*" and "*" in item["identifiers"] for item in given):
         return "*"
     by_kind: dict[str, list[str]] = {}

@@ -1,1 +1,1 @@
-"""The resource handlers, one file for what belongs together; each lists its own in HANDLERS."""
+"""The resource handlers, one file per topic; each lists its own in HANDLERS."""

@@ -1,4 +1,4 @@
-"""SNS and SQS keep what a resource is as attributes: a map of texts."""
+"""Attributes of SNS and SQS: a map of texts with a resource's settings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpufleet.lab.aws.provider.schema import Type
 
 
 def names_of(*properties: str) -> dict[str, str]:
-    """Property to attribute where they differ in the first letter only."""
+    """Return property to attribute for names that differ only in the first letter."""
     return {name: name[0].upper() + name[1:] for name in properties}
 
 
 def attribute_text(value: Any) -> str:
-    """A property's value as AWS writes it in an attribute."""
+    """Return a property's value as AWS writes it in an attribute."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -23,7 +23,7 @@ def attribute_text(value: Any) -> str:
 
 
 def attribute_value(kind: Type, text: str) -> Any:
-    """A property's value of the declared type."""
+    """Return a property's value of the declared type."""
     if kind == "boolean":
         return text == "true"
     if kind == "integer":

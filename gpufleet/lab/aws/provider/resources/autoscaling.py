@@ -71,7 +71,7 @@ class Group(Handler):
     auto_name = AutoName()
 
     def check(self, inputs: Props) -> list[Problem]:
-        """One way to launch, sizes in order, zones or subnets."""
+        """Check that there is one way to launch, ascending sizes, and zones or subnets."""
         found = []
         ways = ("launchTemplate", "launchConfiguration", "mixedInstancesPolicy")
         if len([key for key in ways if inputs.get(key)]) != 1:
@@ -99,7 +99,7 @@ class Group(Handler):
         return to_request(shape, values, _NAMES)
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the group and waits for its instances."""
+        """Create the group and wait for its instances."""
         scaling, rid = aws.client("autoscaling"), str(inputs["name"])
         parameters = self._parameters(aws, "CreateAutoScalingGroup", inputs, _LOCAL)
         scaling.create_auto_scaling_group(**parameters, Tags=_tags(rid, inputs))
@@ -110,7 +110,7 @@ class Group(Handler):
 
     @staticmethod
     def _after(aws: Aws, rid: str, old: Props, new: Props) -> None:
-        """What AWS takes only for a group that exists."""
+        """Set what AWS accepts only for an existing group."""
         scaling = aws.client("autoscaling")
         of = {"AutoScalingGroupName": rid}
         before, after = set(old.get("enabledMetrics") or ()), set(new.get("enabledMetrics") or ())
@@ -176,7 +176,7 @@ class Group(Handler):
         return {key: value for key, value in out.items() if value not in ([], "") or key in state}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Everything but the name changes in place; an instance refresh follows where asked for."""
+        """Change everything but the name in place; start an instance refresh if requested."""
         scaling = aws.client("autoscaling")
         if changed - _LOCAL - _ONLY_AT_CREATION:
             keep = frozenset(new) - changed - {"name"}
@@ -220,7 +220,7 @@ class Group(Handler):
             scaling.create_or_update_tags(Tags=_tags(rid, new))
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Scales to nothing, then deletes; `forceDelete` skips the scaling."""
+        """Scale to zero, then delete; `forceDelete` skips the scaling."""
         scaling, found = aws.client("autoscaling"), self._find(aws, rid)
         if found is None:
             return

@@ -14,7 +14,7 @@ from gpufleet.lab.aws.provider.wire import Props
 
 _TIME = "%Y-%m-%d_%H:%M"
 _NEVER = "2087-06-15_00:00"
-"""The end that AWS gives a budget without one."""
+"""AWS's end date of a budget without one."""
 _OF_THE_BUDGET = (
     "autoAdjustData", "billingViewArn", "budgetType", "costTypes", "filterExpression", "metrics", "name",
     "timeUnit",
@@ -52,7 +52,7 @@ class Budget(Handler):
     auto_name = AutoName(max_length=100)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A budget has an amount, fixed, planned or adjusted by AWS."""
+        """Check that the budget has an amount: fixed, planned or adjusted by AWS."""
         found = []
         if not any(inputs.get(key) for key in ("limitAmount", "plannedLimits", "autoAdjustData")):
             found.append(Problem("limitAmount", "set one of limitAmount, plannedLimits and autoAdjustData"))
@@ -93,7 +93,7 @@ class Budget(Handler):
         return made | ({"TimePeriod": period} if period else {})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the budget, then its notifications."""
+        """Create the budget, then its notifications."""
         account = str(inputs.get("accountId") or aws.account)
         tags = {"ResourceTags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.client("budgets").create_budget(AccountId=account, Budget=self._budget(aws, inputs), **tags)
@@ -120,14 +120,14 @@ class Budget(Handler):
                 )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The budget, its notifications and who hears them."""
+        """Return the budget, its notifications and their subscribers."""
         budgets, of = aws.client("budgets"), self._of(rid)
         found = budgets.describe_budget(**of)["Budget"]
         out = self.decode(found, _NAMES)
         limit = found.get("BudgetLimit") or {}
         declared = str(state.get("limitAmount") or "")
         amount = str(limit.get("Amount", ""))
-        # AWS writes 1000 as 1000.0: the program's spelling stays while the amount is the same.
+        # AWS writes 1000 as 1000.0: keep the program's spelling while the amount is the same.
         same = bool(declared and amount) and float(declared) == float(amount)
         out |= {"limitAmount": declared if same else amount or None, "limitUnit": limit.get("Unit")}
         out["costFilters"] = [
@@ -175,7 +175,7 @@ class Budget(Handler):
         return tags_to_map(budgets.list_tags_for_resource(ResourceARN=arn).get("ResourceTags"))
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Amount, filters, notifications and tags change in place."""
+        """Change amount, filters, notifications and tags in place."""
         budgets, of = aws.client("budgets"), self._of(rid)
         if changed - {"tags", "notifications"}:
             budgets.update_budget(AccountId=of["AccountId"], NewBudget=self._budget(aws, new))
@@ -186,7 +186,7 @@ class Budget(Handler):
         )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the budget with its notifications."""
+        """Delete the budget with its notifications."""
         aws.client("budgets").delete_budget(**self._of(rid))
 
 

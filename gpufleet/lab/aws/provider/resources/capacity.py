@@ -24,12 +24,12 @@ class PlacementGroup(Handler):
     auto_name = AutoName()
 
     def check(self, inputs: Props) -> list[Problem]:
-        """Partitions belong to the partition strategy, spread levels to spread."""
+        """Check that partitions are set only for partition, and spread levels only for spread."""
         found = []
         strategy = inputs.get("strategy")
         if strategy not in _STRATEGIES and "-" not in str(strategy):
             found.append(
-                Problem("strategy", f"{strategy!r} is no strategy (known: {', '.join(_STRATEGIES)})")
+                Problem("strategy", f"{strategy!r} is not a strategy (known: {', '.join(_STRATEGIES)})")
             )
         if inputs.get("partitionCount") and strategy != "partition":
             found.append(
@@ -40,7 +40,7 @@ class PlacementGroup(Handler):
         return found
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the group; AWS knows it by its name."""
+        """Create the group, which AWS identifies by its name."""
         parameters = only(inputs, "strategy", "partitionCount", "spreadLevel")
         name = str(inputs["name"])
         aws.send(
@@ -72,11 +72,11 @@ class PlacementGroup(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Only tags change in place."""
+        """Change tags, the only change in place."""
         retag(aws, str(old["placementGroupId"]), old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the group is gone."""
+        """Delete the group and wait until it is gone."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_placement_group(GroupName=rid), lambda: self._find(aws, rid), rid)
 
@@ -98,7 +98,7 @@ _NAMES = Names(
 
 
 class CapacityReservation(Handler):
-    """aws.ec2.CapacityReservation: On-Demand capacity, paid from the moment it is made."""
+    """aws.ec2.CapacityReservation: On-Demand capacity, paid from its creation."""
 
     pulumi_type = "aws:ec2/capacityReservation:CapacityReservation"
     force_new = frozenset({
@@ -111,7 +111,7 @@ class CapacityReservation(Handler):
     }  # fmt: skip
 
     def check(self, inputs: Props) -> list[Problem]:
-        """An end date comes with the type that says so."""
+        """Check that an end date has the matching type."""
         limited = inputs.get("endDateType") == "limited"
         if limited != bool(inputs.get("endDate")):
             return [
@@ -120,7 +120,7 @@ class CapacityReservation(Handler):
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Reserves and waits until the capacity is there."""
+        """Reserve, and wait until the capacity is active."""
         made = aws.send(
             "ec2",
             "CreateCapacityReservation",
@@ -144,14 +144,14 @@ class CapacityReservation(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Count, end and tags change in place."""
+        """Change count, end and tags in place."""
         if changed & {"instanceCount", "endDate", "endDateType"}:
             parameters = only(new, "instanceCount", "endDate", "endDateType")
             aws.send("ec2", "ModifyCapacityReservation", parameters, None, CapacityReservationId=rid)
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Cancels, unless somebody did so already."""
+        """Cancel the reservation, unless it already is."""
         if _reservation(aws, rid) is None:
             return
         ec2 = aws.client("ec2")
@@ -163,13 +163,13 @@ class CapacityReservation(Handler):
 
 
 class CapacityBlockReservation(Handler):
-    """aws.ec2.CapacityBlockReservation: a block of days that is paid upfront and cannot be given back."""
+    """aws.ec2.CapacityBlockReservation: a block of days that is paid upfront and not refundable."""
 
     pulumi_type = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
     force_new = frozenset({"capacityBlockOfferingId", "instancePlatform"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Buys the offering; a block that starts later is ready when it is scheduled."""
+        """Buy the offering; a block that starts later is ready when it is scheduled."""
         parameters = only(inputs, "capacityBlockOfferingId", "instancePlatform")
         made = aws.send(
             "ec2", "PurchaseCapacityBlock", parameters, None, **tag_spec("capacity-reservation", inputs)
@@ -191,12 +191,12 @@ class CapacityBlockReservation(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Only tags change in place."""
+        """Change tags, the only change in place."""
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Ends the block. AWS takes none back: the real provider forgets it, and it runs, paid, to its
-        end. Here that end comes at once, so that a destroyed sandbox is empty.
+        """End the block. AWS does not cancel blocks: the real provider removes it from the state, and it
+        runs, paid, to its end. Here it ends at once, so that a destroyed sandbox is empty.
         """
         aws.clients.end_block(rid)
 

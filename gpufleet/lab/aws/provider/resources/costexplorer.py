@@ -1,4 +1,4 @@
-"""Cost anomaly detection: monitors and who hears of what they find."""
+"""Cost anomaly detection: monitors and subscribers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class AnomalyMonitor(Handler):
     auto_name = AutoName(max_length=1024)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A dimension or a specification, by type."""
+        """Check that a dimension or a specification is set, by type."""
         needed = "monitorDimension" if inputs.get("monitorType") == "DIMENSIONAL" else "monitorSpecification"
         if inputs.get("monitorType") in {"DIMENSIONAL", "CUSTOM"} and not inputs.get(needed):
             return [Problem(needed, f"monitorType {inputs['monitorType']} needs {needed}: set it")]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the monitor."""
+        """Create the monitor."""
         monitor: dict[str, Any] = {"MonitorName": inputs["name"], "MonitorType": inputs["monitorType"]}
         if inputs.get("monitorDimension"):
             monitor["MonitorDimension"] = inputs["monitorDimension"]
@@ -61,13 +61,13 @@ class AnomalyMonitor(Handler):
         return out | {"arn": rid, "tags": _tags(aws, rid)}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Name and tags change in place."""
+        """Change name and tags in place."""
         if "name" in changed:
             aws.client("ce").update_anomaly_monitor(MonitorArn=rid, MonitorName=new["name"])
         _retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the monitor."""
+        """Delete the monitor."""
         aws.client("ce").delete_anomaly_monitor(MonitorArn=rid)
 
 
@@ -98,7 +98,7 @@ class AnomalySubscription(Handler):
     )
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Subscribes."""
+        """Create the subscription."""
         shape = aws.client("ce").meta.service_model.shape_for("AnomalySubscription")
         keys = ("accountId", "frequency", "monitorArnLists", "name", "subscribers", "thresholdExpression")
         subscription = to_request(shape, _singular(only(inputs, *keys)), self._names)
@@ -121,7 +121,7 @@ class AnomalySubscription(Handler):
         return out | {"arn": rid, "accountId": found.get("AccountId") or aws.account, "tags": _tags(aws, rid)}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Frequency, monitors, subscribers, threshold and tags change in place."""
+        """Change frequency, monitors, subscribers, threshold and tags in place."""
         keys = [
             key for key in ("frequency", "monitorArnLists", "subscribers", "thresholdExpression")
             if key in changed and new.get(key) is not None
@@ -135,12 +135,12 @@ class AnomalySubscription(Handler):
         _retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Unsubscribes."""
+        """Delete the subscription."""
         aws.client("ce").delete_anomaly_subscription(SubscriptionArn=rid)
 
 
 def _singular(inputs: Props) -> Props:
-    """AWS calls the list of monitors MonitorArnList."""
+    """Rename the list of monitors, which AWS calls MonitorArnList."""
     return {"monitorArnList" if key == "monitorArnLists" else key: value for key, value in inputs.items()}
 
 

@@ -1,4 +1,4 @@
-"""What the handlers of EC2 types share: tags at creation and after, and descriptions by id."""
+"""Shared parts of the EC2 handlers: tags at creation and after, and descriptions by id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STILL_USED = "DependencyViolation|InUse|ResourceInUse"
 
 
 def tag_spec(resource_type: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The TagSpecifications parameter for one resource, or nothing without tags."""
+    """Return the TagSpecifications parameter for one resource; empty without tags."""
     tags = inputs.get("tags") or {}
     if not tags:
         return {}
@@ -24,7 +24,7 @@ def tag_spec(resource_type: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def retag(aws: Aws, rid: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Makes the tags of a resource those of `new`; `old` says which it had."""
+    """Change the tags of a resource from `old` to `new`."""
     before, after = old.get("tags") or {}, new.get("tags") or {}
     gone = [{"Key": key} for key in before if key not in after]
     set_now = {key: value for key, value in after.items() if before.get(key) != value}
@@ -35,7 +35,7 @@ def retag(aws: Aws, rid: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 
 
 def find(describe: Callable[..., Any], key: str, **parameters: Any) -> Props | None:
-    """The one item of a description, or None when it does not exist (or no longer)."""
+    """Return the one item of a description, or None if it does not exist (any more)."""
     try:
         found: list[Props] = describe(**parameters)[key]
     except Exception as error:
@@ -46,7 +46,7 @@ def find(describe: Callable[..., Any], key: str, **parameters: Any) -> Props | N
 
 
 def remove(call: Callable[[], Any], gone: Callable[[], Any], what: str) -> None:
-    """Deletes, giving what still uses the resource a moment to let go, and waits until it is gone."""
+    """Delete, with retries while the resource is still in use, and wait until it is gone."""
     settle(call, codes=_STILL_USED, timeout_s=5.0)
     until_gone(gone, timeout_s=DELETE_TIMEOUT_S, what=f"the deletion of {what}")
 
@@ -54,7 +54,7 @@ def remove(call: Callable[[], Any], gone: Callable[[], Any], what: str) -> None:
 def await_state(
     read: Callable[[], Props | None], field: str, wanted: set[str], *, timeout_s: float, what: str
 ) -> None:
-    """Waits until a field of a description has one of the wanted values; TimeoutError with its last value."""
+    """Wait until a field of a description has one of the wanted values; TimeoutError with its last value."""
 
     def probe() -> bool | None:
         found = read()

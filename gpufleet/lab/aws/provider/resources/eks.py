@@ -1,4 +1,4 @@
-"""What the handlers of EKS types share: waiting for states and for updates, and tags."""
+"""Shared parts of the EKS handlers: waiting for states and updates, and tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAILED = ("FAILED", "DEGRADED", "CREATE_FAILED", "UPDATE_FAILED", "DELETE_FAILE
 
 
 def optional(call: Callable[[], Any]) -> Any:
-    """What a describing call answers, or None when the thing does not exist."""
+    """Return the answer of a describing call, or None if the resource does not exist."""
     try:
         return call()
     except Exception as error:
@@ -27,7 +27,7 @@ def optional(call: Callable[[], Any]) -> Any:
 
 
 def await_active(describe: Callable[[], Props], what: str) -> Props:
-    """Waits until a description says ACTIVE. Raises CloudError with AWS' own reasons when it fails."""
+    """Wait until a description is ACTIVE. Raises CloudError with AWS' reasons if it fails."""
 
     def probe() -> Props | None:
         found = describe()
@@ -47,7 +47,7 @@ def _issues(found: Props) -> str:
 
 
 def await_update(aws: Aws, update: Props | None, **of: str) -> None:
-    """Waits for an update that EKS runs in the background. `of` names the cluster and what is in it."""
+    """Wait for an update that EKS runs in the background. `of` identifies the cluster and its resource."""
     if not update or update.get("status") in {None, "Successful"}:
         return
     eks = aws.client("eks")
@@ -63,5 +63,5 @@ def await_update(aws: Aws, update: Props | None, **of: str) -> None:
 
 
 def retag(aws: Aws, arn: str, old: Props, new: Props) -> None:
-    """Makes the tags of an EKS resource those of `new`."""
+    """Change the tags of an EKS resource to those of `new`."""
     tagging.retag(aws.client("eks"), {"resourceArn": arn}, old, new, tags="tags", keys="tagKeys", as_map=True)

@@ -1,4 +1,4 @@
-"""What belongs to an EKS cluster: add-ons, access entries and their policies, pod identities."""
+"""Parts of an EKS cluster: add-ons, access entries and their policies, pod identities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Addon(Handler):
     )  # fmt: skip
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Installs and waits until the add-on is active."""
+        """Install the add-on and wait until it is active."""
         parameters = only(
             inputs, "clusterName", "addonName", "addonVersion", "configurationValues", "namespaceConfig",
             "resolveConflictsOnCreate", "serviceAccountRoleArn",
@@ -74,7 +74,7 @@ class Addon(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Version, configuration and roles change in place."""
+        """Change version, configuration and roles in place."""
         of = self._of(rid)
         if changed & {
             "addonVersion",
@@ -95,7 +95,7 @@ class Addon(Handler):
         retag(aws, str(old["arn"]), old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Removes the add-on; `preserve` leaves its software on the nodes."""
+        """Remove the add-on; `preserve` keeps its software on the nodes."""
         eks, of = aws.client("eks"), self._of(rid)
         eks.delete_addon(**of, **({"preserve": True} if state.get("preserve") else {}))
         until_gone(
@@ -114,7 +114,7 @@ class AccessEntry(Handler):
     _names = Names(rename={"userName": "username"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Lets the principal in."""
+        """Add the principal."""
         keys = ("clusterName", "principalArn", "kubernetesGroups", "type", "userName")
         settle(
             lambda: aws.send("eks", "CreateAccessEntry", only(inputs, *keys), self._names, **_tags(inputs)),
@@ -135,7 +135,7 @@ class AccessEntry(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Groups, user name and tags change in place."""
+        """Change groups, user name and tags in place."""
         if changed & {"kubernetesGroups", "userName"}:
             parameters = only(new, "userName")
             groups = {"kubernetesGroups": new.get("kubernetesGroups") or []}
@@ -143,7 +143,7 @@ class AccessEntry(Handler):
         retag(aws, str(old["accessEntryArn"]), old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Lets the principal in no more."""
+        """Remove the principal."""
         aws.client("eks").delete_access_entry(**self._of(rid))
 
 
@@ -155,7 +155,7 @@ class AccessPolicyAssociation(Handler):
     delete_before_replace = True
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Gives the principal the policy; its access entry may be seconds old."""
+        """Associate the policy with the principal, whose access entry may be seconds old."""
         keys = ("clusterName", "principalArn", "policyArn", "accessScope")
         settle(
             lambda: aws.send("eks", "AssociateAccessPolicy", only(inputs, *keys)),
@@ -165,7 +165,7 @@ class AccessPolicyAssociation(Handler):
         return "#".join(str(inputs[key]) for key in keys[:3])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The association among those of the principal."""
+        """Return the association among those of the principal."""
         cluster, principal, policy = rid.split("#")
         pages = (
             aws.client("eks")
@@ -186,7 +186,7 @@ class AccessPolicyAssociation(Handler):
         return self.decode(found) | {"clusterName": cluster, "principalArn": principal}
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes the policy away."""
+        """Remove the policy from the principal."""
         cluster, principal, policy = rid.split("#")
         aws.client("eks").disassociate_access_policy(
             clusterName=cluster, principalArn=principal, policyArn=policy
@@ -203,7 +203,7 @@ class PodIdentityAssociation(Handler):
     delete_before_replace = True
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Lets a service account take the role."""
+        """Associate the role with the service account."""
         keys = (
             "clusterName",
             "namespace",
@@ -235,14 +235,14 @@ class PodIdentityAssociation(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """The role changes in place."""
+        """Change the role in place."""
         if changed & {"roleArn", "disableSessionTags", "targetRoleArn", "policy"}:
             keys = ("roleArn", "disableSessionTags", "targetRoleArn", "policy")
             aws.send("eks", "UpdatePodIdentityAssociation", only(new, *keys), None, **self._of(rid, new))
         retag(aws, str(old["associationArn"]), old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes the role away from the service account."""
+        """Remove the role from the service account."""
         aws.client("eks").delete_pod_identity_association(**self._of(rid, state))
 
 

@@ -18,7 +18,7 @@ _LOCAL = ("defaultAddonsToRemoves", "forceUpdateVersion")
 
 
 def _logging(types: Any) -> dict[str, Any]:
-    """Every log type in one of two entries, as EKS wants it."""
+    """Return every log type in one of two entries, as EKS requires."""
     enabled = [kind for kind in CONTROL_PLANE_LOGS if kind in (types or ())]
     disabled = [kind for kind in CONTROL_PLANE_LOGS if kind not in enabled]
     entries = [{"types": kinds, "enabled": on} for kinds, on in ((enabled, True), (disabled, False)) if kinds]
@@ -72,7 +72,7 @@ class Cluster(Handler):
     auto_name = AutoName(max_length=100)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """What EKS would refuse late."""
+        """Check what EKS would reject late."""
         found = []
         vpc = inputs["vpcConfig"]
         private, public = vpc.get("endpointPrivateAccess", False), vpc.get("endpointPublicAccess", True)
@@ -99,13 +99,13 @@ class Cluster(Handler):
         return found
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Encryption of secrets can be switched on in place and never off."""
+        """Encryption of secrets can be enabled in place but not disabled."""
         if "encryptionConfig" in changed and old.get("encryptionConfig"):
             return frozenset({"encryptionConfig"})
         return frozenset()
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the cluster and waits until it is active; the role may be seconds old."""
+        """Create the cluster and wait until it is active; its role may be seconds old."""
         tags = {"tags": inputs["tags"]} if inputs.get("tags") else {}
         rid = str(inputs["name"])
         settle(
@@ -132,7 +132,7 @@ class Cluster(Handler):
         issuer = ((found.get("identity") or {}).get("oidc") or {}).get("issuer", "")
         out["identities"] = [{"oidcs": [{"issuer": issuer}]}]
         out["vpcConfig"].setdefault("securityGroupIds", [])
-        # Given at creation and never told again.
+        # Given at creation and never returned.
         access = (state.get("accessConfig") or {}).get("bootstrapClusterCreatorAdminPermissions")
         if access is not None and "accessConfig" in out:
             out["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] = access
@@ -141,7 +141,7 @@ class Cluster(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """EKS runs one update at a time: version, then each kind of configuration, then tags."""
+        """Run one update at a time, as EKS does: version, then each kind of configuration, then tags."""
         eks = aws.client("eks")
         if "version" in changed and new.get("version"):
             forced = {"force": True} if new.get("forceUpdateVersion") else {}
@@ -174,7 +174,7 @@ class Cluster(Handler):
 
     @staticmethod
     def _change_vpc(aws: Aws, rid: str, old: Props, new: Props) -> None:
-        """EKS takes the access to the endpoint and the place in the network as two updates."""
+        """Change endpoint access and network in two updates, as EKS requires."""
         for keys in (("endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs"),
                      ("subnetIds", "securityGroupIds")):  # fmt: skip
             wanted = {key: new[key] for key in keys if new.get(key) is not None}
@@ -183,7 +183,7 @@ class Cluster(Handler):
                 await_update(aws, made["update"], name=rid)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the cluster is gone; node groups that are going are waited for."""
+        """Delete the cluster and wait; its node groups that are being deleted end first."""
         eks = aws.client("eks")
         settle(lambda: eks.delete_cluster(name=rid), codes="ResourceInUse", timeout_s=30.0)
         until_gone(
@@ -198,7 +198,7 @@ def _unordered(value: Any) -> Any:
 
 
 def _changeable(key: str, value: Any) -> Any:
-    """What of a block an update may send: the rest was fixed at creation."""
+    """Return the changeable part of a block: the rest is fixed at creation."""
     if key == "accessConfig":
         return {name: item for name, item in value.items() if name == "authenticationMode"}
     if key == "kubernetesNetworkConfig":

@@ -45,7 +45,7 @@ class NodeGroup(Handler):
     auto_name = AutoName(prop="nodeGroupName", max_length=63)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """Sizes in order, taints that Kubernetes knows."""
+        """Check that sizes ascend and taints are valid."""
         found = []
         sizes = inputs["scalingConfig"]
         if not contains_unknown(sizes):
@@ -63,19 +63,19 @@ class NodeGroup(Handler):
                 known = ", ".join(_EFFECTS)
                 found.append(
                     Problem(
-                        f"taints[{index}].effect", f"{effect!r} is no taint effect of EKS (known: {known})"
+                        f"taints[{index}].effect", f"{effect!r} is not a taint effect of EKS (known: {known})"
                     )
                 )
         return found
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """A launch template comes and goes with the node group."""
+        """A launch template can only be added or removed with the node group."""
         if "launchTemplate" in changed and bool(old.get("launchTemplate")) != bool(new.get("launchTemplate")):
             return frozenset({"launchTemplate"})
         return frozenset()
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the node group and waits until it is active."""
+        """Create the node group and wait until it is active."""
         cluster, name = str(inputs["clusterName"]), str(inputs["nodeGroupName"])
         rid = f"{cluster}:{name}"
         tags = {"tags": inputs["tags"]} if inputs.get("tags") else {}
@@ -111,15 +111,15 @@ class NodeGroup(Handler):
         out["resources"] = (
             [out["resources"]] if isinstance(out.get("resources"), dict) else out.get("resources", [])
         )
-        # A program that says "no labels" and one that says nothing mean the same.
+        # "No labels" and labels that are not set are the same.
         return {
             key: value for key, value in out.items() if value not in ({}, []) or key in state or key == "tags"
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """First the version (a rolling replacement of the nodes), then sizes, labels and taints.
+        """Change the version (a rolling replacement of the nodes), then sizes, labels and taints.
 
-        A group that never came to be cannot be changed: it is made again under its name.
+        A group whose creation failed cannot be changed: it is created again under its name.
         """
         of = self._of(rid)
         if self._describe(aws, rid).get("status") == "CREATE_FAILED":
@@ -155,7 +155,7 @@ class NodeGroup(Handler):
         retag(aws, str(old["arn"]), old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the group and its nodes are gone."""
+        """Delete the group and wait until it and its nodes are gone."""
         eks, of = aws.client("eks"), self._of(rid)
         settle(lambda: eks.delete_nodegroup(**of), codes="ResourceInUse", timeout_s=30.0)
         until_gone(
@@ -166,13 +166,13 @@ class NodeGroup(Handler):
 
 
 def _named_template(found: Props, declared: Props) -> Props:
-    """A launch template with id, name and version; what AWS leaves out is as the program said."""
+    """Return a launch template with id, name and version; what AWS omits comes from the program."""
     both = {key: found.get(key) or declared.get(key) for key in ("id", "name")}
     return {key: value for key, value in both.items() if value} | {"version": str(found.get("version", ""))}
 
 
 def _one_name(template: Props) -> Props:
-    """AWS takes the id or the name, not both."""
+    """Return the id or the name: AWS accepts only one of them."""
     keys = ("id", "version") if template.get("id") else ("name", "version")
     return {key: template[key] for key in keys if template.get(key)}
 

@@ -27,7 +27,7 @@ class EventRule(Handler):
     _names = Names(rename={"roleArn": "RoleArn"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A rule fires on a pattern or by the clock."""
+        """Check that the rule has a pattern or a schedule."""
         if not inputs.get("eventPattern") and not inputs.get("scheduleExpression"):
             return [Problem("eventPattern", "set eventPattern or scheduleExpression (or both)")]
         return []
@@ -48,7 +48,7 @@ class EventRule(Handler):
         aws.send("events", "PutRule", parameters, self._names)
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the rule."""
+        """Create the rule."""
         self._put(aws, inputs)
         rid = _rule_id(inputs)
         if inputs.get("tags"):
@@ -69,13 +69,13 @@ class EventRule(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the rule anew."""
+        """Write the rule again."""
         if changed - {"tags", "forceDestroy"}:
             self._put(aws, new)
         retag(aws.client("events"), {"ResourceARN": str(old["arn"])}, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the rule; its targets have gone before it."""
+        """Delete the rule; its targets are already deleted."""
         aws.client("events").delete_rule(**_of(rid), Force=bool(state.get("forceDestroy")))
 
 
@@ -124,12 +124,12 @@ class EventTarget(Handler):
     documents = frozenset({"input"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The one block that EventBridge spells too differently to be mapped."""
+        """Reject the one block whose spelling differs too much for a mapping."""
         if inputs.get("ecsTarget"):
             return [
                 Problem(
                     "ecsTarget",
-                    "the emulated AWS of gpufleet takes no ECS targets: use a queue or a function",
+                    "the emulated AWS of gpufleet supports no ECS targets: use a queue or a function",
                 )
             ]
         return []
@@ -153,7 +153,7 @@ class EventTarget(Handler):
             )
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the target; without an id it gets one."""
+        """Create the target; without an id it gets one."""
         target_id = str(inputs.get("targetId") or auto_name(AutoName(max_length=64), "target", b""))
         self._put(aws, inputs, target_id)
         return _target_id(inputs, target_id)
@@ -165,7 +165,7 @@ class EventTarget(Handler):
         return bus, rule, rid.removeprefix(prefix)
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The target among those of its rule."""
+        """Return the target among those of its rule."""
         bus, rule, target_id = self._split(rid, state)
         answer = aws.client("events").list_targets_by_rule(Rule=rule, EventBusName=bus)
         found = next((item for item in answer["Targets"] if item["Id"] == target_id), None)
@@ -181,11 +181,11 @@ class EventTarget(Handler):
         return out | {"rule": rule, "eventBusName": bus, "targetId": target_id}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the target anew under its id."""
+        """Write the target again under its id."""
         self._put(aws, new, self._split(rid, new)[2])
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Removes the target."""
+        """Remove the target."""
         bus, rule, target_id = self._split(rid, state)
         force = bool(state.get("forceDestroy"))
         aws.client("events").remove_targets(Rule=rule, EventBusName=bus, Ids=[target_id], Force=force)

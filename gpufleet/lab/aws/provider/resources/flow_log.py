@@ -33,12 +33,10 @@ class FlowLog(Handler):
     defaults: ClassVar[Defaults] = {"logDestinationType": "cloud-watch-logs", "maxAggregationInterval": 600}
 
     def check(self, inputs: Props) -> list[Problem]:
-        """One thing is watched."""
+        """Check that exactly one resource is monitored."""
         found = []
         if len([key for key in _OF if inputs.get(key)]) != 1:
-            found.append(
-                Problem("vpcId", f"a flow log watches exactly one thing: set one of {', '.join(_OF)}")
-            )
+            found.append(Problem("vpcId", f"a flow log has exactly one source: set one of {', '.join(_OF)}"))
         if not inputs.get("trafficType") and (
             inputs.get("vpcId") or inputs.get("subnetId") or inputs.get("eniId")
         ):
@@ -46,7 +44,7 @@ class FlowLog(Handler):
         return found
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the flow log; its role may be seconds old."""
+        """Create the flow log; its role may be seconds old."""
         watched = next(key for key in _OF if inputs.get(key))
         parameters = only(
             inputs, "deliverCrossAccountRole", "destinationOptions", "iamRoleArn", "logDestination",
@@ -65,7 +63,7 @@ class FlowLog(Handler):
             reason = failed.get("Error") or {}
             raise CloudError(
                 f"{reason.get('Code')}: {reason.get('Message')}",
-                remedy="correct what is watched or where it goes",
+                remedy="correct its source or destination",
             )
         return str(made["FlowLogIds"][0])
 
@@ -92,11 +90,11 @@ class FlowLog(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Only tags change in place."""
+        """Change tags, the only change in place."""
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the flow log is gone."""
+        """Delete the flow log and wait until it is gone."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_flow_logs(FlowLogIds=[rid]), lambda: self._find(aws, rid), rid)
 

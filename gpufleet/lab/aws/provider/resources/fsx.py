@@ -63,7 +63,7 @@ class LustreFileSystem(Handler):
     }  # fmt: skip
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """What grows in place and cannot shrink, and what only some file systems can change."""
+        """Return what can grow in place but not shrink, and what only some file systems can change."""
         hard = set()
         shrinks = _number(new.get("storageCapacity")) < _number(old.get("storageCapacity"))
         if "storageCapacity" in changed and (shrinks or new.get("deploymentType") == "SCRATCH_1"):
@@ -72,7 +72,7 @@ class LustreFileSystem(Handler):
         if "fileSystemTypeVersion" in changed and version:
             older = _number(version) < _number(old.get("fileSystemTypeVersion"))
             hard |= {"fileSystemTypeVersion"} if older else set()
-        # Both persistent types since November 2023 (hashicorp/terraform-provider-aws#34932).
+        # Both persistent types support it since November 2023 (hashicorp/terraform-provider-aws#34932).
         if "perUnitStorageThroughput" in changed and new.get("efaEnabled"):
             hard.add("perUnitStorageThroughput")
         before, after = old.get("metadataConfiguration") or {}, new.get("metadataConfiguration") or {}
@@ -83,7 +83,7 @@ class LustreFileSystem(Handler):
         return frozenset(hard)
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the file system and waits until it can be mounted."""
+        """Create the file system and wait until it can be mounted."""
         fsx = aws.client("fsx")
         top = only(inputs, *_TOP) | {"subnetIds": [inputs["subnetIds"]]}
         backup = top.pop("backupId", None)
@@ -137,7 +137,7 @@ class LustreFileSystem(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Capacity, throughput, compression, maintenance and tags change in place."""
+        """Change capacity, throughput, compression, maintenance and tags in place."""
         fsx = aws.client("fsx")
         keys = [key for key in _CHANGEABLE if key in changed and new.get(key) is not None]
         shape = fsx.meta.service_model.shape_for("UpdateFileSystemLustreConfiguration")
@@ -150,7 +150,7 @@ class LustreFileSystem(Handler):
         retag(fsx, {"ResourceARN": str(old["arn"])}, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the file system is gone; a last backup only where the program asks for one."""
+        """Delete the file system and wait; create a final backup only if the program requests one."""
         options: Props = {"SkipFinalBackup": bool(state.get("skipFinalBackup", True))}
         if state.get("finalBackupTags"):
             options["FinalBackupTags"] = tag_list(state["finalBackupTags"])
@@ -175,7 +175,7 @@ class DataRepositoryAssociation(Handler):
     _names = Names(rename={"arn": "ResourceARN"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Links and waits until the link works."""
+        """Create the association and wait until it is available."""
         keys = (
             "fileSystemId", "fileSystemPath", "dataRepositoryPath", "batchImportMetaDataOnCreate",
             "importedFileChunkSize", "s3",
@@ -215,7 +215,7 @@ class DataRepositoryAssociation(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Import and export policies change in place."""
+        """Change import and export policies in place."""
         if changed & {"importedFileChunkSize", "s3"}:
             keys = ("importedFileChunkSize", "s3")
             aws.send("fsx", "UpdateDataRepositoryAssociation", only(new, *keys), None, AssociationId=rid)
@@ -223,7 +223,7 @@ class DataRepositoryAssociation(Handler):
         retag(aws.client("fsx"), {"ResourceARN": str(old["arn"])}, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Unlinks; the data goes only where the program says so."""
+        """Delete the association; delete its data only if the program requests it."""
         aws.client("fsx").delete_data_repository_association(
             AssociationId=rid, DeleteDataInFileSystem=bool(state.get("deleteDataInFilesystem"))
         )

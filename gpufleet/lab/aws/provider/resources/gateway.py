@@ -21,7 +21,7 @@ class InternetGateway(Handler):
     computed = frozenset({"vpcId"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the gateway and attaches it."""
+        """Create the gateway and attach it."""
         ec2 = aws.client("ec2")
         rid = str(
             ec2.create_internet_gateway(**tag_spec("internet-gateway", inputs))["InternetGateway"][
@@ -52,7 +52,7 @@ class InternetGateway(Handler):
         )
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Moves the gateway to another VPC, and tags it."""
+        """Move the gateway to another VPC, and change its tags."""
         if "vpcId" in changed:
             self._detach(aws, rid)
             if new.get("vpcId"):
@@ -66,7 +66,7 @@ class InternetGateway(Handler):
             settle(detach, codes="DependencyViolation", timeout_s=5.0)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Detaches, then deletes."""
+        """Detach, then delete."""
         self._detach(aws, rid)
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_internet_gateway(InternetGatewayId=rid), lambda: self._find(aws, rid), rid)
@@ -83,7 +83,7 @@ class Eip(Handler):
     })  # fmt: skip
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Allocates an address of the VPC kind and associates it where asked."""
+        """Allocate an address of the VPC kind, and associate it if requested."""
         parameters = only(
             inputs, "address", "customerOwnedIpv4Pool", "ipamPoolId", "networkBorderGroup", "publicIpv4Pool"
         )
@@ -106,7 +106,7 @@ class Eip(Handler):
             aws.send("ec2", "AssociateAddress", parameters, names, AllocationId=rid)
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The address and what it is associated with."""
+        """Return the address and its association."""
         found = self._find(aws, rid)
         if found is None:
             return None
@@ -130,7 +130,7 @@ class Eip(Handler):
         return find(aws.client("ec2").describe_addresses, "Addresses", AllocationIds=[rid])
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Associates anew and tags."""
+        """Change the association and the tags."""
         if changed & {"instance", "networkInterface", "associateWithPrivateIp"}:
             if old.get("associationId"):
                 aws.client("ec2").disassociate_address(AssociationId=old["associationId"])
@@ -138,17 +138,17 @@ class Eip(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Disassociates, then releases."""
+        """Disassociate, then release."""
         ec2 = aws.client("ec2")
         found = self._find(aws, rid)
-        # A NAT gateway's association goes with the gateway and cannot be undone by hand.
+        # A NAT gateway's association is deleted with the gateway and cannot be removed separately.
         if found and found.get("AssociationId") and found.get("InstanceId"):
             ec2.disassociate_address(AssociationId=found["AssociationId"])
         remove(lambda: ec2.release_address(AllocationId=rid), lambda: self._find(aws, rid), rid)
 
 
 def _zone(region: str, kind: str) -> str:
-    """The DNS zone of a region's addresses; us-east-1 has names older than the rule."""
+    """Return the DNS zone of a region's addresses; us-east-1 has names older than the rule."""
     if region == "us-east-1":
         return "compute-1.amazonaws.com" if kind else "ec2.internal"
     return f"{region}.compute.amazonaws.com" if kind else f"{region}.compute.internal"
@@ -170,7 +170,7 @@ class NatGateway(Handler):
     _names = Names(rename={"privateIp": "PrivateIpAddress"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A public gateway in a subnet needs an address."""
+        """Check that a public gateway has an address."""
         if (
             inputs.get("connectivityType") == "public"
             and inputs.get("subnetId")
@@ -182,7 +182,7 @@ class NatGateway(Handler):
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the gateway and waits until it is available."""
+        """Create the gateway and wait until it is available."""
         parameters = only(
             inputs, "allocationId", "connectivityType", "privateIp", "subnetId", "secondaryAllocationIds",
             "secondaryPrivateIpAddressCount", "secondaryPrivateIpAddresses", "vpcId", "availabilityMode",
@@ -219,7 +219,7 @@ class NatGateway(Handler):
         return None if found is None or found.get("State") in {"deleted", "deleting"} else found
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Secondary addresses and tags change in place."""
+        """Change secondary addresses and tags in place."""
         ec2 = aws.client("ec2")
         if "secondaryAllocationIds" in changed:
             before, after = (
@@ -237,7 +237,7 @@ class NatGateway(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the gateway is gone, so that its address and subnet are free."""
+        """Delete the gateway and wait, so that its address and subnet are free."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_nat_gateway(NatGatewayId=rid), lambda: self._find(aws, rid), rid)
 

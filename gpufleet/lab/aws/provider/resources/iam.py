@@ -1,4 +1,4 @@
-"""IAM roles and the policies on them."""
+"""IAM roles and their policies."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpufleet.lab.aws.provider.wire import UNKNOWN, Props
 
 
 def document(value: Any) -> str:
-    """A policy document as JSON text; botocore hands read documents over as objects."""
+    """Return a policy document as JSON text; botocore returns documents as objects."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def document_problem(inputs: Props, key: str) -> list[Problem]:
-    """A policy that is no JSON is refused before AWS sees it."""
+    """Reject a policy that is not JSON before it is sent to AWS."""
     value = inputs.get(key)
     if not isinstance(value, str) or UNKNOWN in value:
         return []
@@ -48,11 +48,11 @@ class Role(Handler):
     "permissionsBoundary": lambda value: value.get("PermissionsBoundaryArn")})  # fmt: skip
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The trust policy must be JSON."""
+        """Check that the trust policy is JSON."""
         return document_problem(inputs, "assumeRolePolicy")
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the role, then its policies."""
+        """Create the role, then its policies."""
         parameters = only(
             inputs,
             "name",
@@ -91,7 +91,7 @@ class Role(Handler):
             aws.client("iam").attach_role_policy(RoleName=rid, PolicyArn=arn)
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The role; its policies only where the program manages them here."""
+        """Return the role, and its policies only if the program manages them here."""
         iam = aws.client("iam")
         role = iam.get_role(RoleName=rid)["Role"]
         out = self.decode(role, self._names)
@@ -113,7 +113,7 @@ class Role(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Trust, limits, policies and tags change in place."""
+        """Change trust, limits, policies and tags in place."""
         iam = aws.client("iam")
         if "assumeRolePolicy" in changed:
             iam.update_assume_role_policy(RoleName=rid, PolicyDocument=document(new["assumeRolePolicy"]))
@@ -138,7 +138,7 @@ class Role(Handler):
         retag(iam, {"RoleName": rid}, old, new, suffix="role")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes off what this resource put on (or all, with forceDetachPolicies), then deletes."""
+        """Remove the policies of this resource (or all, with forceDetachPolicies), then delete the role."""
         iam = aws.client("iam")
         for profile in iam.list_instance_profiles_for_role(RoleName=rid)["InstanceProfiles"]:
             iam.remove_role_from_instance_profile(
@@ -163,7 +163,7 @@ class RolePolicy(Handler):
     auto_name = AutoName(max_length=128)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The policy must be JSON."""
+        """Check that the policy is JSON."""
         return document_problem(inputs, "policy")
 
     def _put(self, aws: Aws, inputs: Props) -> None:
@@ -176,7 +176,7 @@ class RolePolicy(Handler):
         )
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the policy on the role."""
+        """Add the policy to the role."""
         self._put(aws, inputs)
         return f"{inputs['role']}:{inputs['name']}"
 
@@ -187,11 +187,11 @@ class RolePolicy(Handler):
         return {"role": role, "name": name, "policy": document(found["PolicyDocument"])}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the new document."""
+        """Write the new document."""
         self._put(aws, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes the policy off."""
+        """Remove the policy."""
         role, _, name = rid.partition(":")
         aws.client("iam").delete_role_policy(RoleName=role, PolicyName=name)
 
@@ -204,7 +204,7 @@ class RolePolicyAttachment(Handler):
     delete_before_replace = True
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Attaches; role or policy may have been made a moment ago."""
+        """Attach the policy; it or the role may be seconds old."""
         role, arn = str(inputs["role"]), str(inputs["policyArn"])
         try:
             settle(
@@ -220,14 +220,14 @@ class RolePolicyAttachment(Handler):
         return f"{role}/{arn}"
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The attachment when it is there."""
+        """Return the attachment if it exists."""
         role, _, arn = rid.partition("/")
         pages = aws.client("iam").get_paginator("list_attached_role_policies").paginate(RoleName=role)
         attached = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
         return {"role": role, "policyArn": arn} if arn in attached else None
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Detaches."""
+        """Detach the policy."""
         role, _, arn = rid.partition("/")
         aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=arn)
 

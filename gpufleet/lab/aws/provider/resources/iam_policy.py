@@ -31,17 +31,17 @@ class Policy(Handler):
     )
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The policy must be JSON."""
+        """Check that the policy is JSON."""
         return document_problem(inputs, "policy")
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the policy."""
+        """Create the policy."""
         parameters = only(inputs, "name", "path", "policy", "description")
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         return str(aws.send("iam", "CreatePolicy", parameters, self._names, **tags)["Policy"]["Arn"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The policy and its default version's document."""
+        """Return the policy and its default version's document."""
         iam = aws.client("iam")
         found = iam.get_policy(PolicyArn=rid)["Policy"]
         version = iam.get_policy_version(PolicyArn=rid, VersionId=found["DefaultVersionId"])["PolicyVersion"]
@@ -52,7 +52,7 @@ class Policy(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """A changed document becomes a new default version; the oldest one makes room."""
+        """Add a changed document as a new default version, and delete the oldest one if needed."""
         iam = aws.client("iam")
         if "policy" in changed:
             versions = iam.list_policy_versions(PolicyArn=rid)["Versions"]
@@ -67,7 +67,7 @@ class Policy(Handler):
         retag(iam, {"PolicyArn": rid}, old, new, suffix="policy")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the policy with its versions."""
+        """Delete the policy with its versions."""
         iam = aws.client("iam")
         for version in iam.list_policy_versions(PolicyArn=rid)["Versions"]:
             if not version["IsDefaultVersion"]:
@@ -85,7 +85,7 @@ class InstanceProfile(Handler):
     _names = Names(rename={"name": "InstanceProfileName", "uniqueId": "InstanceProfileId"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the profile and puts its role in."""
+        """Create the profile and add its role."""
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.send("iam", "CreateInstanceProfile", only(inputs, "name", "path"), self._names, **tags)
         rid = str(inputs["name"])
@@ -114,13 +114,13 @@ class InstanceProfile(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Role and tags change in place."""
+        """Change role and tags in place."""
         if "role" in changed:
             self._set_role(aws, rid, old.get("role"), new.get("role"))
         retag(aws.client("iam"), {"InstanceProfileName": rid}, old, new, suffix="instance_profile")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes the role out, then deletes."""
+        """Remove the role, then delete the profile."""
         found = aws.client("iam").get_instance_profile(InstanceProfileName=rid)["InstanceProfile"]
         for role in found.get("Roles") or ():
             self._set_role(aws, rid, role["RoleName"], None)
@@ -137,7 +137,7 @@ class OpenIdConnectProvider(Handler):
     delete_before_replace = True
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Registers the issuer."""
+        """Register the issuer."""
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         thumbprints = {"ThumbprintList": inputs["thumbprintLists"]} if inputs.get("thumbprintLists") else {}
         made = aws.client("iam").create_open_id_connect_provider(
@@ -152,7 +152,7 @@ class OpenIdConnectProvider(Handler):
         url = str(found["Url"])
         return {
             "arn": rid,
-            # AWS drops the scheme; the program's spelling stays while it names the same issuer.
+            # AWS drops the scheme: keep the program's spelling while the issuer is the same.
             "url": declared if declared.removeprefix("https://") == url.removeprefix("https://") else url,
             "clientIdLists": sorted(found.get("ClientIDList") or ()),
             "thumbprintLists": list(found.get("ThumbprintList") or ()),
@@ -160,7 +160,7 @@ class OpenIdConnectProvider(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Audiences, thumbprints and tags change in place."""
+        """Change audiences, thumbprints and tags in place."""
         iam = aws.client("iam")
         identity = {"OpenIDConnectProviderArn": rid}
         if "thumbprintLists" in changed and new.get("thumbprintLists"):
@@ -173,7 +173,7 @@ class OpenIdConnectProvider(Handler):
         retag(iam, identity, old, new, suffix="open_id_connect_provider")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Forgets the issuer."""
+        """Delete the issuer."""
         aws.client("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=rid)
 
 

@@ -30,14 +30,14 @@ class Key(Handler):
     _names = Names(rename={"customerMasterKeySpec": "KeySpec"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The deletion window is 7 to 30 days."""
+        """Check that the deletion window is 7 to 30 days."""
         window = inputs.get("deletionWindowInDays")
         if isinstance(window, int) and not 7 <= window <= _LONGEST_WINDOW_DAYS:
             return [Problem("deletionWindowInDays", f"{window} is outside 7 to 30 days")]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the key, then sets rotation and state."""
+        """Create the key, then set rotation and state."""
         parameters = only(
             inputs, "description", "keyUsage", "customerMasterKeySpec", "policy", "multiRegion",
             "customKeyStoreId",
@@ -61,7 +61,7 @@ class Key(Handler):
             kms.disable_key_rotation(KeyId=rid)
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The key with its policy, rotation and tags; one that waits for deletion is gone."""
+        """Return the key with its policy, rotation and tags; None if it waits for deletion."""
         kms = aws.client("kms")
         key = kms.describe_key(KeyId=rid)["KeyMetadata"]
         if key["KeyState"] in _DELETED:
@@ -79,7 +79,7 @@ class Key(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Everything but the kind of key changes in place."""
+        """Change everything but the kind of key in place."""
         kms = aws.client("kms")
         if "isEnabled" in changed and new.get("isEnabled", True):
             kms.enable_key(KeyId=rid)
@@ -99,7 +99,7 @@ class Key(Handler):
             kms.tag_resource(KeyId=rid, Tags=_tags(fresh))
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Schedules the deletion: AWS deletes no key at once."""
+        """Schedule the deletion: AWS deletes no key at once."""
         kms = aws.client("kms")
         if kms.describe_key(KeyId=rid)["KeyMetadata"]["KeyState"] in _DELETED:
             return
@@ -119,13 +119,13 @@ class Alias(Handler):
     auto_name = AutoName(prefix="alias/", max_length=256)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """Aliases start with alias/."""
+        """Check that the alias starts with alias/."""
         if not str(inputs.get("name")).startswith("alias/"):
             return [Problem("name", f"{inputs.get('name')!r} must begin with 'alias/'")]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Names the key."""
+        """Create the alias."""
         aws.client("kms").create_alias(AliasName=inputs["name"], TargetKeyId=inputs["targetKeyId"])
         return str(inputs["name"])
 
@@ -137,7 +137,7 @@ class Alias(Handler):
                 if alias["AliasName"] == rid and alias.get("TargetKeyId"):
                     target = str(alias["TargetKeyId"])
                     key_arn = aws.arn("kms", f"key/{target}")
-                    # The program may name the key by its ARN; both mean the same key.
+                    # The program may use the key's ARN; both identify the same key.
                     declared = str(state.get("targetKeyId", ""))
                     same = declared == target or declared.endswith(f"key/{target}")
                     return {
@@ -147,11 +147,11 @@ class Alias(Handler):
         return None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Points the alias at another key."""
+        """Change the alias to another key."""
         aws.client("kms").update_alias(AliasName=rid, TargetKeyId=new["targetKeyId"])
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Removes the name; the key stays."""
+        """Delete the alias; the key stays."""
         aws.client("kms").delete_alias(AliasName=rid)
 
 

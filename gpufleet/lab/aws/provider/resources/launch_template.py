@@ -1,4 +1,4 @@
-"""Launch templates. Every change makes a new version; the template itself stays."""
+"""Launch templates. Every change creates a new version; the template itself stays."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class LaunchTemplate(Handler):
     auto_name = AutoName(max_length=128)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """AWS takes groups on the template or on its interfaces, not both."""
+        """Check that security groups are on the template or on its interfaces, not both."""
         if inputs.get("vpcSecurityGroupIds") and inputs.get("networkInterfaces"):
             return [
                 Problem(
                     "vpcSecurityGroupIds",
-                    "a launch template with networkInterfaces names its groups there: "
+                    "a launch template with networkInterfaces has its groups there: "
                     "move them to networkInterfaces[].securityGroups",
                 )
             ]
@@ -78,7 +78,7 @@ class LaunchTemplate(Handler):
         return []
 
     def unsettled(self, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Changed data makes a version whose number only AWS knows."""
+        """Changed data creates a version whose number only AWS knows."""
         if not changed - _NO_NEW_VERSION:
             return frozenset({"defaultVersion"}) if "updateDefaultVersion" in changed else frozenset()
         return frozenset({"latestVersion"}) | (
@@ -87,12 +87,12 @@ class LaunchTemplate(Handler):
 
     @staticmethod
     def data(aws: Aws, inputs: Props) -> dict[str, Any]:
-        """The LaunchTemplateData parameter."""
+        """Return the LaunchTemplateData parameter."""
         shape = aws.client("ec2").meta.service_model.shape_for("RequestLaunchTemplateData")
         return to_request(shape, without(inputs, *_OF_THE_TEMPLATE), _NAMES)
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the template with its first version."""
+        """Create the template with its first version."""
         described = {"VersionDescription": inputs["description"]} if inputs.get("description") else {}
         made = aws.client("ec2").create_launch_template(
             LaunchTemplateName=inputs["name"],
@@ -107,7 +107,7 @@ class LaunchTemplate(Handler):
         return find(aws.client("ec2").describe_launch_templates, "LaunchTemplates", LaunchTemplateIds=[rid])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The template and the data of its latest version."""
+        """Return the template and the data of its latest version."""
         found = self._find(aws, rid)
         if found is None:
             return None
@@ -137,7 +137,7 @@ class LaunchTemplate(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Changed data makes a version; it becomes the default one where the program says so."""
+        """Create a version for changed data; make it the default if the program requests it."""
         ec2 = aws.client("ec2")
         latest = int(old.get("latestVersion", 1))
         if changed - _NO_NEW_VERSION:
@@ -152,7 +152,7 @@ class LaunchTemplate(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the template with all its versions."""
+        """Delete the template with all its versions."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_launch_template(LaunchTemplateId=rid), lambda: self._find(aws, rid), rid)
 

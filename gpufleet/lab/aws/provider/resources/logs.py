@@ -15,7 +15,7 @@ _RETENTION_DAYS = frozenset({
     0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288,
     3653,
 })  # fmt: skip
-"""What PutRetentionPolicy takes; 0 stands for keeping for ever."""
+"""Values of PutRetentionPolicy; 0 means no expiry."""
 
 
 class LogGroup(Handler):
@@ -29,15 +29,15 @@ class LogGroup(Handler):
     _names = Names(rename={"name": "logGroupName"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """AWS keeps logs for certain numbers of days."""
+        """Check that AWS supports the retention."""
         days = inputs.get("retentionInDays")
         if isinstance(days, int) and days not in _RETENTION_DAYS:
             known = ", ".join(map(str, sorted(_RETENTION_DAYS)))
-            return [Problem("retentionInDays", f"{days} is no period that AWS offers (known: {known})")]
+            return [Problem("retentionInDays", f"{days} is not a period that AWS offers (known: {known})")]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the group, then sets how long it keeps."""
+        """Create the group, then set its retention."""
         parameters = only(inputs, "name", "kmsKeyId", "logGroupClass", "deletionProtectionEnabled")
         tags = {"tags": inputs["tags"]} if inputs.get("tags") else {}
         aws.send("logs", "CreateLogGroup", parameters, self._names, **tags)
@@ -54,7 +54,7 @@ class LogGroup(Handler):
             )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The group of exactly this name."""
+        """Return the group of exactly this name."""
         logs = aws.client("logs")
         pages = logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=rid)
         found = next(
@@ -70,7 +70,7 @@ class LogGroup(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Retention, key, protection and tags change in place."""
+        """Change retention, key, protection and tags in place."""
         logs = aws.client("logs")
         if "retentionInDays" in changed:
             if new.get("retentionInDays"):
@@ -90,7 +90,7 @@ class LogGroup(Handler):
         retag(logs, {"resourceArn": str(old["arn"])}, old, new, tags="tags", keys="tagKeys", as_map=True)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the group with its logs, unless the program says to keep it."""
+        """Delete the group with its logs, unless the program keeps it."""
         if not state.get("skipDestroy"):
             aws.client("logs").delete_log_group(logGroupName=rid)
 

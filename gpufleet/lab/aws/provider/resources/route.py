@@ -48,7 +48,7 @@ def _named(route: Mapping[str, Any], table: Mapping[str, str]) -> Props:
 
 
 def _is_ours(route: Mapping[str, Any]) -> bool:
-    """Whether somebody made the route: not the local one, not a propagated one, not a gateway endpoint's."""
+    """Return whether a user created the route: not local, propagated or of a gateway endpoint."""
     gateway = str(route.get("GatewayId", ""))
     return (
         gateway != "local"
@@ -62,7 +62,7 @@ def _find_table(aws: Aws, rid: str) -> Props | None:
 
 
 class RouteTable(Handler):
-    """aws.ec2.RouteTable, with its routes inline or as resources of their own."""
+    """aws.ec2.RouteTable, with its routes inline or as separate resources."""
 
     pulumi_type = "aws:ec2/routeTable:RouteTable"
     force_new = frozenset({"vpcId"})
@@ -70,7 +70,7 @@ class RouteTable(Handler):
     sets = frozenset({"routes"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the table and its inline routes."""
+        """Create the table and its inline routes."""
         ec2 = aws.client("ec2")
         made = ec2.create_route_table(VpcId=inputs["vpcId"], **tag_spec("route-table", inputs))
         rid = str(made["RouteTable"]["RouteTableId"])
@@ -88,7 +88,7 @@ class RouteTable(Handler):
         )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The table and the routes that somebody made."""
+        """Return the table and the routes that users created."""
         found = _find_table(aws, rid)
         if found is None:
             return None
@@ -107,7 +107,7 @@ class RouteTable(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Inline routes and tags change in place."""
+        """Change inline routes and tags in place."""
         ec2 = aws.client("ec2")
         if "routes" in changed and "routes" in new:
             before = {
@@ -128,7 +128,7 @@ class RouteTable(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Lets go of every subnet, then deletes the table."""
+        """Disassociate every subnet, then delete the table."""
         ec2 = aws.client("ec2")
         for association in (_find_table(aws, rid) or {}).get("Associations") or ():
             if not association.get("Main"):
@@ -145,7 +145,7 @@ class Route(Handler):
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """One destination and one target."""
+        """Check that there is one destination and one target."""
         found = []
         if len([key for key in _ROUTE_DESTINATIONS if inputs.get(key)]) != 1:
             known = ", ".join(_ROUTE_DESTINATIONS)
@@ -159,17 +159,17 @@ class Route(Handler):
         return found
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the route; the table or gateway may have been made a moment ago."""
+        """Create the route; the table or gateway may be seconds old."""
         destination = _translated(inputs, _ROUTE_DESTINATIONS)
         parameters = {"RouteTableId": inputs["routeTableId"], **destination, **_translated(inputs, _TARGETS)}
         settle(
             lambda: aws.client("ec2").create_route(**parameters), codes=r"Invalid.*\.NotFound", timeout_s=5.0
         )
-        # The id that the real provider gives: a CRC of the destination.
+        # The real provider's id: a CRC of the destination.
         return f"r-{inputs['routeTableId']}{zlib.crc32(next(iter(destination.values())).encode())}"
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The route of the table that has this destination."""
+        """Return the route of the table with this destination."""
         table = _find_table(aws, str(state.get("routeTableId", "")))
         wanted = _translated(state, _ROUTE_DESTINATIONS)
         for route in (table or {}).get("Routes") or ():
@@ -189,7 +189,7 @@ class Route(Handler):
         return None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Another target."""
+        """Change the target."""
         aws.client("ec2").replace_route(
             RouteTableId=new["routeTableId"],
             **_translated(new, _ROUTE_DESTINATIONS),
@@ -197,7 +197,7 @@ class Route(Handler):
         )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the route by its destination."""
+        """Delete the route by its destination."""
         aws.client("ec2").delete_route(
             RouteTableId=state["routeTableId"], **_translated(state, _ROUTE_DESTINATIONS)
         )
@@ -208,22 +208,22 @@ class RouteTableAssociation(Handler):
 
     pulumi_type = "aws:ec2/routeTableAssociation:RouteTableAssociation"
     force_new = frozenset({"subnetId", "gatewayId"})
-    # A subnet has one association.
+    # A subnet can have only one association.
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A subnet or a gateway, not both."""
+        """Check that a subnet or a gateway is set, not both."""
         if bool(inputs.get("subnetId")) == bool(inputs.get("gatewayId")):
             return [Problem("subnetId", "set one of subnetId and gatewayId")]
         return []
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Associates."""
+        """Associate the table."""
         made = aws.send("ec2", "AssociateRouteTable", only(inputs, "routeTableId", "subnetId", "gatewayId"))
         return str(made["AssociationId"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The association, wherever its table is now."""
+        """Return the association, in whichever table it is now."""
         ids = Names(rename={"id": "RouteTableAssociationId"})
         by_id = {"Name": "association.route-table-association-id", "Values": [rid]}
         table = find(aws.client("ec2").describe_route_tables, "RouteTables", Filters=[by_id])
@@ -233,15 +233,15 @@ class RouteTableAssociation(Handler):
         return None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Never in place: AWS gives a moved association another id."""
+        """Never called: AWS gives a moved association another id."""
         super().update(aws, rid, old, new, changed)
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Another table gives the association another id, which only a replacement can record."""
+        """Replace for another table: it changes the association's id."""
         return frozenset({"routeTableId"}) & changed
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Disassociates."""
+        """Disassociate the table."""
         aws.client("ec2").disassociate_route_table(AssociationId=rid)
 
 

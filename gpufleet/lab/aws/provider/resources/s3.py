@@ -1,4 +1,4 @@
-"""S3 buckets. What used to be blocks of a bucket are resources of their own, in `s3_settings`."""
+"""S3 buckets. Former blocks of a bucket are separate resources, in `s3_settings`."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Bucket(Handler):
     auto_name = AutoName(prop="bucket", max_length=63, lower=True)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The deprecated blocks are refused with the resource that took their place."""
+        """Reject the deprecated blocks, with the resource that replaced each."""
         return [
-            Problem(key, f"{key!r} is deprecated on a bucket: the sandbox takes aws.s3.{_MOVED[key]} instead")
+            Problem(key, f"{key!r} is deprecated on a bucket: use aws.s3.{_MOVED[key]} instead")
             for key in _MOVED
             if inputs.get(key) is not None
         ]
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the bucket in its region."""
+        """Create the bucket in its region."""
         rid = str(inputs["bucket"])
         options: dict[str, Any] = {}
         if aws.region != "us-east-1":
@@ -68,7 +68,7 @@ class Bucket(Handler):
         return rid
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The bucket and its names."""
+        """Return the bucket and its names."""
         s3 = aws.client("s3")
         s3.head_bucket(Bucket=rid)
         return {
@@ -91,7 +91,7 @@ class Bucket(Handler):
             raise
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Only tags change in place."""
+        """Change tags, the only change in place."""
         s3 = aws.client("s3")
         if "tags" in changed and new.get("tags"):
             s3.put_bucket_tagging(Bucket=rid, Tagging={"TagSet": tag_list(new["tags"])})
@@ -99,7 +99,7 @@ class Bucket(Handler):
             s3.delete_bucket_tagging(Bucket=rid)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the bucket; its objects only with forceDestroy."""
+        """Delete the bucket; its objects only with forceDestroy."""
         s3 = aws.client("s3")
         if state.get("forceDestroy"):
             self._empty(s3, rid)

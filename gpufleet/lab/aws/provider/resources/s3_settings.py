@@ -1,4 +1,4 @@
-"""Settings of S3 buckets that pulumi_aws has as resources: each one call to put, one to get."""
+"""Settings of S3 buckets that are resources in pulumi_aws: each has one call to put and one to get."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class _Setting(Handler):
     force_new = frozenset({"bucket"})
     delete_before_replace = True
     operation: ClassVar[str]
-    """The noun of the Put, Get and Delete operations."""
+    """The name in the Put, Get and Delete operations."""
 
     @abstractmethod
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
-        """What the Put operation takes besides the bucket."""
+        """Return the parameters of the Put operation besides the bucket."""
 
     @abstractmethod
     def outputs(self, answer: dict[str, Any], state: Props) -> Props | None:
-        """Properties from what the Get operation answers; None when the setting is not there."""
+        """Return properties from the answer of the Get operation; None if it is not set."""
 
     def _call(self, aws: Aws, verb: str, bucket: str, **parameters: Any) -> dict[str, Any]:
         answer: dict[str, Any] = getattr(aws.client("s3"), f"{verb}_{self.operation}")(
@@ -48,23 +48,23 @@ class _Setting(Handler):
         )
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the setting; the bucket may be seconds old."""
+        """Put the setting; the bucket may be seconds old."""
         self._put(aws, inputs)
         owner = inputs.get("expectedBucketOwner")
         return f"{inputs['bucket']},{owner}" if owner else str(inputs["bucket"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The setting as it is."""
+        """Return the current setting."""
         bucket = rid.partition(",")[0]
         found = self.outputs(self._call(aws, "get", bucket), state)
         return None if found is None else {"bucket": bucket, **found}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the new setting."""
+        """Put the new setting."""
         self._put(aws, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Takes the setting off the bucket."""
+        """Remove the setting from the bucket."""
         self._call(aws, "delete", rid.partition(",")[0])
 
 
@@ -79,17 +79,17 @@ class BucketPublicAccessBlock(_Setting):
     }  # fmt: skip
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
-        """All four switches."""
+        """Return all four settings."""
         switches = {key[0].upper() + key[1:]: bool(inputs.get(key)) for key in self.defaults}
         return {"PublicAccessBlockConfiguration": switches}
 
     def outputs(self, answer: dict[str, Any], state: Props) -> Props | None:
-        """All four switches."""
+        """Return all four settings."""
         found = answer["PublicAccessBlockConfiguration"]
         return {key: bool(found.get(key[0].upper() + key[1:])) for key in self.defaults}
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Opens the bucket up again, unless the program says to keep the block."""
+        """Remove the block from the bucket, unless the program keeps it."""
         if not state.get("skipDestroy"):
             super().delete(aws, rid, state)
 
@@ -140,13 +140,13 @@ class BucketVersioning(_Setting):
         }
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """AWS has no way to say 'never enabled': such a resource writes nothing."""
+        """Put the setting, except 'never enabled', which AWS cannot express."""
         if inputs["versioningConfiguration"].get("status") == "Disabled":
             return str(inputs["bucket"])
         return super().create(aws, inputs)
 
     def outputs(self, answer: dict[str, Any], state: Props) -> Props | None:
-        """Status and MFA; a bucket that never had versions says neither."""
+        """Return status and MFA, both empty for a bucket that never had versioning."""
         status = answer.get("Status", "Disabled")
         found: Props = {"status": status}
         if answer.get("MFADelete"):
@@ -154,7 +154,7 @@ class BucketVersioning(_Setting):
         return {"versioningConfiguration": found}
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Versions that exist stay; no new ones are made."""
+        """Suspend versioning; existing versions stay."""
         if (state.get("versioningConfiguration") or {}).get("status") == "Enabled":
             bucket = rid.partition(",")[0]
             self._call(aws, "put", bucket, VersioningConfiguration={"Status": "Suspended"})
@@ -183,7 +183,7 @@ class BucketPolicy(_Setting):
     documents = frozenset({"policy"})
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The policy must be JSON."""
+        """Check that the policy is JSON."""
         return document_problem(inputs, "policy")
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class BucketLifecycleConfiguration(_Setting):
     )
 
     def parameters(self, aws: Aws, inputs: Props) -> dict[str, Any]:
-        """The rules; one without a filter is for every object."""
+        """Return the rules; one without a filter applies to every object."""
         shape = aws.client("s3").meta.service_model.shape_for("BucketLifecycleConfiguration")
         rules = [
             rule if rule.get("filter") or rule.get("prefix") else {**rule, "filter": {"prefix": ""}}
@@ -226,7 +226,7 @@ class BucketLifecycleConfiguration(_Setting):
         return self.decode(answer, self._names)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """AWS names this one operation differently."""
+        """Delete with AWS' different name of this operation."""
         aws.client("s3").delete_bucket_lifecycle(Bucket=rid.partition(",")[0])
 
 

@@ -1,4 +1,4 @@
-"""Security groups: their own life and their inline rules."""
+"""Security groups and their inline rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOURCES = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "securityGroups")
 
 
 def permission(rule: Mapping[str, Any], own_group: str) -> dict[str, Any]:
-    """AWS' IpPermission of a rule as pulumi_aws writes it; `self` means `own_group`."""
+    """Return AWS' IpPermission of a rule of pulumi_aws; `self` means `own_group`."""
     protocol = str(rule["protocol"]).lower()
     made: dict[str, Any] = {"IpProtocol": "-1" if protocol in _ALL_TRAFFIC else protocol}
     if made["IpProtocol"] != "-1":
@@ -36,7 +36,7 @@ def permission(rule: Mapping[str, Any], own_group: str) -> dict[str, Any]:
 
 
 def rules_of(permissions: Iterable[Mapping[str, Any]], own_group: str) -> list[Props]:
-    """Rules as pulumi_aws writes them, one for each permission and description."""
+    """Return rules in pulumi_aws' form, one per permission and description."""
     made: list[Props] = []
     for item in permissions:
         by_description: dict[str, Props] = {}
@@ -58,9 +58,9 @@ def rules_of(permissions: Iterable[Mapping[str, Any]], own_group: str) -> list[P
 
 
 def regrouped(declared: Iterable[Mapping[str, Any]], present: Iterable[Mapping[str, Any]]) -> list[Props]:
-    """Present rules in the groups in which the program declares them: AWS merges rules of equal ports.
+    """Group existing rules as the program declares them: AWS merges rules of equal ports.
 
-    Sources that the program does not declare follow in groups of AWS' own.
+    Sources that the program does not declare follow in AWS' own groups.
     """
     left = [_single(rule) for item in present for rule in _split(item)]
     made: list[Props] = []
@@ -98,12 +98,12 @@ def _blank(item: Mapping[str, Any], description: str) -> Props:
 
 
 def find_group(aws: Aws, rid: str) -> Props | None:
-    """A security group's description."""
+    """Return a security group's description."""
     return find(aws.client("ec2").describe_security_groups, "SecurityGroups", GroupIds=[rid])
 
 
 def set_rules(aws: Aws, rid: str, *, ingress: list[Props] | None, egress: list[Props] | None) -> None:
-    """Makes the rules of a group exactly those given; None leaves a direction alone."""
+    """Change the rules of a group to exactly those given; None does not change a direction."""
     group = find_group(aws, rid) or {}
     ec2 = aws.client("ec2")
     for wanted, member, revoke, authorize in (
@@ -128,7 +128,7 @@ def set_rules(aws: Aws, rid: str, *, ingress: list[Props] | None, egress: list[P
 
 
 def _split(rule: Mapping[str, Any]) -> list[Props]:
-    """One rule for each source, so that a change of one source leaves the others alone."""
+    """Return one rule per source, so that a change of one source does not affect the others."""
     fixed = {
         "protocol": str(rule["protocol"]), "fromPort": rule["fromPort"], "toPort": rule["toPort"],
         "description": rule.get("description") or "",
@@ -138,14 +138,14 @@ def _split(rule: Mapping[str, Any]) -> list[Props]:
 
 
 def _single(rule: Props) -> Props:
-    """A rule in one form: ports mean nothing where all traffic is meant."""
+    """Return a rule in one form: without ports if it applies to all traffic."""
     if str(rule["protocol"]).lower() in _ALL_TRAFFIC:
         return {**rule, "protocol": "-1", "fromPort": 0, "toPort": 0}
     return {**rule, "protocol": str(rule["protocol"]).lower()}
 
 
 class _Group(Handler):
-    """What a group of one's own and a VPC's default group share."""
+    """Shared parts of own groups and a VPC's default group."""
 
     computed = frozenset({"ingress", "egress", "vpcId"})
     sets = frozenset({"ingress", "egress"})
@@ -178,7 +178,7 @@ class SecurityGroup(_Group):
     auto_name = AutoName()
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the group with exactly the rules asked for: AWS' own rule (all egress) is taken away."""
+        """Create the group with exactly the declared rules, without AWS' own rule (all egress)."""
         ec2 = aws.client("ec2")
         where = {"VpcId": inputs["vpcId"]} if inputs.get("vpcId") else {}
         made = ec2.create_security_group(
@@ -193,7 +193,7 @@ class SecurityGroup(_Group):
         return rid
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Rules and tags change in place."""
+        """Change rules and tags in place."""
         set_rules(
             aws, rid,
             ingress=(new.get("ingress") or []) if "ingress" in changed else None,
@@ -202,7 +202,7 @@ class SecurityGroup(_Group):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the group is gone."""
+        """Delete the group and wait until it is gone."""
         if state.get("revokeRulesOnDelete"):
             set_rules(aws, rid, ingress=[], egress=[])
         ec2 = aws.client("ec2")
@@ -210,7 +210,7 @@ class SecurityGroup(_Group):
 
 
 class DefaultSecurityGroup(_Group):
-    """aws.ec2.DefaultSecurityGroup: takes over a VPC's default group and makes its rules those given."""
+    """aws.ec2.DefaultSecurityGroup: takes over a VPC's default group and sets its rules."""
 
     pulumi_type = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
     force_new = frozenset({"vpcId"})
@@ -218,7 +218,7 @@ class DefaultSecurityGroup(_Group):
     defaults: ClassVar[Defaults] = {"revokeRulesOnDelete": False}
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Adopts the group; without rules in the program it has none afterwards."""
+        """Take over the group; without declared rules it has none afterwards."""
         of_vpc = [{"Name": "group-name", "Values": ["default"]}]
         if inputs.get("vpcId"):
             of_vpc.append({"Name": "vpc-id", "Values": [inputs["vpcId"]]})
@@ -232,12 +232,12 @@ class DefaultSecurityGroup(_Group):
         return rid
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Rules and tags change in place."""
+        """Change rules and tags in place."""
         set_rules(aws, rid, ingress=new.get("ingress") or [], egress=new.get("egress") or [])
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """The group stays: AWS lets nobody delete it, it goes with its VPC."""
+        """Keep the group: AWS deletes it only with its VPC."""
 
 
 HANDLERS = (SecurityGroup(), DefaultSecurityGroup())

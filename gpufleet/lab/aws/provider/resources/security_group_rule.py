@@ -1,4 +1,4 @@
-"""Security group rules as resources: one source a rule (aws.vpc), and the older several-source kind."""
+"""Security group rules as resources: one source per rule (aws.vpc), and the older kind with several."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 
 
 class _SingleRule(Handler):
-    """A rule with one source and an id of its own."""
+    """A rule with one source and its own id."""
 
     direction: ClassVar[str]
     force_new = frozenset({"securityGroupId"})
-    # AWS refuses a second rule with the same source and ports.
+    # AWS rejects a second rule with the same source and ports.
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """One source; ports where the protocol has them."""
+        """Check that there is one source, and ports if the protocol has them."""
         found = []
         if len([key for key in _SOURCES if inputs.get(key)]) != 1:
             found.append(
@@ -54,7 +54,7 @@ class _SingleRule(Handler):
         }
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Authorizes the rule."""
+        """Authorize the rule."""
         group = str(inputs["securityGroupId"])
         call = getattr(aws.client("ec2"), f"authorize_security_group_{self.direction}")
         tags = inputs.get("tags") or {}
@@ -70,7 +70,7 @@ class _SingleRule(Handler):
         return found if found and found.get("SecurityGroupRuleId") == rid else None
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The rule by its id."""
+        """Return the rule by its id."""
         found = self._find(aws, rid)
         if found is None:
             return None
@@ -79,7 +79,7 @@ class _SingleRule(Handler):
         out["referencedSecurityGroupId"] = referenced
         for key in ("cidrIpv4", "cidrIpv6", "prefixListId"):
             out.setdefault(key, None)
-        if not referenced:  # moto forgets the description of a rule whose source is a group
+        if not referenced:  # moto drops the description of a rule whose source is a group
             out.setdefault("description", None)
         if found.get("IpProtocol") == "-1":
             out |= {key: state.get(key) for key in ("fromPort", "toPort")}
@@ -88,7 +88,7 @@ class _SingleRule(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Source, ports and description change in place."""
+        """Change source, ports and description in place."""
         if changed - {"tags"}:
             rule = only(new, "ipProtocol", "fromPort", "toPort", "description", *_SOURCES)
             rule |= {key: -1 for key in ("fromPort", "toPort") if key not in rule}
@@ -100,7 +100,7 @@ class _SingleRule(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Revokes the rule."""
+        """Revoke the rule."""
         if self._find(aws, rid) is None:
             return
         call = getattr(aws.client("ec2"), f"revoke_security_group_{self.direction}")
@@ -134,10 +134,10 @@ class SecurityGroupRule(Handler):
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """A direction, and at least one source."""
+        """Check that there are a direction and a source."""
         found = []
         if inputs.get("type") not in {"ingress", "egress"} and "-" not in str(inputs.get("type")):
-            found.append(Problem("type", f"{inputs.get('type')!r} is no direction: set ingress or egress"))
+            found.append(Problem("type", f"{inputs.get('type')!r} is not a direction: set ingress or egress"))
         sources = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "self", "sourceSecurityGroupId")
         if not any(inputs.get(key) for key in sources):
             found.append(Problem("cidrBlocks", f"a rule needs a source: set one of {', '.join(sources)}"))
@@ -151,14 +151,14 @@ class SecurityGroupRule(Handler):
         return permission({**inputs, "securityGroups": groups}, str(inputs["securityGroupId"]))
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Authorizes the rule; its id is made of what it says, as the real provider's is."""
+        """Authorize the rule; its id is derived from its content, like the real provider's."""
         call = getattr(aws.client("ec2"), f"authorize_security_group_{inputs['type']}")
         call(GroupId=inputs["securityGroupId"], IpPermissions=[self._permission(inputs)])
         text = f"{inputs['securityGroupId']}|{inputs['type']}|{sorted(self._permission(inputs).items())}"
         return f"sgrule-{zlib.crc32(text.encode())}"
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The rule when every source of it is still there."""
+        """Return the rule if every source of it still exists."""
         group = find_group(aws, str(state["securityGroupId"]))
         if group is None:
             return None
@@ -173,18 +173,18 @@ class SecurityGroupRule(Handler):
         )  # fmt: skip
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Only the description changes in place."""
+        """Change the description, the only change in place."""
         call = getattr(aws.client("ec2"), f"update_security_group_rule_descriptions_{new['type']}")
         call(GroupId=new["securityGroupId"], IpPermissions=[self._permission(new)])
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Revokes the rule."""
+        """Revoke the rule."""
         call = getattr(aws.client("ec2"), f"revoke_security_group_{state['type']}")
         call(GroupId=state["securityGroupId"], IpPermissions=[self._permission(state)])
 
 
 def _within(rule: Props, other: Props) -> bool:
-    """Whether every source of a rule is in another one with the same ports and description."""
+    """Return whether every source of a rule is in another one with the same ports and description."""
     fixed = ("protocol", "fromPort", "toPort", "description")
     if any(str(rule[key]) != str(other[key]) for key in fixed) or (rule["self"] and not other["self"]):
         return False

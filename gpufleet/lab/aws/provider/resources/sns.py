@@ -41,14 +41,14 @@ class Topic(Handler):
     auto_name = AutoName(max_length=256)
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the topic with all its attributes."""
+        """Create the topic with all its attributes."""
         given = {_TOPIC[key]: attribute_text(inputs[key]) for key in _TOPIC if _set(inputs, key)}
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         made = aws.client("sns").create_topic(Name=inputs["name"], Attributes=given, **tags)
         return str(made["TopicArn"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The topic and its attributes."""
+        """Return the topic and its attributes."""
         sns = aws.client("sns")
         found = sns.get_topic_attributes(TopicArn=rid)["Attributes"]
         kinds = self.schema.outputs
@@ -65,7 +65,7 @@ class Topic(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Attributes and tags change in place."""
+        """Change attributes and tags in place."""
         sns = aws.client("sns")
         for key in sorted(changed & _TOPIC.keys()):
             sns.set_topic_attributes(
@@ -74,12 +74,12 @@ class Topic(Handler):
         retag(sns, {"ResourceArn": rid}, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Deletes the topic with its subscriptions."""
+        """Delete the topic with its subscriptions."""
         aws.client("sns").delete_topic(TopicArn=rid)
 
 
 def _set(inputs: Props, key: str) -> bool:
-    """Whether an attribute has something to say: AWS refuses FIFO attributes of a topic that is none."""
+    """Return whether an attribute must be sent: AWS rejects FIFO attributes of other topics."""
     value = inputs.get(key)
     return value is not None and not (key in {"contentBasedDeduplication", "fifoTopic"} and not value)
 
@@ -93,11 +93,11 @@ class TopicPolicy(Handler):
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The policy must be JSON."""
+        """Check that the policy is JSON."""
         return document_problem(inputs, "policy")
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the policy on the topic."""
+        """Set the policy of the topic."""
         self.update(aws, str(inputs["arn"]), {}, inputs, frozenset({"policy"}))
         return str(inputs["arn"])
 
@@ -107,13 +107,13 @@ class TopicPolicy(Handler):
         return {"arn": rid, "owner": found.get("Owner"), "policy": found.get("Policy")}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the new document."""
+        """Write the new document."""
         aws.client("sns").set_topic_attributes(
             TopicArn=rid, AttributeName="Policy", AttributeValue=document(new["policy"])
         )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Puts back the policy that AWS gives a topic: its owner may use it."""
+        """Restore AWS' default policy of a topic: its owner may use it."""
         statement = {
             "Sid": "__default_statement_ID", "Effect": "Allow", "Principal": {"AWS": "*"}, "Resource": rid,
             "Action": [
@@ -148,7 +148,7 @@ class TopicSubscription(Handler):
     documents = frozenset({"deliveryPolicy", "filterPolicy", "redrivePolicy", "replayPolicy"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Subscribes; an e-mail address stays pending until its owner agrees."""
+        """Subscribe; an e-mail address stays pending until its owner confirms."""
         given = {_SUBSCRIPTION[key]: attribute_text(inputs[key]) for key in _SUBSCRIPTION if inputs.get(key)}
         made = aws.client("sns").subscribe(
             TopicArn=inputs["topic"], Protocol=inputs["protocol"], Endpoint=inputs["endpoint"],
@@ -179,7 +179,7 @@ class TopicSubscription(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Attributes change in place."""
+        """Change attributes in place."""
         for key in sorted(changed & _SUBSCRIPTION.keys()):
             aws.client("sns").set_subscription_attributes(
                 SubscriptionArn=rid,
@@ -188,7 +188,7 @@ class TopicSubscription(Handler):
             )
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Unsubscribes."""
+        """Unsubscribe."""
         sns = aws.client("sns")
         settle(
             lambda: sns.unsubscribe(SubscriptionArn=rid),

@@ -45,7 +45,7 @@ class Queue(Handler):
     auto_name = AutoName(max_length=80)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """AWS' own keys and a customer's exclude each other; FIFO queues are named so."""
+        """Check that AWS' own keys and a customer's are not both set, and names of FIFO queues."""
         found = []
         if inputs.get("sqsManagedSseEnabled") and inputs.get("kmsMasterKeyId"):
             found.append(
@@ -56,7 +56,7 @@ class Queue(Handler):
         return found
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the queue with all its attributes."""
+        """Create the queue with all its attributes."""
         fifo = bool(inputs.get("fifoQueue"))
         given = {
             name: attribute_text(inputs[key])
@@ -69,7 +69,7 @@ class Queue(Handler):
         )
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The queue and its attributes."""
+        """Return the queue and its attributes."""
         sqs = aws.client("sqs")
         found = sqs.get_queue_attributes(QueueUrl=rid, AttributeNames=["All"])["Attributes"]
         kinds = self.schema.outputs
@@ -88,7 +88,7 @@ class Queue(Handler):
         }
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Attributes and tags change in place."""
+        """Change attributes and tags in place."""
         sqs = aws.client("sqs")
         given = {_ATTRIBUTES[key]: attribute_text(new.get(key, "")) for key in changed & _ATTRIBUTES.keys()}
         if given:
@@ -96,7 +96,7 @@ class Queue(Handler):
         retag(sqs, {"QueueUrl": rid}, old, new, as_map=True, suffix="queue")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the queue is gone."""
+        """Delete the queue and wait until it is gone."""
         sqs = aws.client("sqs")
         sqs.delete_queue(QueueUrl=rid)
         until_gone(
@@ -114,16 +114,16 @@ class QueuePolicy(Handler):
     delete_before_replace = True
 
     def check(self, inputs: Props) -> list[Problem]:
-        """The policy must be JSON."""
+        """Check that the policy is JSON."""
         return document_problem(inputs, "policy")
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Puts the policy on the queue."""
+        """Set the policy of the queue."""
         self.update(aws, str(inputs["queueUrl"]), {}, inputs, frozenset({"policy"}))
         return str(inputs["queueUrl"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The queue's policy; a queue without one has lost this resource."""
+        """Return the queue's policy; None if it has none any more."""
         found = (
             aws.client("sqs").get_queue_attributes(QueueUrl=rid, AttributeNames=["Policy"]).get("Attributes")
             or {}
@@ -131,11 +131,11 @@ class QueuePolicy(Handler):
         return {"queueUrl": rid, "policy": found["Policy"]} if found.get("Policy") else None
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Puts the new document."""
+        """Write the new document."""
         aws.client("sqs").set_queue_attributes(QueueUrl=rid, Attributes={"Policy": document(new["policy"])})
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """An empty policy is none."""
+        """Set an empty policy, which removes it."""
         aws.client("sqs").set_queue_attributes(QueueUrl=rid, Attributes={"Policy": ""})
 
 

@@ -1,4 +1,4 @@
-"""Tags of resources that exist, for the services that differ only in the names of parameters."""
+"""Tags of existing resources, for the services that differ only in the names of parameters."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def retag(
     as_map: bool = False,
     suffix: str = "resource",
 ) -> None:
-    """Makes the tags of a resource those of `new`, where `old` says which it had.
+    """Change the tags of a resource from `old` to `new`.
 
-    `tags` and `keys` name the service's parameters, `as_map` says that it takes a map instead of
-    a list, `suffix` ends the names of its operations.
+    `tags` and `keys` are the service's parameter names, `as_map` selects a map instead of a list, `suffix` is
+    the end of its operation names.
     """
     before, after = old.get("tags") or {}, new.get("tags") or {}
     gone = sorted(key for key in before if key not in after)

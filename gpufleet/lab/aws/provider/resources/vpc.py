@@ -36,13 +36,13 @@ class Vpc(Handler):
     defaults: ClassVar[Defaults] = {"enableDnsSupport": True, "instanceTenancy": "default"}
 
     def replaces(self, old: Props, new: Props, changed: frozenset[str]) -> frozenset[str]:
-        """Tenancy can go back to default in place, and nowhere else."""
+        """Tenancy can change in place only to default."""
         if "instanceTenancy" in changed and new.get("instanceTenancy") != "default":
             return frozenset({"instanceTenancy"})
         return frozenset()
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the VPC, then sets its switches."""
+        """Create the VPC, then set its attributes."""
         parameters = only(
             inputs, "cidrBlock", "instanceTenancy", "ipv4IpamPoolId", "ipv4NetmaskLength", "ipv6CidrBlock",
             "ipv6IpamPoolId", "ipv6NetmaskLength", "ipv6CidrBlockNetworkBorderGroup",
@@ -61,7 +61,7 @@ class Vpc(Handler):
                 timeout_s=120,
                 what=rid,
             )
-            # AWS starts with DNS support on and the other switches off.
+            # AWS enables DNS support by default and disables the other attributes.
             wanted = {"enableDnsSupport": True, **only(inputs, *_VPC_SWITCHES)}
             start = {"enableDnsSupport": True}
             for key in (item for item in wanted if bool(wanted[item]) != start.get(item, False)):
@@ -73,7 +73,7 @@ class Vpc(Handler):
         ec2.modify_vpc_attribute(VpcId=rid, **{_VPC_SWITCHES[key]: {"Value": bool(value)}})
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The VPC, its switches and the ids of what came with it."""
+        """Return the VPC, its attributes and the ids of its default resources."""
         ec2 = aws.client("ec2")
         vpc = find(ec2.describe_vpcs, "Vpcs", VpcIds=[rid])
         if vpc is None:
@@ -110,7 +110,7 @@ class Vpc(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Switches, tenancy and tags change in place."""
+        """Change attributes, tenancy and tags in place."""
         ec2 = aws.client("ec2")
         for key in sorted(changed & set(_VPC_SWITCHES)):
             self._switch(ec2, rid, key, new.get(key, key == "enableDnsSupport"))
@@ -130,7 +130,7 @@ class Vpc(Handler):
             ec2.associate_vpc_cidr_block(VpcId=rid, Ipv6CidrBlock=new["ipv6CidrBlock"])
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the VPC is gone."""
+        """Delete the VPC and wait until it is gone."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_vpc(VpcId=rid), lambda: find(ec2.describe_vpcs, "Vpcs", VpcIds=[rid]), rid)
 
@@ -157,7 +157,7 @@ class Subnet(Handler):
     _names = Names(rename={"ipv6CidrBlock": "Ipv6CidrBlock"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the subnet, then sets what cannot be given at creation."""
+        """Create the subnet, then set what cannot be set at creation."""
         parameters = only(
             inputs, "vpcId", "cidrBlock", "availabilityZone", "availabilityZoneId", "ipv6CidrBlock",
             "outpostArn",
@@ -182,7 +182,7 @@ class Subnet(Handler):
 
     @staticmethod
     def _switch(ec2: Any, rid: str, switches: Props) -> None:
-        # AWS changes one attribute a call.
+        # AWS changes one attribute per call.
         for key, value in switches.items():
             ec2.modify_subnet_attribute(SubnetId=rid, **{_SUBNET_SWITCHES[key]: {"Value": bool(value)}})
 
@@ -214,7 +214,7 @@ class Subnet(Handler):
         return out
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Switches, IPv6 block and tags change in place."""
+        """Change attributes, IPv6 block and tags in place."""
         ec2 = aws.client("ec2")
         self._switch(ec2, rid, {key: new.get(key, False) for key in _SUBNET_SWITCHES if key in changed})
         if "privateDnsHostnameTypeOnLaunch" in changed:
@@ -227,7 +227,7 @@ class Subnet(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the subnet is gone."""
+        """Delete the subnet and wait until it is gone."""
         ec2 = aws.client("ec2")
         remove(
             lambda: ec2.delete_subnet(SubnetId=rid),

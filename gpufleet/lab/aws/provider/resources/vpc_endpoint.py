@@ -37,7 +37,7 @@ class VpcEndpoint(Handler):
     _names = Names(rename={"policy": "PolicyDocument"})
 
     def create(self, aws: Aws, inputs: Props) -> str:
-        """Makes the endpoint and waits until it is available."""
+        """Create the endpoint and wait until it is available."""
         parameters = only(
             inputs, "vpcId", "serviceName", "vpcEndpointType", "policy", "routeTableIds", "subnetIds",
             "securityGroupIds", "privateDnsEnabled", "ipAddressType", "dnsOptions", "subnetConfigurations",
@@ -65,7 +65,7 @@ class VpcEndpoint(Handler):
         return None if found is None or str(found.get("State")).lower() in {"deleted", "deleting"} else found
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
-        """The endpoint; for a gateway also the prefix list that stands for the service."""
+        """Return the endpoint; for a gateway also the prefix list of the service."""
         found = self._find(aws, rid)
         if found is None:
             return None
@@ -96,7 +96,7 @@ class VpcEndpoint(Handler):
         return {"prefixListId": listed["PrefixListId"], "cidrBlocks": [entry["Cidr"] for entry in entries]}
 
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
-        """Members, policy and DNS change in place."""
+        """Change members, policy and DNS in place."""
         parameters: dict[str, Any] = {}
         for key, (add, drop) in _MEMBERSHIPS.items():
             if key in changed:
@@ -117,7 +117,7 @@ class VpcEndpoint(Handler):
         retag(aws, rid, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
-        """Waits until the endpoint is gone, and its interfaces with it."""
+        """Delete the endpoint and its interfaces, and wait until they are gone."""
         ec2 = aws.client("ec2")
         remove(lambda: ec2.delete_vpc_endpoints(VpcEndpointIds=[rid]), lambda: self._find(aws, rid), rid)
 

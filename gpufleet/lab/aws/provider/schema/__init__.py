@@ -1,4 +1,4 @@
-"""What pulumi_aws declares of each type the provider serves: properties, wire types, requirements.
+"""pulumi_aws' declarations of each type that the provider serves: properties, wire types, requirements.
 
 The table `aws.json` is derived from the pinned pulumi_aws by `schema.build`.
 """
@@ -36,12 +36,12 @@ class ResourceSchema:
 
     @property
     def computed_only(self) -> frozenset[str]:
-        """Outputs that no program can set."""
+        """Return outputs that no program can set."""
         return frozenset(self.outputs) - frozenset(self.inputs.properties)
 
     @property
     def tagged(self) -> bool:
-        """Whether the type has a map of tags that takes the provider's default tags."""
+        """Return whether the type has a map of tags that includes the provider's default tags."""
         return "tagsAll" in self.outputs and isinstance(self.inputs.properties.get("tags"), dict)
 
 
@@ -56,7 +56,7 @@ class FunctionSchema:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A property that does not fit the schema: its path and the reason, with the remedy."""
+    """A property that does not match the schema: its path and the reason, with the remedy."""
 
     path: str
     reason: str
@@ -70,14 +70,14 @@ def _table() -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def resource(token: str) -> ResourceSchema:
-    """The schema of a resource type; KeyError for a type that the table lacks."""
+    """Return the schema of a resource type; KeyError for a type that the table lacks."""
     entry = _table()["resources"][token]
     return ResourceSchema(token, Struct(entry["inputs"], frozenset(entry["required"])), entry["outputs"])
 
 
 @lru_cache(maxsize=64)
 def function(token: str) -> FunctionSchema:
-    """The schema of a function; KeyError for one that the table lacks."""
+    """Return the schema of a function; KeyError for one that the table lacks."""
     entry = _table()["functions"][token]
     return FunctionSchema(
         token, Struct(entry["inputs"], frozenset(entry["required"])), frozenset(entry["outputs"])
@@ -86,13 +86,13 @@ def function(token: str) -> FunctionSchema:
 
 @lru_cache(maxsize=1024)
 def struct(reference: str) -> Struct:
-    """A nested block by its reference in the table."""
+    """Return a nested block by its reference in the table."""
     entry = _table()["types"][reference]
     return Struct(entry["properties"], frozenset(entry["required"]))
 
 
 def problems(block: Struct, values: Mapping[str, Any], path: str = "") -> Iterator[Problem]:
-    """Everything in `values` that the block does not allow: unknown, missing and mistyped properties."""
+    """Yield what the block does not allow in `values`: unknown, missing and mistyped properties."""
     for key, value in values.items():
         if key.startswith("__"):
             continue
@@ -135,7 +135,7 @@ def _mistyped(kind: Type, value: Any, path: str) -> Iterator[Problem]:
 
 
 def _scalar_fits(kind: str, value: Any) -> bool:
-    """Whether a scalar has, or converts without loss to, the wire type."""
+    """Return whether a scalar has, or converts without loss to, the wire type."""
     if kind == "document":
         return isinstance(value, str | dict)
     if kind == "string":

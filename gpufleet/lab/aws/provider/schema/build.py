@@ -1,9 +1,9 @@
 """Derives the property tables of the provider from the sources of the installed pulumi_aws.
 
-pulumi_aws is 270 MB of generated classes that take seconds to import, so the provider process
-never imports it: this module reads the few class definitions it needs with `ast` and writes
-`aws.json` next to itself. A test rebuilds the table and compares, so it cannot fall behind the
-pinned version. Run it with `python -m gpufleet.lab.aws.provider.schema.build`.
+pulumi_aws is 270 MB of generated classes that take seconds to import, so the provider process never imports
+it: this module reads the few needed class definitions with `ast` and writes `aws.json` next to itself. A test
+rebuilds the table and compares, so it stays up to date with the pinned version. Run it with `python -m
+gpufleet.lab.aws.provider.schema.build`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Package:
         raise ValueError(f"cannot read the annotation {ast.unparse(node)}")
 
     def union(self, items: list[ast.expr], module: str) -> Any:
-        """A union of a string and an enum is a string; one with PolicyDocument takes an object too."""
+        """Return "string" for a union of a string and an enum; one with PolicyDocument can be an object."""
         text = [ast.unparse(item) for item in items]
         if any(item.strip("'\"").rsplit(".", 1)[-1] == "PolicyDocumentArgs" for item in text):
             return "document"
@@ -140,7 +140,7 @@ def _resource(package: _Package, token: str) -> dict[str, Any]:
     module, member = token.split(":")[1].split("/")
     name = token.rsplit(":", 1)[1]
     classes = package.classes(package.module_folder(module) / f"{_snake(member)}.py")
-    # A class whose arguments would share their name with a nested type is called ...InitArgs.
+    # A class whose arguments would have the name of a nested type is called ...InitArgs.
     arguments = package.struct(classes.get(f"{name}Args") or classes[f"{name}InitArgs"], module)
     state = package.struct(classes[f"_{name}State"], module)
     return {
@@ -184,7 +184,7 @@ def _function(package: _Package, token: str) -> dict[str, Any]:
 
 
 def build() -> dict[str, Any]:
-    """The whole table: version, resources, functions and nested types of the installed pulumi_aws."""
+    """Return the whole table: version, resources, functions and nested types of the installed pulumi_aws."""
     package = _Package()
     resources = {token: _resource(package, token) for token in RESOURCES}
     functions = {token: _function(package, token) for token in FUNCTIONS}
@@ -197,7 +197,7 @@ def build() -> dict[str, Any]:
 
 
 def render() -> str:
-    """The table as it is written to `aws.json`."""
+    """Return the table as written to `aws.json`."""
     return json.dumps(build(), indent=1, sort_keys=True) + "\n"
 
 

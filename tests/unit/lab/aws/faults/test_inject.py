@@ -55,7 +55,7 @@ def test_fault_file_applies_from_the_next_request_until_it_is_removed(tmp_path: 
         tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", code="Oops", status=400),))
     )
     assert made.refresh()
-    assert made.before(asks("CreateVpc")) == Refusal("Oops", "a fault that was asked for", 400)
+    assert made.before(asks("CreateVpc")) == Refusal("Oops", "an injected fault", 400)
     (tmp_path / "faults.json").unlink()
     assert not made.refresh()
     assert made.before(asks("CreateVpc")) is None

@@ -49,8 +49,8 @@ def test_name_collision_has_a_remedy(engine: Engine, world: World) -> None:
 
 def test_botocore_validates_every_parameter(engine: Engine) -> None:
     details = refused(engine.create, "aws:cloudwatch/logGroup:LogGroup", "nameless", {"name": ""})
-    assert "the AWS API refuses the parameters: Invalid length for parameter logGroupName" in details
-    assert details.endswith("; correct the property that is named")
+    assert "the AWS API rejects the parameters: Invalid length for parameter logGroupName" in details
+    assert details.endswith("; correct the property in the message")
 
 
 def test_property_missing_in_the_operation_is_named(engine: Engine, world: World) -> None:
@@ -122,7 +122,7 @@ def test_unreachable_endpoint_is_reported_with_the_start_command() -> None:
 
 
 def test_provider_bug_is_reported_as_such() -> None:
-    assert "fault of the provider" in one_line(explain(KeyError("x"), "aws:ec2/vpc:Vpc v", "reading"))
+    assert "error of the provider" in one_line(explain(KeyError("x"), "aws:ec2/vpc:Vpc v", "reading"))
 
 
 def test_partial_creation_keeps_its_id_through_every_wrapper() -> None:
