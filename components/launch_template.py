@@ -129,7 +129,7 @@ def _root_volume(args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplateBlockDeviceM
 def _interface(
     args: LaunchTemplateArgs, interface: NodeInterfaceArgs
 ) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
-    alone = len(args.interfaces) == 1
+    single = len(args.interfaces) == 1
     return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
         network_card_index=interface.network_card_index,
         device_index=interface.device_index,
@@ -137,7 +137,7 @@ def _interface(
         security_groups=list(args.security_group_ids),
         delete_on_termination="true",
         # EC2 rejects the parameter, true or false, for an instance with several interfaces.
-        associate_public_ip_address=str(args.public_ip).lower() if alone else None,
+        associate_public_ip_address=str(args.public_ip).lower() if single else None,
     )
 
 

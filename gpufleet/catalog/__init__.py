@@ -30,7 +30,7 @@ from gpufleet.catalog.models import (
     System,
 )
 from gpufleet.catalog.overlay import overlay
-from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_in_words, is_stale, price_age
+from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_text, is_stale, price_age
 from gpufleet.catalog.store import INSTANCES, REGIONS, read_entries
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
     "SoftwareLock",
     "SpotPrices",
     "System",
-    "age_in_words",
+    "age_text",
     "efa_layout",
     "ena_layout",
     "is_stale",

@@ -20,7 +20,7 @@ def is_stale(price: Price | SpotPrices, today: dt.date) -> bool:
     return age is not None and age > STALE_AFTER_DAYS
 
 
-def age_in_words(price: Price | SpotPrices, today: dt.date) -> str:
+def age_text(price: Price | SpotPrices, today: dt.date) -> str:
     """Return `today`, `124 d`, or `undated`."""
     age = price_age(price, today)
     if age is None:

@@ -93,15 +93,15 @@ class Api:
 
     def get(self, path: str) -> Answer:
         """Read; retry while the API is busy."""
-        return self._patiently("GET", path, None)
+        return self._with_retries("GET", path, None)
 
     def put(self, method: str, path: str, document: Mapping[str, Any]) -> Answer:
         """Write something that may be written twice (an update); retry like `get`."""
-        return self._patiently(method, path, document)
+        return self._with_retries(method, path, document)
 
     def post(self, path: str, document: Mapping[str, Any]) -> Answer:
         """Create. Retry only after answers that mean that nothing was created."""
-        return self._patiently("POST", path, document)
+        return self._with_retries("POST", path, document)
 
     def wait(self, attempt: int, asked: float | None = None) -> bool:
         """Wait before a retry; return False if the time of this client is used up."""
@@ -112,7 +112,7 @@ class Api:
         self.sleep(seconds)
         return True
 
-    def _patiently(self, method: str, path: str, document: Mapping[str, Any] | None) -> Answer:
+    def _with_retries(self, method: str, path: str, document: Mapping[str, Any] | None) -> Answer:
         for attempt in range(_TRIES):
             try:
                 return self._once(method, path, document)
@@ -152,7 +152,7 @@ class Api:
             raise _RefusedError(CodeHostError(f"{method} {path}: the answer is not JSON")) from None
 
     def _refusal(self, method: str, path: str, error: HTTPError) -> _RefusedError:
-        said = self._said(error)
+        said = self._api_message(error)
         after = _seconds(error.headers.get("Retry-After"))
         limited = error.code == 429 or (
             error.code == 403 and (after is not None or error.headers.get("X-RateLimit-Remaining") == "0")
@@ -166,7 +166,7 @@ class Api:
             CodeHostError(what, error.code, transient=transient, processed=transient and not limited), after
         )
 
-    def _said(self, error: HTTPError) -> str:
+    def _api_message(self, error: HTTPError) -> str:
         """Return the API's message on one line, without the token even if it is in the answer."""
         try:
             said = json.loads(error.read(100_000)).get("message", "")

@@ -57,7 +57,7 @@ def verdict_body(environment: str, file: Path, *, most: int, run: str = "", comm
             f"{file} does not start with the line {first}",
             remedy=f"pass the file of `gpufleet check {environment} --markdown`",
         )
-    return f"{first}\n{_shortened(_harmless(rest), most - len(first) - len(footer) - 1)}{footer}"
+    return f"{first}\n{_shortened(_neutralised(rest), most - len(first) - len(footer) - 1)}{footer}"
 
 
 def _read(file: Path) -> str | None:
@@ -80,7 +80,7 @@ def _read(file: Path) -> str | None:
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _harmless(text: str) -> str:
+def _neutralised(text: str) -> str:
     """Neutralise what a host or a bot would execute, without changing how the text looks."""
     text = visible(text)
     text = _COMMAND.sub(rf"\1{_ZERO_WIDTH}/", text)

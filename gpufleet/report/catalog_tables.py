@@ -22,7 +22,7 @@ from gpufleet.catalog import (
     SoftwareLock,
     SpotPrices,
     System,
-    age_in_words,
+    age_text,
     is_stale,
 )
 from gpufleet.catalog.listing import PriceRow
@@ -46,7 +46,7 @@ def _plain(amount: Decimal) -> str:
 
 
 def _age(price: Price | SpotPrices, today: dt.date) -> Text:
-    return Text(age_in_words(price, today), style="yellow" if is_stale(price, today) else "dim")
+    return Text(age_text(price, today), style="yellow" if is_stale(price, today) else "dim")
 
 
 def _or_unknown(value: object) -> str:

@@ -66,7 +66,7 @@ def names_for_urns(message: str) -> str:
     return _URN.sub(r"\1", message)
 
 
-def in_words(changes: Changes, *, foreseen: bool) -> str:
+def format_changes(changes: Changes, *, foreseen: bool) -> str:
     """Return `12 to create, 3 to update` (`12 created, ...` once done); empty without changes."""
     words = {"create": "created", "update": "updated", "replace": "replaced", "delete": "deleted"}
     counts = changes.to_json()
@@ -82,7 +82,9 @@ def print_site_changes(group: SiteChanges, heading: str, console: Console, *, li
     """
     console.print()
     console.print(
-        Text(heading, style="bold").append(f"  {in_words(group.changes, foreseen=True)}", style="not bold"),
+        Text(heading, style="bold").append(
+            f"  {format_changes(group.changes, foreseen=True)}", style="not bold"
+        ),
         soft_wrap=True,
     )
     if not listed:

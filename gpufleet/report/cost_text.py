@@ -88,7 +88,7 @@ def budget_line(cost: FleetCost, monthly: Decimal) -> str:
 def unknown_lines(cost: FleetCost) -> list[str]:
     """Return one line per kind of resource without a known price."""
     return [
-        f"  [yellow]unknown cost[/yellow]: {escape(_whose(line))}: "
+        f"  [yellow]unknown cost[/yellow]: {escape(_owner(line))}: "
         f"{escape(line.what)} ({escape(line.reason)})"
         for line in grouped(cost.unknown)
     ]
@@ -96,11 +96,11 @@ def unknown_lines(cost: FleetCost) -> list[str]:
 
 def _unknown_names(cost: FleetCost) -> list[str]:
     """Return the names of resources with an unknown price on one line; empty if all are known."""
-    names = dict.fromkeys(map(_whose, cost.unknown))
+    names = dict.fromkeys(map(_owner, cost.unknown))
     return [f"  [yellow]unknown cost[/yellow]: {escape(', '.join(names))}"] if names else []
 
 
-def _whose(line: CostLine) -> str:
+def _owner(line: CostLine) -> str:
     return f"{line.site}/{line.owner}" if line.owner else line.site or ACCOUNT
 
 

@@ -43,7 +43,7 @@ def fleet_page(verdict: Verdict) -> str:
         problems=[_rule(rule) for rule in verdict.rules if rule.status in ("failed", "advisory", "exempted")],
         passed=[rule for rule in verdict.rules if rule.status == "passed"],
         disabled=[rule for rule in verdict.rules if rule.status == "disabled"],
-        exemptions=[(f"{each.file}:{each.line}", words.exemption_words(each)) for each in verdict.exemptions],
+        exemptions=[(f"{each.file}:{each.line}", words.exemption_text(each)) for each in verdict.exemptions],
         sites=fleet_pictures(verdict),
         options=_options_used(plan),
         charts=charts(verdict),
@@ -97,7 +97,7 @@ def _changes(verdict: Verdict) -> dict[str, Any]:
     costs, changed = verdict.costs, words.shown_lines(verdict.costs)
     groups = words.grouped(verdict.changes)
     return {
-        "words": words.changes_in_words(verdict),
+        "words": words.changes_summary(verdict),
         "difference": words.difference(costs),
         "lines": [_cost_row(line) for line in changed[:_SHOWN]],
         "more": max(0, len(changed) - _SHOWN),
@@ -107,7 +107,7 @@ def _changes(verdict: Verdict) -> dict[str, Any]:
             {
                 "name": words.group_name(site, owner),
                 "resources": [
-                    (each.operation, _OPERATIONS[each.operation], words.resource_words(each))
+                    (each.operation, _OPERATIONS[each.operation], words.resource_text(each))
                     for each in islice(resources, _SHOWN)
                 ],
                 "count": len(resources),

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from gpufleet.engine.api import SECRET, RunResult
-from gpufleet.report.changes_text import in_words, names_for_urns
+from gpufleet.report.changes_text import format_changes, names_for_urns
 from gpufleet.report.sites import SiteChanges
 
 _SHOWN_NAMES = 8
@@ -101,7 +101,10 @@ def print_result(result: RunResult, console: Console, errors: Console) -> None:
 
 def summary_line(result: RunResult) -> Text:
     """Return `up: 12 created, 3 updated, 80 unchanged, 1 failed in 4.2 s`."""
-    parts = [in_words(result.changes, foreseen=result.verb == "preview"), f"{result.changes.same} unchanged"]
+    parts = [
+        format_changes(result.changes, foreseen=result.verb == "preview"),
+        f"{result.changes.same} unchanged",
+    ]
     for status in ("failed", "skipped"):
         count = sum(1 for event in result.failures if event.status == status)
         parts.append(f"{count} {status}" if count else "")

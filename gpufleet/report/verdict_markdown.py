@@ -72,7 +72,7 @@ def _summary(verdict: Verdict) -> list[str]:
     if costs.budget is not None:
         rows.append(["budget", "", words.amount(costs.budget), ""])
     lines += _table(["", "before", "after", "at maximum"], rows)
-    lines += ["", f"Resources: {words.changes_in_words(verdict)}."]
+    lines += ["", f"Resources: {words.changes_summary(verdict)}."]
     if verdict.base is not None:
         lines[-1] += f" Difference: {words.difference(costs)}."
     if verdict.guard.files or verdict.guard.settings:
@@ -129,7 +129,7 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
 
 def _changes(verdict: Verdict, rows: int) -> list[str]:
     items = [
-        f"- {each.operation} {escape(words.group_name(site, owner))}: {escape(words.resource_words(each))}"
+        f"- {each.operation} {escape(words.group_name(site, owner))}: {escape(words.resource_text(each))}"
         for (site, owner), changes in words.grouped(verdict.changes).items()
         for each in sorted(changes, key=lambda one: words.OPERATIONS[::-1].index(one.operation))
     ]
@@ -160,7 +160,7 @@ def _rules(verdict: Verdict, rows: int) -> list[str]:
 
 
 def _exemptions(verdict: Verdict, rows: int) -> list[str]:
-    items = [f"- {escape(words.exemption_words(each))}" for each in verdict.exemptions]
+    items = [f"- {escape(words.exemption_text(each))}" for each in verdict.exemptions]
     for rule, each in words.violations(verdict.rules, "exempted"):
         items.append(f"- {escape(rule.name)} {escape(each.name, 150)}: {escape(each.message)}")
     return _folded(f"Exemptions ({len(verdict.exemptions)})", _cut(items, rows, "- ")) if items else []

@@ -104,7 +104,7 @@ def _cost(verdict: Verdict, console: Console) -> None:
 
 def _changes(verdict: Verdict, console: Console) -> None:
     console.print()
-    _plain(console, f"resources: {words.changes_in_words(verdict)}", "bold")
+    _plain(console, f"resources: {words.changes_summary(verdict)}", "bold")
     if verdict.base is None:
         return
     for (site, owner), changes in words.grouped(verdict.changes).items():
@@ -113,7 +113,7 @@ def _changes(verdict: Verdict, console: Console) -> None:
         _plain(console, f"  {words.one_line(words.group_name(site, owner), 120)}: {parts}")
         lost = [each for each in changes if each.operation in ("replace", "delete")]
         for each in lost[:_SHOWN]:
-            _plain(console, f"    {each.operation} {words.resource_words(each)}", "magenta")
+            _plain(console, f"    {each.operation} {words.resource_text(each)}", "magenta")
         if len(lost) > _SHOWN:
             _plain(console, f"    ({len(lost) - _SHOWN} more)", "dim")
 
@@ -134,7 +134,7 @@ def _racks(verdict: Verdict, console: Console) -> None:
 def _rest(verdict: Verdict, console: Console) -> None:
     for each in verdict.exemptions:
         style = "" if each.in_force and each.used != 0 else "yellow"
-        _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_words(each)}", style)
+        _plain(console, f"exemption {each.file}:{each.line}: {words.exemption_text(each)}", style)
     for text in verdict.warnings:
         _plain(console, f"warning: {words.one_line(text)}", "yellow")
     _plain(console, f"checked in {verdict.seconds:.1f} s by the {verdict.engine} engine", "dim")

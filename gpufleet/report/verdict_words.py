@@ -71,7 +71,7 @@ def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleRes
     return sorted(found, key=lambda pair: effects.index(pair[1].effect))
 
 
-def changes_in_words(verdict: Verdict) -> str:
+def changes_summary(verdict: Verdict) -> str:
     """Return `12 to create, 1 to replace, 220 unchanged`."""
     counts = verdict.counts
     parts = [f"{counts[name]} to {name}" for name in OPERATIONS if counts[name]]
@@ -91,7 +91,7 @@ def group_name(site: str, owner: str) -> str:
     return f"{site}/{owner}" if owner else site or "account"
 
 
-def resource_words(each: ChangedResource) -> str:
+def resource_text(each: ChangedResource) -> str:
     """Return `aws:eks:Cluster atlas-prod-use1 (forced by name)`."""
     keys = each.replace_keys or each.diff
     verb = "forced by" if each.replace_keys else "differs in"
@@ -173,7 +173,7 @@ def price_age(costs: Costs) -> str:
     return f"prices are up to {costs.oldest_price_days} days old ({costs.oldest_price}){old}"
 
 
-def exemption_words(each: ExemptionUse) -> str:
+def exemption_text(each: ExemptionUse) -> str:
     """Return an exemption, and whether it is in force and needed."""
     item = each.exemption
     state = "in force until" if each.in_force else "expired on"

@@ -239,7 +239,9 @@ def test_host_that_dies_during_boot_is_reported_with_its_output(clean_rack: Lab)
     init.write_text("#!/bin/sh\necho no such day >/dev/console\nexit 3\n")
     init.chmod(0o755)
 
-    with pytest.raises(GpufleetError, match=r"login01 ended while booting; login01 said last: .*no such day"):
+    with pytest.raises(
+        GpufleetError, match=r"login01 ended while booting; the last output of login01: .*no such day"
+    ):
         clean_rack.rack.start("login01")
     assert {host.name: host.state for host in clean_rack.rack.status()}["login01"] == "stopped"
 

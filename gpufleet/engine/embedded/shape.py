@@ -114,7 +114,7 @@ def checked_deployment(data: Any) -> dict[str, Any]:
     try:
         _Checkpoint.model_validate(data)
     except ValidationError as error:
-        raise ValueError(_in_words(error)) from None
+        raise ValueError(_message(error)) from None
     deployment: dict[str, Any] = data["deployment"]
     deployment["resources"] = [_checked(item, "resources") for item in deployment.get("resources") or ()]
     for operation in deployment.get("pending_operations") or ():
@@ -165,7 +165,7 @@ def _opens(secret: dict[str, Any]) -> bool:
     return True
 
 
-def _in_words(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     """Return the first error with its place: `deployment.resources[3].type is missing`."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")

@@ -13,13 +13,13 @@ class EngineLog:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._said: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def info(self, message: str, urn: str = "") -> None:
         """Log `message` once; `urn` is the resource that it is about."""
-        if (message, urn) in self._said:
+        if (message, urn) in self._logged:
             return
-        self._said.add((message, urn))
+        self._logged.add((message, urn))
         if not self._address:
             sys.stderr.write(f"{message}\n")
             return

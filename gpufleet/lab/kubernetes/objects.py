@@ -53,7 +53,7 @@ class Ref:
         return f"{self.kind} {self.id}"
 
 
-class Typed(Protocol):
+class TypedRequest(Protocol):
     """A request about a resource."""
 
     @property
@@ -62,7 +62,7 @@ class Typed(Protocol):
         ...
 
 
-def token_of(request: Typed) -> str:
+def token_of(request: TypedRequest) -> str:
     """Return the type token of a request's resource."""
     return request.type.rpartition("$")[2]
 

@@ -65,8 +65,16 @@ def base(cache: Path, say: Say) -> Path:
         say("making the hosts' root file system (once)")
         # mmdebstrap mounts /proc in it. If a process in it ends slowly, that mount would stay, and a copy of
         # the cache would include the machine's memory.
-        alone: list[str | Path] = ["unshare", "--mount", "--", *command, SUITE, folder / "root", *_mirror()]
-        run(alone, what="the hosts' root file system")
+        isolated: list[str | Path] = [
+            "unshare",
+            "--mount",
+            "--",
+            *command,
+            SUITE,
+            folder / "root",
+            *_mirror(),
+        ]
+        run(isolated, what="the hosts' root file system")
 
     return cached(cache, "base", repr(command), make) / "root"
 

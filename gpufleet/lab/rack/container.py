@@ -84,7 +84,7 @@ class Container:
                 return True
         return self._ready.is_set()
 
-    def last_said(self, lines: int = 4) -> str:
+    def console_tail(self, lines: int = 4) -> str:
         """Return the end of the host's console output, on one line."""
         try:
             text = self._console.read_text(encoding="utf-8", errors="replace")
@@ -128,7 +128,7 @@ class Container:
         self._used = self._layers.index(name) + 1
         remove_tree(self._folder / "upper")
 
-    def stands_on(self, name: str) -> bool:
+    def uses_layer(self, name: str) -> bool:
         """Return whether the layer `name` is in use below the host's changes."""
         return name in self._layers[: self._used]
 
@@ -179,7 +179,7 @@ class Container:
                 stderr=console,
                 env={"PATH": os.environ.get("PATH", os.defpath), "NOTIFY_SOCKET": str(self._notify)},
             )
-        threading.Thread(target=self._hear, args=(listener, self._process), daemon=True).start()
+        threading.Thread(target=self._await_boot, args=(listener, self._process), daemon=True).start()
 
     def _nspawn(self) -> Iterable[str]:
         return (
@@ -244,7 +244,7 @@ class Container:
         listener.settimeout(0.2)
         return listener
 
-    def _hear(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def _await_boot(self, listener: socket.socket, process: subprocess.Popen[bytes]) -> None:
         """Wait until the host's systemd reports that it has booted."""
         with listener:
             while process.poll() is None:

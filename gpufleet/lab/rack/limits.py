@@ -23,7 +23,7 @@ _BEFORE = "before"
 KEPT = Path("/var/tmp/gpufleet-racks.limits")  # noqa: S108 - root's, opened without following links
 
 
-def raise_for(rack: str, hosts: int) -> None:
+def raise_limit(rack: str, hosts: int) -> None:
     """Raise the limit for a rack of so many hosts in addition to the running ones."""
     with _kept() as kept:
         now = int(INSTANCES.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def raise_for(rack: str, hosts: int) -> None:
             INSTANCES.write_text(f"{needed}\n", encoding="utf-8")
 
 
-def give_back(rack: str) -> None:
+def restore_limit(rack: str) -> None:
     """Remove the rack's share; the last one restores the setting."""
     with _kept() as kept:
         if kept.pop(rack, None) is not None and set(kept) == {_BEFORE}:

@@ -229,7 +229,7 @@ def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: 
         folder=folder_identity(layout.root),
     )
     record.write(layout.record)
-    limits.raise_for(identity, len(site.hosts))
+    limits.raise_limit(identity, len(site.hosts))
     Path(record.runtime).mkdir(mode=0o700)
     record.control_paths.mkdir(mode=0o700)
     keys = Keys(layout.root / "keys")
@@ -316,7 +316,7 @@ def _remove(layout: Layout) -> None:
         # The groups contain all processes of the rack and no others.
         cgroups.end(record.cgroups)
         _reap(pid)
-        limits.give_back(record.id)
+        limits.restore_limit(record.id)
         remove_loops(layout.root / "hardware")
         remove_tree(Path(record.runtime))
     remove_tree(layout.root)

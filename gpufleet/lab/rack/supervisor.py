@@ -96,7 +96,7 @@ class Supervisor:
     def seal(self, name: str) -> None:
         """Power all hosts off, save their state under `name`, and boot them again."""
         for host, item in self._containers.items():
-            if item.stands_on(name):
+            if item.uses_layer(name):
                 raise InputError(
                     f"{host} already has a state {name!r}", remedy="use another name for this one"
                 )
@@ -143,7 +143,9 @@ class Supervisor:
             ended = [name for name in late if self._containers[name].state == "stopped"]
             what = "ended while booting" if ended else f"did not boot within {BOOT_S:.0f} s"
             late = ended or late
-            said = "; ".join(f"{name} said last: {self._containers[name].last_said()}" for name in late)
+            said = "; ".join(
+                f"the last output of {name}: {self._containers[name].console_tail()}" for name in late
+            )
             raise GpufleetError(
                 f"{', '.join(late)} {what}; {said}",
                 remedy="`console.log` in the rack's folder hosts/<name> shows how far they got",

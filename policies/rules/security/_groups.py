@@ -23,8 +23,8 @@ DEFAULT_GROUP = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
 PREFIX_LIST = "aws:ec2/managedPrefixList:ManagedPrefixList"
 PREFIX_LIST_ENTRY = "aws:ec2/managedPrefixListEntry:ManagedPrefixListEntry"
 GROUPS = (SECURITY_GROUP, DEFAULT_GROUP)
-ALONE = (SECURITY_GROUP_RULE, SECURITY_GROUP_INGRESS, SECURITY_GROUP_EGRESS)
-TYPES = (*GROUPS, *ALONE, PREFIX_LIST, PREFIX_LIST_ENTRY)
+SEPARATE_RULES = (SECURITY_GROUP_RULE, SECURITY_GROUP_INGRESS, SECURITY_GROUP_EGRESS)
+TYPES = (*GROUPS, *SEPARATE_RULES, PREFIX_LIST, PREFIX_LIST_ENTRY)
 
 Direction = Literal["ingress", "egress"]
 _DIRECTIONS: tuple[Direction, ...] = ("ingress", "egress")

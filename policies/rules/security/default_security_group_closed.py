@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policies.rules.security._groups import ALONE, DEFAULT_GROUP, GROUPS, TYPES, rules
+from gpufleet.policies.rules.security._groups import DEFAULT_GROUP, GROUPS, SEPARATE_RULES, TYPES, rules
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
@@ -60,7 +60,7 @@ def default_security_group_closed(stack: Stack, context: RuleContext[Settings]) 
                 yield ignored(group, prop, "the default security group must have no rules")
     defaults = {each.urn for each in stack.of_type(DEFAULT_GROUP)}
     added = {rule.resource.urn for rule in rules(stack) if rule.group in defaults} - defaults
-    for each in stack.of_type(*ALONE):
+    for each in stack.of_type(*SEPARATE_RULES):
         # `vpc.defaultSecurityGroupId` is computed from a VPC, not from a group.
         named = {found.type for found in stack.references(each, "securityGroupId")}
         if each.urn in added or (named & {VPC, DEFAULT_VPC} and not named & set(GROUPS)):

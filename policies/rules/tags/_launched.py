@@ -108,8 +108,8 @@ def _volumes(instance: Resource, templates: Sequence[Resource]) -> Iterator[Laun
 
 def has_no_template(launch: Launch) -> bool:
     """Return whether this launch needs a launch template for its tags, and has none."""
-    alone = (INSTANCE, SPOT_INSTANCE_REQUEST, BATCH)
-    if launch.templates or launch.unclear or launch.resource.type in alone:
+    without_template = (INSTANCE, SPOT_INSTANCE_REQUEST, BATCH)
+    if launch.templates or launch.unclear or launch.resource.type in without_template:
         return False
     return not (
         launch.resource.type == SPOT_FLEET and launch.resource.get("launchSpecifications") is not None

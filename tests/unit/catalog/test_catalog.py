@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.catalog import Catalog, Price, age_in_words, is_stale, load_catalog, price_age
+from gpufleet.catalog import Catalog, Price, age_text, is_stale, load_catalog, price_age
 from gpufleet.catalog.lustre import is_size, size_steps
 from gpufleet.errors import InputError
 
@@ -134,9 +134,9 @@ def test_age_of_a_price_counts_from_the_given_date() -> None:
     undated = Price(amount=Decimal(1), unit="hour")
     assert price_age(price, dt.date(2026, 1, 31)) == 30
     assert price_age(undated, dt.date(2026, 1, 31)) is None
-    assert age_in_words(price, dt.date(2026, 1, 1)) == "today"
-    assert age_in_words(price, dt.date(2026, 1, 31)) == "30 d"
-    assert age_in_words(undated, dt.date(2026, 1, 31)) == "undated"
+    assert age_text(price, dt.date(2026, 1, 1)) == "today"
+    assert age_text(price, dt.date(2026, 1, 31)) == "30 d"
+    assert age_text(undated, dt.date(2026, 1, 31)) == "undated"
 
 
 def test_price_is_stale_after_180_days_and_never_without_a_date() -> None:

@@ -14,7 +14,13 @@ from rich.text import Text
 from gpufleet.engine.api import SECRET, Changes, Op, ResourceEvent, RunResult, Verb
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped
-from gpufleet.report.changes_text import describe, in_words, names_for_urns, print_site_changes, short_type
+from gpufleet.report.changes_text import (
+    describe,
+    format_changes,
+    names_for_urns,
+    print_site_changes,
+    short_type,
+)
 from gpufleet.report.cost_text import budget_line, origin, print_budget, print_cost, site_cost
 from gpufleet.report.money import money, money_range
 from gpufleet.report.overview_text import print_overview
@@ -186,9 +192,9 @@ def test_long_list_of_differing_properties_is_truncated() -> None:
 
 
 def test_change_text_leaves_out_zero_counts() -> None:
-    assert in_words(Changes(create=2, delete=1, same=9), foreseen=True) == "2 to create, 1 to delete"
-    assert in_words(Changes(update=1, replace=3), foreseen=False) == "1 updated, 3 replaced"
-    assert in_words(Changes(same=4), foreseen=True) == ""
+    assert format_changes(Changes(create=2, delete=1, same=9), foreseen=True) == "2 to create, 1 to delete"
+    assert format_changes(Changes(update=1, replace=3), foreseen=False) == "1 updated, 3 replaced"
+    assert format_changes(Changes(same=4), foreseen=True) == ""
 
 
 def test_changes_of_a_site_are_a_table_and_a_tree(text: Printed) -> None:

@@ -89,10 +89,10 @@ class Recovery:
                     self.blocked[state.urn] = became
             if not is_settled:
                 self._left.append(operation)
-            self._say(operation["type"], state, became)
+            self._report(operation["type"], state, became)
         self._store.restart(self._states, self._left)
 
-    def _say(self, doing: str, state: ResourceState, became: str) -> None:
+    def _report(self, doing: str, state: ResourceState, became: str) -> None:
         named = f" (id {state.id})" if state.id and doing != "creating" else ""
         self._context.reporter.log(
             "warning",

@@ -126,14 +126,14 @@ def delete_notification(call: Call) -> Params:
 @operation("budgets", "DescribeNotificationsForBudget")
 def describe_notifications_for_budget(call: Call) -> Params:
     """The notifications of a budget."""
-    return {"Notifications": [_told(one.details) for one in _find(call).notifications]}
+    return {"Notifications": [_with_details(one.details) for one in _find(call).notifications]}
 
 
 @operation("budgets", "DescribeBudgetNotificationsForAccount")
 def describe_budget_notifications_for_account(call: Call) -> Params:
     """The notifications of every budget."""
     every = [
-        {"BudgetName": name, "Notifications": [_told(one.details) for one in budget.notifications]}
+        {"BudgetName": name, "Notifications": [_with_details(one.details) for one in budget.notifications]}
         for name, budget in _budgets(call).items()
     ]
     return {"BudgetNotificationsForAccount": every}
@@ -229,13 +229,13 @@ def _notification(call: Call, wanted: Params) -> Any:
     raise AwsError("NotFoundException", "The notification doesn't exist.")
 
 
-def _told(details: Params) -> Params:
+def _with_details(details: Params) -> Params:
     return {"ThresholdType": "PERCENTAGE", "NotificationState": "OK", **details}
 
 
 def _same(one: Params, other: Params) -> bool:
     keys = ("NotificationType", "ComparisonOperator", "ThresholdType")
-    first, second = _told(one), _told(other)
+    first, second = _with_details(one), _with_details(other)
     same = all(first[key] == second[key] for key in keys)
     return same and float(first["Threshold"]) == float(second["Threshold"])
 

@@ -15,7 +15,7 @@ from gpufleet.errors import InputError
 from gpufleet.lab.aws.faults.buckets import REJECTED, TokenBucket, request_rate, resource_rate
 from gpufleet.lab.aws.faults.plan import Faults, InjectedFailure, read_faults
 from gpufleet.lab.aws.faults.requests import Request
-from gpufleet.lab.aws.faults.shortage import CODE, short_of, shortage_message
+from gpufleet.lab.aws.faults.shortage import CODE, has_shortage, shortage_message
 
 _MADE = re.compile(r"\b([a-z]+)-[0-9a-f]{8,17}\b")
 _NOT_FOUND = {
@@ -65,9 +65,9 @@ class Injector:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._stamp: tuple[int, int] | None = None
-        self._start_anew(Faults())
+        self._restart(Faults())
 
-    def _start_anew(self, faults: Faults) -> None:
+    def _restart(self, faults: Faults) -> None:
         self.faults = faults
         self._buckets: dict[tuple[str, ...], TokenBucket] = {}
         self._calls: Counter[int] = Counter()
@@ -85,9 +85,9 @@ class Injector:
             if stamp != self._stamp:
                 self._stamp = stamp
                 try:
-                    self._start_anew(read_faults(self._path))
+                    self._restart(read_faults(self._path))
                 except InputError:
-                    self._start_anew(Faults())
+                    self._restart(Faults())
             return self.faults
 
     def report(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class Injector:
         if request.service != "ec2" or request.action != "CreateCapacityReservation":
             return None
         kind, zone = (request.parameters.get(key, "") for key in ("InstanceType", "AvailabilityZone"))
-        if not short_of(self.faults.shortages, kind, zone):
+        if not has_shortage(self.faults.shortages, kind, zone):
             return None
         self._count("short", request)
         return Refusal(CODE, shortage_message(kind, zone), 500)

@@ -18,7 +18,7 @@ CODE = "InsufficientInstanceCapacity"
 _current: Callable[[], Sequence[Shortage]] = tuple
 
 
-def short_of(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
+def has_shortage(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
     """Return whether a type has no capacity in a zone."""
     return any(each.type == kind and each.zone in ("", zone) for each in shortages)
 
@@ -49,7 +49,7 @@ def install(current: Callable[[], Sequence[Shortage]]) -> None:
     _wrap(EKSResponse, "create_nodegroup", _make_group)
 
 
-def launch_again() -> bool:
+def launch_waiting() -> bool:
     """Launch what Auto Scaling groups wait for if capacity is back; return whether any launched."""
     if _current is tuple:
         return False
@@ -85,7 +85,7 @@ def _launch(original: Callable[..., Any], backend: Any, *args: Any, **kwargs: An
     from gpufleet.lab.aws.backends.operation import AwsError
 
     kind, zone = _kind(backend, kwargs), _zone(backend, kwargs)
-    if short_of(_current(), kind, zone):
+    if has_shortage(_current(), kind, zone):
         raise AwsError(CODE, shortage_message(kind, zone))
     return original(backend, *args, **kwargs)
 
@@ -113,7 +113,7 @@ def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> N
         if subnet
     }
     group.gpufleet_shortage = ""
-    usable = [subnet for subnet, zone in zones.items() if not short_of(_current(), kind, zone)]
+    usable = [subnet for subnet, zone in zones.items() if not has_shortage(_current(), kind, zone)]
     if zones and not usable:
         group.gpufleet_shortage = shortage_message(kind, ", ".join(dict.fromkeys(zones.values())))
         return

@@ -11,13 +11,13 @@ import botocore.session
 from botocore.config import Config
 
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from gpufleet.lab.aws.provider.patience import Patience
+from gpufleet.lab.aws.provider.retries import RetryPolicy
 
 _CONFIG = Config(
     connect_timeout=5,
     read_timeout=60,
     max_pool_connections=40,
-    # No retries of botocore's own: it repeats a creation whose answer was lost. See patience.
+    # No retries of botocore's own: it repeats a creation whose answer was lost. See retries.
     retries={"mode": "standard", "total_max_attempts": 1},
     s3={"addressing_style": "path"},
     # The sandbox's address is on loopback: a proxy of the user's environment must not receive requests.
@@ -38,7 +38,7 @@ class Clients:
         session.set_config_variable("credentials_file", "/dev/null")
         self._session = session
         self._account = ""
-        self._patience = Patience()
+        self._retry_policy = RetryPolicy()
 
     def get(self, service: str, region: str) -> Any:
         """The client of a service in a region."""
@@ -56,7 +56,7 @@ class Clients:
                     aws_secret_access_key=SECRET_ACCESS_KEY,
                     config=_CONFIG,
                 )
-                self._patience.watch(made)
+                self._retry_policy.watch(made)
                 self._clients[key] = made
             return self._clients[key]
 

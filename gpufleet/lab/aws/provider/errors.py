@@ -15,7 +15,7 @@ from botocore.exceptions import (
 )
 
 from gpufleet.errors import CloudError, GpufleetError
-from gpufleet.lab.aws.provider.patience import TRANSIENT
+from gpufleet.lab.aws.provider.retries import TRANSIENT
 
 _MISSING = re.compile(r"NotFound|NoSuch|NotExist|NonExistent|^404$|\.Unknown$|^Unknown(Monitor|Subscription)")
 _NO_CAPACITY = "InsufficientInstanceCapacity"
@@ -54,7 +54,7 @@ class PartialCreateError(GpufleetError):
         self.resource_id = resource_id
 
 
-def is_unsure(error: BaseException) -> bool:
+def is_outcome_unknown(error: BaseException) -> bool:
     """Return whether the result of a request is unknown: the server failed, or the connection broke."""
     if isinstance(error, EndpointConnectionError):
         return False
@@ -66,7 +66,7 @@ def is_unsure(error: BaseException) -> bool:
 
 
 @contextmanager
-def keeping(resource_id: str) -> Iterator[None]:
+def keep_on_failure(resource_id: str) -> Iterator[None]:
     """Keep a created resource in the state if a step in the block fails."""
     try:
         yield

@@ -15,7 +15,13 @@ from gpufleet.lab.aws.provider import VERSION, planning
 from gpufleet.lab.aws.provider.clients import Clients
 from gpufleet.lab.aws.provider.compare import drifted_inputs
 from gpufleet.lab.aws.provider.config import AwsProviderConfig, parse, sandbox_folder, unknown_keys
-from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, is_unsure, keeping
+from gpufleet.lab.aws.provider.errors import (
+    PartialCreateError,
+    explain,
+    is_missing,
+    is_outcome_unknown,
+    keep_on_failure,
+)
 from gpufleet.lab.aws.provider.handler import Aws, Handler
 from gpufleet.lab.aws.provider.invokes import run_invoke
 from gpufleet.lab.aws.provider.registry import handler_for, tokens
@@ -155,7 +161,7 @@ class AwsProvider(api.Provider):
             rid, state = await self._in_thread(lambda: self._create(handler, inputs, request.name))
         except PartialCreateError as error:
             made = error.resource_id
-            observed = await self._in_thread(lambda: self._seen_of(handler, inputs, made))
+            observed = await self._in_thread(lambda: self._read_incomplete(handler, inputs, made))
             known = planning.state_of(handler, self._config, inputs, made, observed)
             raise InitFailedError(
                 f"{error.message}; {error.remedy}",
@@ -169,13 +175,13 @@ class AwsProvider(api.Provider):
         aws = self._aws(inputs)
         try:
             rid = handler.create(aws, inputs)
-            with keeping(rid):
+            with keep_on_failure(rid):
                 observed = handler.read(aws, rid, inputs)
                 if observed is None:
                     raise TimeoutError("AWS does not show it")
         except Exception as error:
             known = explain(error, f"{handler.pulumi_type} {name}", "creating")
-            if is_unsure(error):
+            if is_outcome_unknown(error):
                 raise UnknownOutcomeError(
                     f"{known.message}; whether it was created is unknown",
                     remedy="run up again, which searches it first",
@@ -183,7 +189,7 @@ class AwsProvider(api.Provider):
             raise known from error
         return rid, planning.state_of(handler, self._config, inputs, rid, observed)
 
-    def _seen_of(self, handler: Handler, inputs: Props, rid: str) -> Props:
+    def _read_incomplete(self, handler: Handler, inputs: Props, rid: str) -> Props:
         """Return the readable outputs of an incomplete resource, for its deletion and repair."""
         try:
             return handler.read(self._aws(inputs), rid, inputs) or {}

@@ -89,7 +89,7 @@ class SandboxApp:
     def _perform(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         body = _buffer(environ)
         with self.lock:
-            launched = shortage.launch_again()
+            launched = shortage.launch_waiting()
             try:
                 answer: Iterable[bytes] = list(self._moto(environ, start_response))
             except NotImplementedError as error:

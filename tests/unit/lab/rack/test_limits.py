@@ -19,28 +19,28 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_limits_allow_all_hosts_of_concurrent_racks(setting: Path) -> None:
-    limits.raise_for("one", 7)
-    single = int(setting.read_text())
-    limits.raise_for("two", 7)
-    assert int(setting.read_text()) == single + 7 * limits.PER_HOST
-    limits.give_back("one")
+    limits.raise_limit("one", 7)
+    alone = int(setting.read_text())
+    limits.raise_limit("two", 7)
+    assert int(setting.read_text()) == alone + 7 * limits.PER_HOST
+    limits.restore_limit("one")
     assert int(setting.read_text()) > 128
-    limits.give_back("two")
+    limits.restore_limit("two")
     assert setting.read_text() == "128\n"
     assert not limits.KEPT.exists()
 
 
 def test_sufficient_limit_is_unchanged(setting: Path) -> None:
     setting.write_text("8192\n")
-    limits.raise_for("one", 16)
+    limits.raise_limit("one", 16)
     assert setting.read_text() == "8192\n"
-    limits.give_back("one")
+    limits.restore_limit("one")
     assert setting.read_text() == "8192\n"
 
 
 def test_rack_released_twice_does_not_affect_another(setting: Path) -> None:
-    limits.raise_for("one", 7)
-    limits.raise_for("two", 2)
-    limits.give_back("two")
-    limits.give_back("two")
+    limits.raise_limit("one", 7)
+    limits.raise_limit("two", 2)
+    limits.restore_limit("two")
+    limits.restore_limit("two")
     assert int(setting.read_text()) > 128

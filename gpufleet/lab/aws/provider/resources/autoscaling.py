@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, to_request
 from gpufleet.lab.aws.provider.resources.ec2 import find
@@ -103,7 +103,7 @@ class Group(Handler):
         scaling, rid = aws.client("autoscaling"), str(inputs["name"])
         parameters = self._parameters(aws, "CreateAutoScalingGroup", inputs, _LOCAL)
         scaling.create_auto_scaling_group(**parameters, Tags=_tags(rid, inputs))
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._after(aws, rid, {}, inputs)
             self._await_instances(aws, rid, inputs)
         return rid

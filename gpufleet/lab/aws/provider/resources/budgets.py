@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import is_missing, keeping
+from gpufleet.lab.aws.provider.errors import is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.lab.aws.provider.resources.tagging import retag
@@ -98,7 +98,7 @@ class Budget(Handler):
         tags = {"ResourceTags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.client("budgets").create_budget(AccountId=account, Budget=self._budget(aws, inputs), **tags)
         rid = f"{account}:{inputs['name']}"
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._notify(aws, rid, [], inputs.get("notifications") or [])
         return rid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only, without
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
@@ -51,7 +51,7 @@ class PlacementGroup(Handler):
             GroupName=name,
             **tag_spec("placement-group", inputs),
         )
-        with keeping(name):
+        with keep_on_failure(name):
             await_state(lambda: self._find(aws, name), "State", {"available"}, timeout_s=120, what=name)
         return name
 
@@ -129,7 +129,7 @@ class CapacityReservation(Handler):
             **tag_spec("capacity-reservation", inputs),
         )
         rid = str(made["CapacityReservation"]["CapacityReservationId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_state(lambda: _reservation(aws, rid), "State", {"active"}, timeout_s=600, what=rid)
         return rid
 
@@ -175,7 +175,7 @@ class CapacityBlockReservation(Handler):
             "ec2", "PurchaseCapacityBlock", parameters, None, **tag_spec("capacity-reservation", inputs)
         )
         rid = str(made["CapacityReservation"]["CapacityReservationId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_state(
                 lambda: _reservation(aws, rid), "State", {"active", "scheduled"}, timeout_s=2400, what=rid
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.eks import await_active, await_update, optional, retag
@@ -50,7 +50,7 @@ class Addon(Handler):
             codes="InvalidParameter", message=_NOT_YET, timeout_s=10.0,
         )  # fmt: skip
         rid = f"{inputs['clusterName']}:{inputs['addonName']}"
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_active(lambda: self._describe(aws, rid), f"EKS add-on {inputs['addonName']}")
         return rid
 

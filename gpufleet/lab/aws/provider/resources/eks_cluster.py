@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpufleet.kinds import CONTROL_PLANE_LOGS
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, without
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.eks import await_active, await_update, optional, retag
@@ -112,7 +112,7 @@ class Cluster(Handler):
             lambda: aws.send("eks", "CreateCluster", without(inputs, *_LOCAL), _NAMES, **tags),
             codes="InvalidParameter", message=_ROLE_NOT_YET, timeout_s=20.0,
         )  # fmt: skip
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_active(lambda: self._describe(aws, rid), f"EKS cluster {rid}")
         return rid
 

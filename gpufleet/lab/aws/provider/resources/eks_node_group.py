@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Handler, only, without
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.eks import await_active, await_update, optional, retag
@@ -84,7 +84,7 @@ class NodeGroup(Handler):
             lambda: aws.send("eks", "CreateNodegroup", parameters, _NAMES, **tags),
             codes="InvalidParameter", message="does not exist|could not be assumed", timeout_s=20.0,
         )  # fmt: skip
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_active(lambda: self._describe(aws, rid), f"EKS node group {name}")
         return rid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tag_list, tags_to_map, to_request
 from gpufleet.lab.aws.provider.resources.ec2 import find
@@ -96,7 +96,7 @@ class LustreFileSystem(Handler):
         if inputs.get("tags"):
             fixed["Tags"] = tag_list(inputs["tags"])
         rid = str(aws.send("fsx", operation, top, None, **fixed)["FileSystem"]["FileSystemId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._await(aws, rid)
         return rid
 
@@ -183,7 +183,7 @@ class DataRepositoryAssociation(Handler):
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         made = aws.send("fsx", "CreateDataRepositoryAssociation", only(inputs, *keys), None, **tags)
         rid = str(made["Association"]["AssociationId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._await(aws, rid)
         return rid
 

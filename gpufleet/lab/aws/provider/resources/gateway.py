@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
@@ -28,7 +28,7 @@ class InternetGateway(Handler):
                 "InternetGatewayId"
             ]
         )
-        with keeping(rid):
+        with keep_on_failure(rid):
             if inputs.get("vpcId"):
                 ec2.attach_internet_gateway(InternetGatewayId=rid, VpcId=inputs["vpcId"])
         return rid
@@ -91,7 +91,7 @@ class Eip(Handler):
             "ec2", "AllocateAddress", parameters, None, Domain="vpc", **tag_spec("elastic-ip", inputs)
         )
         rid = str(made["AllocationId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._associate(aws, rid, inputs)
         return rid
 
@@ -189,7 +189,7 @@ class NatGateway(Handler):
         )  # fmt: skip
         made = aws.send("ec2", "CreateNatGateway", parameters, self._names, **tag_spec("natgateway", inputs))
         rid = str(made["NatGateway"]["NatGatewayId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             await_state(lambda: self._find(aws, rid), "State", {"available"}, timeout_s=600, what=rid)
         return rid
 

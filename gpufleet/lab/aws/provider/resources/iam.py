@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
-from gpufleet.lab.aws.provider.errors import is_missing, keeping
+from gpufleet.lab.aws.provider.errors import is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tag_list
 from gpufleet.lab.aws.provider.resources.tagging import retag
@@ -65,7 +65,7 @@ class Role(Handler):
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.send("iam", "CreateRole", parameters, self._names, **tags)
         rid = str(inputs["name"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._inline(aws, rid, [], inputs.get("inlinePolicies") or [])
             self._managed(aws, rid, set(), set(inputs.get("managedPolicyArns") or ()))
         return rid

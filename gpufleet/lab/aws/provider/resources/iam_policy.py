@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tag_list
 from gpufleet.lab.aws.provider.resources.iam import document, document_problem
@@ -89,7 +89,7 @@ class InstanceProfile(Handler):
         tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.send("iam", "CreateInstanceProfile", only(inputs, "name", "path"), self._names, **tags)
         rid = str(inputs["name"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._set_role(aws, rid, None, inputs.get("role"))
         return rid
 

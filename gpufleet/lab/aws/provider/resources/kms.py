@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tags_to_map
 from gpufleet.lab.aws.provider.schema import Problem
@@ -45,7 +45,7 @@ class Key(Handler):
         )  # fmt: skip
         tags = {"Tags": _tags(inputs["tags"])} if inputs.get("tags") else {}
         rid = str(aws.send("kms", "CreateKey", parameters, self._names, **tags)["KeyMetadata"]["KeyId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._rotate(aws, rid, inputs)
             if inputs.get("isEnabled") is False:
                 aws.client("kms").disable_key(KeyId=rid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.tagging import retag
@@ -42,7 +42,7 @@ class LogGroup(Handler):
         tags = {"tags": inputs["tags"]} if inputs.get("tags") else {}
         aws.send("logs", "CreateLogGroup", parameters, self._names, **tags)
         rid = str(inputs["name"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             self._retain(aws, rid, inputs)
         return rid
 

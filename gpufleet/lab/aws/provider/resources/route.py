@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.ec2 import find, remove, retag, tag_spec
@@ -74,7 +74,7 @@ class RouteTable(Handler):
         ec2 = aws.client("ec2")
         made = ec2.create_route_table(VpcId=inputs["vpcId"], **tag_spec("route-table", inputs))
         rid = str(made["RouteTable"]["RouteTableId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             for route in inputs.get("routes") or ():
                 self._add(ec2, rid, route)
             for gateway in inputs.get("propagatingVgws") or ():

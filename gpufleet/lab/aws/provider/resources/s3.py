@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import is_missing, keeping
+from gpufleet.lab.aws.provider.errors import is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.lab.aws.provider.mapper import tag_list, tags_to_map
 from gpufleet.lab.aws.provider.schema import Problem
@@ -62,7 +62,7 @@ class Bucket(Handler):
             options["ObjectLockEnabledForBucket"] = True
         s3 = aws.client("s3")
         s3.create_bucket(Bucket=rid, **options)
-        with keeping(rid):
+        with keep_on_failure(rid):
             if inputs.get("tags"):
                 s3.put_bucket_tagging(Bucket=rid, Tagging={"TagSet": tag_list(inputs["tags"])})
         return rid

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from gpufleet.errors import CloudError
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler
 from gpufleet.lab.aws.provider.resources.ec2 import find, remove, retag, tag_spec
 from gpufleet.lab.aws.provider.wire import Props
@@ -188,7 +188,7 @@ class SecurityGroup(_Group):
             **tag_spec("security-group", inputs),
         )
         rid = str(made["GroupId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             set_rules(aws, rid, ingress=inputs.get("ingress"), egress=inputs.get("egress") or [])
         return rid
 
@@ -226,7 +226,7 @@ class DefaultSecurityGroup(_Group):
         if found is None:
             raise CloudError("the VPC has no default security group", remedy="check vpcId")
         rid = str(found["GroupId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             set_rules(aws, rid, ingress=inputs.get("ingress") or [], egress=inputs.get("egress") or [])
             retag(aws, rid, {}, inputs)
         return rid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
@@ -52,7 +52,7 @@ class Vpc(Handler):
             parameters["amazonProvidedIpv6CidrBlock"] = True
         made = aws.send("ec2", "CreateVpc", parameters, names, **tag_spec("vpc", inputs))
         rid = str(made["Vpc"]["VpcId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             ec2 = aws.client("ec2")
             await_state(
                 lambda: find(ec2.describe_vpcs, "Vpcs", VpcIds=[rid]),
@@ -169,7 +169,7 @@ class Subnet(Handler):
             "Subnet"
         ]
         rid = str(made["SubnetId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             ec2 = aws.client("ec2")
             if made.get("State") != "available":
                 await_state(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from gpufleet.lab.aws.provider.errors import keeping
+from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names
 from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove, retag, tag_spec
@@ -48,7 +48,7 @@ class VpcEndpoint(Handler):
         )
         endpoint = made["VpcEndpoint"]
         rid = str(endpoint["VpcEndpointId"])
-        with keeping(rid):
+        with keep_on_failure(rid):
             if endpoint.get("State") in _PENDING:
                 await_state(
                     lambda: self._find(aws, rid),

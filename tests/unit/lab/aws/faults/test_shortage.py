@@ -104,9 +104,9 @@ def test_auto_scaling_group_stays_empty_if_no_zone_has_capacity(account: Account
 def test_auto_scaling_group_launches_when_there_is_capacity(account: Account) -> None:
     account.shortages = (Shortage(type=KIND),)
     account.group()
-    assert not shortage.launch_again()
+    assert not shortage.launch_waiting()
     account.shortages = ()
-    assert shortage.launch_again()
+    assert shortage.launch_waiting()
     (found,) = account.scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     assert len(found["Instances"]) == 2
-    assert not shortage.launch_again()
+    assert not shortage.launch_waiting()

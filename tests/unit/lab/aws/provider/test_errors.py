@@ -9,7 +9,7 @@ import pytest
 from pulumi.runtime.proto import provider_pb2, status_pb2
 
 from gpufleet.lab.aws.provider import clients as clients_module
-from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, keeping
+from gpufleet.lab.aws.provider.errors import PartialCreateError, explain, is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.registry import handler_for
 from gpufleet.lab.protocol import one_line
 from tests.unit.lab.aws.provider.driver import CheckError, Engine, Resource, as_struct
@@ -126,7 +126,7 @@ def test_provider_bug_is_reported_as_such() -> None:
 
 
 def test_partial_creation_keeps_its_id_through_every_wrapper() -> None:
-    with pytest.raises(PartialCreateError) as caught, keeping("vpc-1"):
+    with pytest.raises(PartialCreateError) as caught, keep_on_failure("vpc-1"):
         raise TimeoutError("not available")
     wrapped = explain(caught.value, "aws:ec2/vpc:Vpc v", "creating")
     assert isinstance(wrapped, PartialCreateError)

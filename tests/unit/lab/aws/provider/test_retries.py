@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from gpufleet.lab.aws.provider import patience
+from gpufleet.lab.aws.provider import retries
 from gpufleet.lab.aws.provider.clients import Clients
-from gpufleet.lab.aws.provider.errors import is_unsure
+from gpufleet.lab.aws.provider.errors import is_outcome_unknown
 
 SUBNET = "subnet-0123456789abcdef1"
 
@@ -73,13 +73,13 @@ def test_endless_throttling_is_reported(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("RequestLimitExceeded", status=503)]
     with pytest.raises(ClientError, match="RequestLimitExceeded"):
         ec2.describe_subnets()
-    assert answers.asked == patience.MOST_ATTEMPTS
+    assert answers.asked == retries.MOST_ATTEMPTS
 
 
 def test_backoff_of_a_throttled_request_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience.random, "random", lambda: 1.0)
+    monkeypatch.setattr(retries.random, "random", lambda: 1.0)
     refused = (None, {"Error": {"Code": "RequestLimitExceeded", "Message": ""}})
-    pauses = [patience.Patience()._pause(refused, attempts) for attempts in range(1, 8)]
+    pauses = [retries.RetryPolicy()._pause(refused, attempts) for attempts in range(1, 8)]
     assert pauses == [1, 2, 4, 8, 16, 20, 20]
 
 
@@ -94,14 +94,14 @@ def test_creation_is_not_retried_after_a_server_error(ec2: Any, answers: Answers
     with pytest.raises(ClientError, match="InternalError") as failed:
         ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
     assert answers.asked == 1
-    assert is_unsure(failed.value)
+    assert is_outcome_unknown(failed.value)
 
 
 def test_refused_creation_has_a_known_outcome(ec2: Any, answers: Answers) -> None:
     answers.prepared = [error("InvalidSubnet.Conflict")]
     with pytest.raises(ClientError, match="Conflict") as failed:
         ec2.create_subnet(VpcId="vpc-0123456789abcdef0", CidrBlock="10.0.0.0/24")
-    assert not is_unsure(failed.value)
+    assert not is_outcome_unknown(failed.value)
 
 
 def test_new_resource_is_looked_up_again(ec2: Any, answers: Answers) -> None:

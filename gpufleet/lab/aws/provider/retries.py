@@ -44,7 +44,7 @@ _ID = re.compile(r"[a-z]+-[0-9a-f]{8,17}")
 _IAM_NAMES = {"CreateRole": "RoleName", "CreateInstanceProfile": "InstanceProfileName"}
 
 
-class Patience:
+class RetryPolicy:
     """The created resources of one account that were not found yet. Thread-safe."""
 
     def __init__(self) -> None:
