@@ -111,7 +111,25 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
     ),
     "Host": (
         ToolFormat("`chronyc -c tracking`", f"{_HEALTH}/system.py", (), "everything"),
-        ToolFormat("Redfish", f"{_UTILS}/redfish.py", (), "everything"),
+        ToolFormat(
+            "Redfish: health of parts",
+            f"{_UTILS}/redfish_health.py",
+            (
+                "redfish/dell_power.json",
+                "redfish/hpe_Chassis_1_Power.json",
+                "redfish/supermicro_x10_Chassis_1_Power.json",
+                "redfish/supermicro-gb300_chassis0-fans-power-thermal.json",
+                "redfish/supermicro-gb300_gpu-processor-and-nvlink.json",
+                "redfish/supermicro-gb300_gpu0-sensors-environment.json",
+            ),
+            "parts with faults: a leak only with a capture that may be made",
+        ),
+        ToolFormat(
+            "Redfish: identity, firmware, power, boot order, BIOS",
+            f"{_UTILS}/redfish.py",
+            (),
+            "everything: compared with OpenStack's emulator",
+        ),
     ),
     "Slurm": (ToolFormat("`scontrol --oneliner show node`", f"{_HEALTH}/slurm.py", (), "everything"),),
 }

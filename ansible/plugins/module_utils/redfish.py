@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
+from ansible_collections.gpufleet.rack.plugins.module_utils.redfish_health import faults
 
 ROOT = "/redfish/v1/"
 LARGEST = 4 * 1024 * 1024
@@ -191,6 +192,37 @@ class Redfish:
     def power(self, path: str) -> str:
         """`On` or `Off`, by the controller's last word."""
         return str(self.connection.get(path).get("PowerState", ""))
+
+    def health(self, path: str) -> list[dict[str, str]]:
+        """Return `{name, health, message}` of what is not OK in the system, its chassis, and their parts.
+
+        Parts are fans, temperatures, power supplies and leak detectors. A part that the controller does not
+        show is left out.
+        """
+        system = self.connection.get(path)
+        found = faults(system)
+        for item in (system.get("Links") or {}).get("Chassis", []):
+            chassis = self._optional(link(item))
+            found += faults(chassis)
+            for name in ("Thermal", "Power"):
+                found += faults(self._optional(link(chassis.get(name))))
+            thermal = self._optional(link(chassis.get("ThermalSubsystem")))
+            power = self._optional(link(chassis.get("PowerSubsystem")))
+            leaks = self._optional(link(thermal.get("LeakDetection")))
+            found += [*faults(thermal), *faults(power), *faults(leaks)]
+            for parent, name in ((thermal, "Fans"), (power, "PowerSupplies"), (leaks, "LeakDetectors")):
+                for part in self._optional(link(parent.get(name))).get("Members", []):
+                    found += faults(part if "Status" in part else self._optional(link(part)))
+        return found
+
+    def _optional(self, path: str) -> dict[str, Any]:
+        """Return a resource, empty where there is none: controllers list parts that they do not have."""
+        if not path:
+            return {}
+        try:
+            return self.connection.get(path)
+        except RefusalError:
+            return {}
 
     def firmware(self) -> dict[str, str]:
         """Component -> version, under its Id and under its Name."""

@@ -159,6 +159,8 @@ def identified(params: dict[str, Any], systems: list[dict[str, str]], name: str)
 def read(params: dict[str, Any], controller: Redfish | Ipmi, path: str) -> dict[str, Any]:
     """What is known of the node, of what was asked for."""
     found: dict[str, Any] = {"power": controller.power(path)}
+    if params["only"] == "measure" and isinstance(controller, Redfish):
+        found["health"] = controller.health(path)
     if params["firmware"]:
         there = controller.firmware()
         found["firmware"] = {name: there.get(name, "") for name in params["firmware"]}

@@ -24,6 +24,14 @@ def bmc(found: RoleMeasurements) -> Iterator[Result]:
         return Reading(state, "" if state == "On" else f"the node's power is {state or 'unknown'}")
 
     yield found.expect("power", "state", power, expected="On", remedy="turn the node on")
+    if '"health"' in str(found.found.get("bmc_state", {}).get("stdout", "")):
+        yield found.expect(
+            "health",
+            "state",
+            _health,
+            expected="OK",
+            remedy="see the BMC's event log. A coolant leak: power the node off and call the data center",
+        )
     firmware = found.value("firmware") or {}
     if firmware:
 
@@ -78,6 +86,22 @@ def _identity(text: str) -> Reading:
     there = json.loads(text)
     shown = f"{there['model']} {there['serial']}".strip()
     return Reading(shown, "" if shown else "it shows neither model nor serial number")
+
+
+def _health(text: str) -> Reading:
+    """Read what is not OK: critical parts are a problem, warnings are printed."""
+    parts = json.loads(text)["health"]
+    words = {
+        part["name"]: f"{part['name']} is {part['health']}"
+        + (f" ({part['message']})" if part["message"] else "")
+        for part in parts
+    }
+    critical = [words[part["name"]] for part in parts if part["health"] != "Warning"]
+    warnings = [words[part["name"]] for part in parts if part["health"] == "Warning"]
+    measured = f"{len(critical)} critical, {len(warnings)} warnings" if parts else "OK"
+    if not critical and warnings:
+        measured = f"OK but for warnings: {'; '.join(warnings)}"
+    return Reading(measured, "; ".join(critical))
 
 
 def _bios(text: str) -> Reading:

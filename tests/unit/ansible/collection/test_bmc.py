@@ -268,3 +268,36 @@ def test_missing_ipmitool_is_reported_with_the_package(
         password_from=SECRET,
     )
     assert "ipmitool is not installed" in answer["msg"]
+
+
+def test_measuring_reports_a_coolant_leak_and_other_parts_that_are_not_ok(service: Service, run: Run) -> None:
+    thermal, leaks = f"{CHASSIS}/ThermalSubsystem", f"{CHASSIS}/ThermalSubsystem/LeakDetection"
+    state = run(module, **arguments(service, only="measure"))["measurements"]["bmc_state"]
+    assert json.loads(state["stdout"])["health"] == []
+    service.resources[CHASSIS] |= {
+        "ThermalSubsystem": {"@odata.id": thermal},
+        "Power": {"@odata.id": f"{CHASSIS}/Power"},
+        "PowerSubsystem": {"@odata.id": f"{CHASSIS}/not-there"},
+    }
+    service.resources[thermal] = {"@odata.id": thermal, "LeakDetection": {"@odata.id": leaks}}
+    service.resources[leaks] = {"LeakDetectors": {"@odata.id": f"{leaks}/LeakDetectors"}}
+    members = [{"@odata.id": f"{leaks}/LeakDetectors/{number}"} for number in (0, 1)]
+    service.resources[f"{leaks}/LeakDetectors"] = {"Members": members}
+    for number, detector, health in ((0, "OK", "OK"), (1, "LeakDetected", "OK")):
+        service.resources[f"{leaks}/LeakDetectors/{number}"] = {
+            "Name": f"Leak {number}",
+            "DetectorState": detector,
+            "Status": {"Health": health, "State": "Enabled"},
+        }
+    service.resources[f"{CHASSIS}/Power"] = {
+        "PowerSupplies": [
+            {"Name": "PSU 1", "Status": {"Health": "Warning", "State": "Enabled"}},
+            {"Name": "PSU 2", "Status": {"Health": "Critical", "State": "Absent"}},
+        ]
+    }
+    state = run(module, **arguments(service, only="measure"))["measurements"]["bmc_state"]
+    assert json.loads(state["stdout"])["health"] == [
+        {"name": "PSU 1", "health": "Warning", "message": ""},
+        {"name": "Leak 1", "health": "Critical", "message": "LeakDetected"},
+    ]
+    assert service.changes == []

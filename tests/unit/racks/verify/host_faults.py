@@ -17,6 +17,12 @@ def controller(**changes: Any) -> dict[str, str]:
 _NODES = json.dumps(CLUSTER_NODES)
 HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     ("bmc", {"state": (1, "")}, "identity", "exit code 1"),
+    (
+        "bmc",
+        controller(health=[{"name": "Leak 1", "health": "Critical", "message": "LeakDetected"}]),
+        "health",
+        "Leak 1 is Critical (LeakDetected)",
+    ),
     ("bmc", controller(power="Off"), "power", "the node's power is Off"),
     (
         "bmc",
