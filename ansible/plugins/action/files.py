@@ -1,4 +1,4 @@
-"""Renders all templates of a `gpufleet.rack.files` task here, and sends the files in one round trip."""
+"""Render the templates of a `gpufleet.rack.files` task here, and send all files in one round trip."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ansible.plugins.action import ActionBase
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """What runs on the controller."""
+    """The part that runs on the controller."""
 
     _supports_check_mode = True
     _supports_diff = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Replaces `template`, `source` and `shared` of each item by its text, and runs the module."""
+        """Replace `template`, `source` and `shared` of each item by its text, and run the module."""
         task_vars = task_vars or {}
         super().run(tmp, task_vars)
         items = self._task.args.get("files")
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     @staticmethod
     def _shared(name: str) -> str:
-        """A file of the collection's module_utils: what a module and a program of the host both do."""
+        """A file of the collection's module_utils that a host program uses too."""
         path = Path(__file__).parents[1] / "module_utils" / name
         if path.name != name or not path.is_file():
             raise AnsibleActionFail(f"{name} is not among the collection's module_utils.")

@@ -1,10 +1,10 @@
-"""The action of `gpufleet.rack.installable`: fails a host on which nothing can be installed.
+"""The action of `gpufleet.rack.installable`: fail a host on which nothing can be installed.
 
     - gpufleet.rack.installable: {measurements: "{{ preflight__result.preflight_measurements }}",
                                   expectations: /path/of/expectations.json}
 
-The verdict is the one of `gpufleet.racks.preflight`; it is reached here so that a run can go on at once with
-the hosts that are left.
+The verdict is that of `gpufleet.racks.preflight`, computed here so that the run continues at once with
+the remaining hosts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 
 from ansible.plugins.action import ActionBase
 
-# Here and not below: a worker is forked for each host, and would load it each time.
+# Import here, once: a worker is forked for each host and would import it each time.
 try:
     from gpufleet.racks.preflight.expectations import read_expectations
     from gpufleet.racks.preflight.judge import refusals
@@ -29,13 +29,13 @@ else:
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
-    """Judges one host; connects to nobody."""
+    """Judge one host, without a connection."""
 
     _requires_connection = False
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fails with all reasons at once. A host that nobody expects is none of ours, and passes."""
+        """Fail with all reasons at once. A host without expectations passes."""
         if _missing:
             raise AnsibleActionFail(f"verdicts need the Python package gpufleet beside Ansible: {_missing}")
         host = str((task_vars or {})["inventory_hostname"])

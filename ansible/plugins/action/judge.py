@@ -1,11 +1,11 @@
-"""The action of `gpufleet.rack.judge`: in a run, what `gpufleet verify` would say of this host after it.
+"""The action of `gpufleet.rack.judge`: the verdict of `gpufleet verify` for this host, within a run.
 
-    - gpufleet.rack.judge: {stage: roles}                                  # -> roles: those it has to measure
+    - gpufleet.rack.judge: {stage: roles}                                  # -> roles: the roles to measure
     - gpufleet.rack.judge: {stage: verdict, operation: upgrade_driver}     # -> passed, wrong
 
-Roles' tasks/verify.yml run in between; each registers what it measured as `<role>__verified`. The verdicts
-are gpufleet's own, made on the controller. A drain of this very operation is no fault: the node is judged
-before it is given back.
+The tasks/verify.yml of the roles run in between; each registers its measurements as `<role>__verified`.
+The controller computes the verdicts. A drain of the same operation is not a fault: the node is judged
+before it is resumed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ansible.plugins.action import ActionBase
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
-    """Judges one host; connects to nobody."""
+    """Judge one host, without a connection."""
 
     _requires_connection = False
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Answers with the roles, or with the verdict. Never fails a host for what it measured."""
+        """Return the roles, or the verdict. Never fails a host for its measurements."""
         try:
             from gpufleet.racks.operations.judge import roles_of_host, verdict
         except ImportError as error:
@@ -54,7 +54,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         return answer | {"passed": not wrong, "wrong": wrong}
 
     def _values(self, known: dict[str, Any], roles: list[str]) -> dict[str, Any]:
-        """The variables of the roles, as the inventory and the command line give them."""
+        """Variables of the roles, from the inventory and the command line."""
         names = [name for name in known if any(name.startswith(f"{role}_") for role in roles)]
         wanted = ["gpufleet_role", *(name for name in names if "__" not in name)]
         return {name: self._value(known, name) for name in wanted}

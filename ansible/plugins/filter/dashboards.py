@@ -1,4 +1,4 @@
-"""The dashboards that the role grafana writes, as text."""
+"""The dashboards of the role grafana, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DASHBOARDS = {board.name: board for board in BOARDS}
 
 
 def dashboard(name: str) -> str:
-    """The JSON of the dashboard of that name."""
+    """The dashboard of that name as JSON."""
     if name not in DASHBOARDS:
         raise AnsibleFilterError(f"There is no dashboard {name!r}; use one of {', '.join(DASHBOARDS)}.")
     return json.dumps(dashboard_json(DASHBOARDS[name]), indent=1) + "\n"

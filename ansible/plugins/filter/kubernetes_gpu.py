@@ -1,4 +1,4 @@
-"""Values of NVIDIA's operators and the objects beside them, from what the inventory says of a site."""
+"""Values of NVIDIA's operators and related objects, from the inventory of a site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 Object = dict[str, Any]
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""Label of a node that chooses its configuration of the device plugin (GPU Operator, "Time-slicing GPUs")."""
+"""Node label that selects the device plugin configuration (GPU Operator, "Time-slicing GPUs")."""
 
 UNSHARED = "default"
 CONFIG_MAP = "gpufleet-device-plugin"
@@ -17,7 +17,7 @@ NETWORK_NAMESPACE = "network-operator"
 MELLANOX = "15b3"
 RDMA_RESOURCE = "hca_shared_devices"
 RDMA_PODS = 1000
-"""Pods of a node that may use its adapters at once: the plugin shares them and counts nothing else."""
+"""Maximum number of pods of a node that share its adapters: the plugin limits nothing else."""
 
 CONTROL_PLANE = {
     "key": "node-role.kubernetes.io/control-plane",
@@ -27,7 +27,7 @@ CONTROL_PLANE = {
 
 
 def plugin_config_name(pool: Mapping[str, Any]) -> str:
-    """The key of a pool's configuration of the device plugin; pools that are shared alike have one."""
+    """Key of a pool's device plugin configuration; pools with the same sharing have the same key."""
     if pool["sharing"] == "none":
         return UNSHARED
     name = f"{pool['sharing'].replace('_', '-')}-{pool['replicas']}"
@@ -35,10 +35,10 @@ def plugin_config_name(pool: Mapping[str, Any]) -> str:
 
 
 def plugin_config(pool: Mapping[str, Any]) -> str:
-    """The configuration itself (k8s-device-plugin, api/config/v1), as JSON, which is YAML as well.
+    """The device plugin configuration (k8s-device-plugin, api/config/v1) as JSON, which is valid YAML.
 
-    What is less than a GPU has a name of its own (`renameByDefault`), so that quotas of GPUs stay true.
-    A pod that asks for two shares of time could get both on one GPU: such requests fail.
+    A share of a GPU has its own resource name (`renameByDefault`), so that GPU quotas count whole GPUs.
+    A pod that requests two time slices could get both on one GPU: such requests fail.
     """
     if pool["sharing"] == "none":
         return json.dumps({"version": "v1"})
@@ -54,7 +54,7 @@ def plugin_config(pool: Mapping[str, Any]) -> str:
 
 
 def tolerations_of(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """What a service tolerates that has to run on every GPU node."""
+    """Tolerations of a service that runs on every GPU node."""
     found = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     for pool in pools:
         for taint in pool["taints"]:
@@ -64,10 +64,10 @@ def tolerations_of(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
 
 
 def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
-    """Values of the GPU Operator's chart: everything that the host has already is off.
+    """Values of the GPU Operator chart: everything that the host already has is disabled.
 
-    Driver, container toolkit, DCGM with its exporter, MIG, GDRCopy and GPUDirect Storage are roles of
-    the host; two owners of one driver end in nodes that never get ready.
+    Roles of the host install driver, container toolkit, DCGM with its exporter, MIG, GDRCopy and GPUDirect
+    Storage; with two owners of one driver, nodes never become ready.
     """
     tolerations = tolerations_of(pools)
     configs = {UNSHARED: json.dumps({"version": "v1"})}
@@ -83,7 +83,7 @@ def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
         "vgpuManager": {"enabled": False},
         "sandboxWorkloads": {"enabled": False},
         "operator": {"runtimeClass": "nvidia"},
-        # Each MIG profile is a resource of its own; GPUs without MIG are as ever.
+        # Each MIG profile is a separate resource; other GPUs keep their resource.
         "mig": {"strategy": "mixed"},
         "devicePlugin": {
             "config": {"create": True, "name": CONFIG_MAP, "default": UNSHARED, "data": configs},
@@ -97,7 +97,7 @@ def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
 def network_operator_values(
     pools: Sequence[Mapping[str, Any]], *, virtual_functions: bool = False, discovery: bool = True
 ) -> Object:
-    """Values of the Network Operator's chart. `discovery`: nobody else brings node feature discovery."""
+    """Values of the Network Operator chart. `discovery`: whether it installs node feature discovery."""
     tolerations = tolerations_of(pools)
     values: Object = {
         "nfd": {"enabled": discovery, "deployNodeFeatureRules": True},
@@ -120,11 +120,11 @@ def rdma_objects(
     mtu: int = 0,
     ipam: str = "",
 ) -> list[Object]:
-    """What gives pods the fabric; there is no OFED driver in it, since the host has one.
+    """Network objects that give pods the fabric, without an OFED driver, since the host has one.
 
-    InfiniBand needs no address: all adapters of a node are shared by its pods (`rdma/hca_shared_devices`).
-    RoCE does: a pod gets a virtual function of each interface, `nvidia.com/rail<n>`, and its network.
-    Without virtual functions pods share the adapters there as well, and have to use the host's network.
+    InfiniBand needs no address: pods of a node share all adapters (`rdma/hca_shared_devices`).
+    RoCE needs one: a pod gets a virtual function of each interface, `nvidia.com/rail<n>`, and its network.
+    Without virtual functions pods share the adapters on RoCE too, and must use the host network.
     """
     image = {"repository": "nvcr.io/nvidia/mellanox", "version": f"network-operator-v{version}"}
     spec: Object = {"tolerations": tolerations_of(pools)}
@@ -157,7 +157,7 @@ def rdma_objects(
 
 
 def _rail(rail: int, interface: str, virtual_functions: int, mtu: int, ipam: str) -> list[Object]:
-    """Virtual functions of one interface of every GPU node, and the network that they are on."""
+    """Virtual functions of one interface on every GPU node, and their network."""
     metadata = {"name": f"rail-{rail}", "namespace": NETWORK_NAMESPACE}
     policy: Object = {
         "resourceName": f"rail{rail}",
@@ -179,9 +179,9 @@ def _rail(rail: int, interface: str, virtual_functions: int, mtu: int, ipam: str
 
 
 def node_objects(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """Nodes with the label that chooses their device plugin's configuration; none has the default.
+    """Nodes with the label of their device plugin configuration; nodes without it use the default.
 
-    A node that has it no more is in the list as well: only so its label goes.
+    Includes nodes that no longer need the label, so that it is removed.
     """
     return [
         {

@@ -1,4 +1,4 @@
-"""Teams of a Kubernetes site: namespaces, quotas and priorities, as the API server itself holds them."""
+"""Teams of a Kubernetes site: namespaces, quotas and priorities that the API server enforces."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 Object = dict[str, Any]
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
-"""Values of the priority classes, as in the cloud; far below those of Kubernetes's own (2,000,000,000)."""
+"""Values of the priority classes, as in the cloud; far below those of Kubernetes (2,000,000,000)."""
 
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
-"""Kubernetes's own classes, above all of ours. It keeps them to no namespace: quotas have to."""
+"""Kubernetes' own classes, above those of gpufleet. Only quotas restrict them to namespaces."""
 
 TEAM_LABEL = "gpufleet.io/team"
 PRIORITY_LABEL = "gpufleet.io/priority"
@@ -24,13 +24,13 @@ def class_name(priority: str) -> str:
 
 
 def meta(name: str, namespace: str = "") -> Object:
-    """An object's metadata."""
+    """Metadata of an object."""
     found: Object = {"name": name}
     return found | ({"namespace": namespace} if namespace else {})
 
 
 def priority_objects(_site: Any = None) -> list[Object]:
-    """Kubernetes' priority classes. Nobody gets one unasked."""
+    """Priority classes of Kubernetes. None is the default."""
     return [
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -45,7 +45,7 @@ def priority_objects(_site: Any = None) -> list[Object]:
 
 
 def team_objects(teams: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """Namespaces, and quotas that hold whoever makes a pod: GPUs, and no priority above the team's."""
+    """Namespaces, and quotas on GPUs and on priorities above that of the team."""
     found: list[Object] = []
     for team in teams:
         name = team["name"]
@@ -95,7 +95,7 @@ def _levels() -> list[str]:
 
 
 def _hard(team: Mapping[str, Any], pools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The most of each resource that the team's GPUs could be; GPUs themselves are limited in any case."""
+    """Upper limit of each resource from the team's GPUs; GPUs have their own limit."""
     most = {"nvidia.com/gpu": 1}
     for pool in pools:
         most[pool["resource"]] = max(most.get(pool["resource"], 0), pool["per_gpu"])
@@ -103,7 +103,7 @@ def _hard(team: Mapping[str, Any], pools: Sequence[Mapping[str, Any]]) -> dict[s
 
 
 def priority_policy(_site: Any = None) -> list[Object]:
-    """No job of a team names a workload priority above the team's: Kueue itself asks nobody."""
+    """Refuse jobs of a team with a workload priority above that of the team: Kueue does not check it."""
     levels = _levels()
     allowed = {level: [class_name(one) for one in levels[: place + 1]] for place, level in enumerate(levels)}
     name = "gpufleet-workload-priority"

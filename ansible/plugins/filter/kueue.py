@@ -1,4 +1,4 @@
-"""Kueue's values and objects: GPUs of a Kubernetes site, shared out among its teams."""
+"""Values and objects of Kueue: quotas of teams for the GPUs of a Kubernetes site."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ansible_collections.gpufleet.rack.plugins.filter.kubernetes_teams import (
 
 API = "kueue.x-k8s.io/v1beta2"
 THOUSANDTHS = "gpufleet.io/gpu-thousandths"
-"""What every kind of share of a GPU is counted in where a site has several kinds."""
+"""Common unit of all kinds of GPU shares, used if a site has several kinds."""
 
 WHOLE_SITE = "gpufleet-all"
 QUEUE = "default"
-"""The queue of a namespace that jobs are in which name none (Kueue, "Setup LocalQueue defaulting")."""
+"""Default queue of a namespace, for jobs without a queue name (Kueue, "Setup LocalQueue defaulting")."""
 
 FRAMEWORKS = (
     "batch/job",
@@ -39,10 +39,10 @@ FRAMEWORKS = (
 
 
 def kueue_configuration(pools: Sequence[Mapping[str, Any]], thousandths: Mapping[str, int]) -> Object:
-    """Kueue's own configuration (config.kueue.x-k8s.io/v1beta2).
+    """Configuration of Kueue (config.kueue.x-k8s.io/v1beta2).
 
-    It manages the namespaces of teams alone, and everything in them, also jobs that name no queue.
-    Processors and memory are not shared out: what no queue declares is not counted.
+    Kueue manages all jobs in namespaces of teams, also those without a queue name, and no other namespace.
+    Processors and memory have no quota: resources that no queue declares are not counted.
     """
     resources: Object = {"quotaCheckStrategy": "IgnoreUndeclared"}
     if len(pools) > 1:
@@ -72,7 +72,7 @@ def kueue_values(
     version: str,
     members: int = 1,
 ) -> Object:
-    """Values of Kueue's chart: its manager runs on the control plane, and leaves GPU nodes to jobs."""
+    """Values of the Kueue chart: the manager runs on the control plane, not on GPU nodes."""
     replicas = min(members, 2)
     configuration = json.dumps(kueue_configuration(pools, thousandths), indent=1)
     return {
@@ -95,10 +95,10 @@ def kueue_objects(
     site: str,
     levels: Sequence[str] = (),
 ) -> list[Object]:
-    """Topology, flavors (one a node group), workload priorities, and a queue for each team in one cohort.
+    """Topology, flavors (one per node group), workload priorities, and a queue per team in one cohort.
 
-    A team's jobs take what it is guaranteed, and borrow what others leave idle, up to the GPUs that it
-    may hold. The owner of a guarantee gets it back by preempting borrowers.
+    Jobs of a team use its guaranteed GPUs and borrow idle GPUs of others up to the limit of the team. The
+    owner of a guarantee gets it back by preempting borrowers.
     """
     found: list[Object] = []
     if levels:
@@ -133,7 +133,7 @@ def kueue_objects(
                         "reclaimWithinCohort": "Any",
                         "borrowWithinCohort": {
                             "policy": "LowerPriority",
-                            # Jobs of high priority keep what they have borrowed.
+                            # Jobs of high priority keep borrowed GPUs.
                             "maxPriorityThreshold": PRIORITIES["normal"],
                         },
                     },
@@ -152,7 +152,7 @@ def kueue_objects(
 
 def _flavor(pool: Mapping[str, Any], topology: str) -> Object:
     taints = [dict(taint) for taint in pool["taints"]]
-    # Jobs of a queue may go wherever it has quota: they tolerate what keeps others away.
+    # Jobs of a queue can run wherever it has quota: they tolerate the taints.
     tolerations = [{**taint, "operator": "Equal"} for taint in taints]
     spec: Object = {"nodeLabels": {"gpufleet.io/node-group": pool["name"]}}
     spec |= {"nodeTaints": taints, "tolerations": tolerations} if taints else {}
@@ -161,7 +161,7 @@ def _flavor(pool: Mapping[str, Any], topology: str) -> Object:
 
 
 def _resource_groups(team: Mapping[str, Any], pools: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """One group a resource, with the flavors that have it; and all together where there are several."""
+    """One group per resource with its flavors, and a common group if there are several."""
     groups: dict[str, list[Object]] = {}
     for pool in pools:
         guaranteed = team["guaranteed"].get(pool["name"], 0)

@@ -1,4 +1,4 @@
-"""Lines of /etc/fstab for file systems whose clients come from their vendors."""
+"""Lines of /etc/fstab for file systems with clients of vendors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 CONFIG = "/etc/beegfs/beegfs-client.conf"
-"""What a BeeGFS client reads unless the mount names another (beegfs-client.conf, "Mount Options")."""
+"""Default configuration file of a BeeGFS client (beegfs-client.conf, "Mount Options")."""
 
 
 def beegfs_config(item: Mapping[str, Any]) -> str:
-    """The configuration file that a BeeGFS mount reads."""
+    """The configuration file of a BeeGFS mount."""
     named = [option.partition("=")[2] for option in item["options"] if option.startswith("cfgFile=")]
     return named[0] if named else CONFIG
 
 
 def parallel_fs_configs(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The configuration files that the BeeGFS mounts read."""
+    """The configuration files of all BeeGFS mounts."""
     return sorted({beegfs_config(item) for item in mounts if item["kind"] == "beegfs"})
 
 
@@ -41,7 +41,7 @@ def _line(item: Mapping[str, Any], common: list[str]) -> dict[str, str]:
         own.append("x-systemd.mount-timeout=infinity")
         fstype = "wekafs"
     elif kind == "gpfs":
-        # As the lines that IBM Storage Scale writes itself: its daemon mounts, not systemd.
+        # Same format as lines written by IBM Storage Scale: its daemon mounts, not systemd.
         own = [f"dev={source}", "noauto"]
     else:
         raise AnsibleFilterError(f"There is no kind {kind!r} here; use one of beegfs, weka, gpfs.")

@@ -1,4 +1,4 @@
-"""Lines for nodes in slurm.conf and gres.conf, from what Ansible knows of them."""
+"""Node lines of slurm.conf and gres.conf, from the facts of nodes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_mig import (
 )
 
 MIB_OF_SLACK = 512
-"""What the kernel may take more after an update before a node has less memory than slurm.conf says."""
+"""Memory that a newer kernel may use in addition before a node has less than slurm.conf says."""
 
 
 NAMES_IN_A_LINE = 50
-"""Slurm reads lines of a few thousand characters."""
+"""Maximum line length: Slurm reads a few thousand characters."""
 
 
 @dataclass(frozen=True, order=True)
 class Hardware:
-    """Processors and memory (MiB) of a node. Without a topology (0 sockets) only processors are known."""
+    """Processors and memory (MiB) of a node. 0 sockets: the topology is unknown, only processors count."""
 
     cpus: int
     sockets: int
@@ -36,7 +36,7 @@ class Hardware:
 
     @property
     def topology(self) -> str:
-        """As slurm.conf writes it."""
+        """In the format of slurm.conf."""
         if not self.sockets:
             return f"CPUs={self.cpus}"
         sockets = f"CPUs={self.cpus} Sockets={self.sockets}"
@@ -44,7 +44,7 @@ class Hardware:
 
 
 def hardware(facts: Mapping[str, Any]) -> Hardware | None:
-    """The hardware in the facts of a node, None where they were never gathered."""
+    """The hardware from the facts of a node; None without facts."""
     if "processor_nproc" not in facts or "memtotal_mb" not in facts:
         return None
     cpus = int(facts["processor_nproc"])
@@ -53,7 +53,7 @@ def hardware(facts: Mapping[str, Any]) -> Hardware | None:
     )
     memory = max(int(facts["memtotal_mb"]) - MIB_OF_SLACK, 1024) // 1024 * 1024
     if sockets * cores * threads != cpus:
-        # A virtual machine, or processors taken away: Slurm then counts processors alone.
+        # A virtual machine, or processors were removed: Slurm then counts only processors.
         return Hardware(cpus, 0, 0, 0, memory)
     return Hardware(cpus, sockets, cores, threads, memory)
 
@@ -69,13 +69,13 @@ def slurm_nodes(
     reserved_memory_mib: int = 0,
     confined: bool = True,
 ) -> list[dict[str, Any]]:
-    """`{hardware, gres, nodes, cpus, memory_mib_per_cpu, cpus_per_gpu}` of nodes that are alike.
+    """`{hardware, gres, nodes, cpus, memory_mib_per_cpu, cpus_per_gpu}` of identical nodes.
 
-    `facts` are those of `nodes`, in their order. Nodes of a site are of one system: one that has not
-    been reached yet is taken for the smallest that has, and Slurm drains it if it has less. `hardware`
-    is for their lines in slurm.conf; `cpus` are those that jobs may use, in whole cores for each GPU, and
-    the memory is what each of them comes with. Without `confined` (no cgroups) Slurm cannot keep jobs off
-    what is reserved, and less memory is offered instead.
+    `facts` are those of `nodes`, in the same order. All nodes of a site are of one system: a node without
+    facts gets the smallest known values, and Slurm drains it if it has less. `hardware` is for the lines
+    of slurm.conf; `cpus` are the processors for jobs, in whole cores per GPU, and the memory is per
+    processor. Without `confined` (no cgroups) Slurm cannot enforce reserved resources, so less memory is
+    offered instead.
     """
     found = [hardware(item or {}) for item in facts]
     known = [item for item in found if item is not None]
@@ -122,11 +122,11 @@ def slurm_nodes(
 def slurm_gpus(
     nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int, mig: Layouts = ()
 ) -> list[dict[str, str]]:
-    """`{nodes, files, cores}` for lines of gres.conf: which device files are near which cores.
+    """`{nodes, files, cores}` for lines of gres.conf: device files and the cores near them.
 
-    `nodes` is empty for a line that holds for all nodes, `cores` where nobody knows: the facts have no
-    GPUs or other ones, or the processors' topology is unknown. Slurm wants the cores of whole sockets,
-    counted through from 0.
+    `nodes` is empty for a line that applies to all nodes; `cores` is empty if unknown: the facts have no
+    GPUs or different ones, or the processor topology is unknown. Slurm expects the cores of whole sockets,
+    numbered from 0.
     """
     layouts = divided(mig)
     if layouts:
@@ -149,9 +149,9 @@ def slurm_gpus(
 def slurm_instances(
     nodes: Sequence[Mapping[str, str]], facts: Sequence[Mapping[str, Any]], *, gpus: int, mig: Layouts = ()
 ) -> list[dict[str, str]]:
-    """`{nodes, type, files, cores}` for lines of gres.conf: an instance of a divided GPU each.
+    """`{nodes, type, files, cores}` for lines of gres.conf, one per MIG instance.
 
-    A node that does not report the instances that it should have gets no line: it then has fewer GPUs than
+    A node that does not report its expected instances gets no line: it then has fewer GPUs than
     slurm.conf says, and Slurm drains it.
     """
     layouts = divided(mig)
@@ -170,7 +170,7 @@ def slurm_instances(
 
 
 def slurm_cpus_per_gpu(text: str, groups: Sequence[Mapping[str, Any]]) -> int:
-    """What a GPU or an instance comes with by itself on the nodes of a partition; 0 where nobody knows."""
+    """Default amount per GPU or instance on the nodes of a partition; 0 if unknown."""
     names = set(unfolded(text))
     return min(
         (
@@ -183,7 +183,7 @@ def slurm_cpus_per_gpu(text: str, groups: Sequence[Mapping[str, Any]]) -> int:
 
 
 def unfolded(text: str) -> list[str]:
-    """The hosts of Slurm's form, as the inventory writes it: `dgx[001-003,007],login1`."""
+    """Hosts in Slurm's format, as the inventory writes them: `dgx[001-003,007],login1`."""
     hosts: list[str] = []
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,]*)?", text):
         head, bracket, rest = part.partition("[")
@@ -205,7 +205,7 @@ def _whole_gpu_lines(
     gpus: int,
     layouts: Mapping[str, Mapping[int, Mapping[str, int]]],
 ) -> list[dict[str, str]]:
-    """As `slurm_gpus`, where some GPUs are divided: every line names its nodes."""
+    """Like `slurm_gpus`, for sites with MIG: every line names its nodes."""
     found: dict[tuple[tuple[int, ...], tuple[tuple[int, int], ...]], list[str]] = {}
     for node, item in zip(nodes, facts, strict=True):
         whole = tuple(index for index in range(gpus) if index not in layouts.get(node["name"], {}))
@@ -220,7 +220,7 @@ def _whole_gpu_lines(
 
 
 def _only(line: dict[str, str], whole: tuple[int, ...]) -> list[dict[str, str]]:
-    """The line for those of its GPUs that are whole, in lines of GPUs that follow each other."""
+    """Line for the whole GPUs of a node, with consecutive GPUs merged."""
     first, _, last = line["files"].strip("[]").partition("-")
     lines: list[dict[str, str]] = []
     run: list[int] = []
@@ -235,8 +235,8 @@ def _only(line: dict[str, str], whole: tuple[int, ...]) -> list[dict[str, str]]:
 
 
 def sockets_of_gpus(facts: Mapping[str, Any], gpus: int) -> tuple[tuple[int, int], ...] | None:
-    """First and last core of the socket of each GPU; None for a node that was never reached or lacks GPUs,
-    since that will be mended. Empty where the facts do not fit each other, as those of a virtual machine.
+    """First and last core of the socket of each GPU; None for a node without facts or with missing GPUs,
+    which is temporary. Empty if the facts are inconsistent, as on a virtual machine.
     """
     found = hardware(facts)
     numa = [int(node) for node in facts.get("gpufleet_gpu_numa", ())]
@@ -250,7 +250,7 @@ def sockets_of_gpus(facts: Mapping[str, Any], gpus: int) -> tuple[tuple[int, int
 
 
 def _gpu_lines(nodes: str, cores: tuple[tuple[int, int], ...], gpus: int) -> list[dict[str, str]]:
-    """GPUs that follow each other and are near the same cores share a line."""
+    """Merge consecutive GPUs with the same cores into one line."""
     lines = []
     start = 0
     while start < gpus:

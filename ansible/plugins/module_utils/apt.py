@@ -1,4 +1,4 @@
-"""apt and dpkg as programs: transactions with patience, and what they say in words that help."""
+"""apt and dpkg as programs: transactions with retries, and explained errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCKED = re.compile(r"could not (get|open) lock|unable to (acquire|lock)|is lock
 
 
 class Wanted(NamedTuple):
-    """A package, and what its version has to match."""
+    """A package and its version pattern."""
 
     name: str
     version: str
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Wanted:
-        """From C(name) or C(name=version), or alternatives of these with C(|) between them."""
+        """Parse C(name) or C(name=version), or alternatives separated by C(|)."""
         first, *rest = text.split("|")
         name, _, version = first.partition("=")
         return cls(name.strip(), version.strip() or "*", tuple(cls.of(other) for other in rest))
@@ -45,12 +45,12 @@ class Wanted(NamedTuple):
         return (self, *self.others)
 
     def suits(self, version: str) -> bool:
-        """Whether a version is the one that is wanted."""
+        """Whether a version matches."""
         return fnmatch.fnmatchcase(version, self.version)
 
 
 class Apt:
-    """apt and dpkg, with the patience and the words that a run over many hosts needs."""
+    """Run apt and dpkg, wait for locks, and explain errors."""
 
     def __init__(self, lock_timeout_s: int, install_recommends: bool) -> None:
         self.deadline = time.monotonic() + lock_timeout_s
@@ -61,7 +61,7 @@ class Apt:
         self.environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command, again for as long as another process holds a lock."""
+        """Run a command; retry while another process holds a lock."""
         while True:
             done = subprocess.run(
                 command,
@@ -81,7 +81,7 @@ class Apt:
             time.sleep(1)
 
     def update(self) -> None:
-        """Reads the repositories' lists anew, once."""
+        """Update the package lists once."""
         if self.updated:
             return
         done = self.run("apt-get", "update", "-q", "-o", "Acquire::Retries=2")
@@ -93,7 +93,7 @@ class Apt:
             write_stamp()
 
     def candidates(self, names: list[str]) -> dict[str, list[str]]:
-        """Versions that the repositories have, newest first."""
+        """Versions in the repositories, newest first."""
         done = self.run("apt-cache", "madison", *names)
         found: dict[str, list[str]] = {name: [] for name in names}
         for line in done.stdout.splitlines():
@@ -103,7 +103,7 @@ class Apt:
         return found
 
     def choose(self, install: list[Wanted]) -> list[str]:
-        """The packages as apt wants them named; raises if a repository has none that suits."""
+        """The packages in apt syntax; raises if no repository has a matching version."""
         names = [way.name for w in install for way in w.ways()]
         if names and stale():
             self.update()
@@ -127,7 +127,7 @@ class Apt:
         return chosen
 
     def refuse(self, lacking: list[Wanted], have: dict[str, list[str]]) -> None:
-        """Says which packages no repository has."""
+        """Raise with the packages that no repository has."""
         if self.complaints:
             raise RefusalError(
                 f"A package repository does not answer: {last_lines(self.complaints)} "
@@ -145,17 +145,17 @@ class Apt:
         )
 
     def change(self, install: list[Wanted], remove: list[str]) -> None:
-        """Installs and removes in one transaction; raises if apt does not."""
+        """Install and remove in one transaction; raises on failure."""
         gone = [f"{name}-" for name in remove]
         done = self.transact(self.choose(install) + gone)
         if done.returncode and FETCH.search(done.stderr) and not self.updated:
-            self.update()  # lists from before the repository moved on
+            self.update()  # the lists may be older than the repository
             done = self.transact(self.choose(install) + gone)
         if done.returncode:
             raise RefusalError(explain(done.stderr or done.stdout))
 
     def transact(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        """One transaction of apt."""
+        """One apt transaction."""
         return self.run(
             *("apt-get", "install", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
             *("-o", f"DPkg::Lock::Timeout={self.lock_timeout_s}", "-o", "Acquire::Retries=2"),
@@ -165,19 +165,19 @@ class Apt:
         )
 
     def must(self, *command: str) -> None:
-        """Runs a command that has to succeed."""
+        """Run a command that must succeed."""
         done = self.run(*command)
         if done.returncode:
             raise RefusalError(explain(done.stderr or done.stdout))
 
 
 class NoStarts:
-    """Keeps the packages' scripts from starting services, for as long as this process lives."""
+    """Prevent package scripts from starting services while this process lives."""
 
     def __enter__(self) -> None:
         self.ours = not POLICY.exists() or MARK in POLICY.read_text()
         if self.ours:
-            # Allows again when this process is gone, also when it was killed.
+            # Remove the policy when this process ends, also after a kill.
             POLICY.write_text(f"#!/bin/sh\n{MARK}\nkill -0 {os.getpid()} 2>/dev/null && exit 101\nexit 0\n")
             POLICY.chmod(0o755)
 
@@ -187,14 +187,14 @@ class NoStarts:
 
 
 def last_lines(text: str, count: int = 3) -> str:
-    """The end of what a program said, on one line."""
+    """The last lines of a program's output, on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E:")] or lines
     return " ".join(errors[-count:])
 
 
 def explain(text: str) -> str:
-    """What apt said, with what it means where that is known."""
+    """The output of apt, with an explanation if it is known."""
     said = last_lines(text)
     if "no space left" in text.lower() or "don't have enough free space" in text.lower():
         return f"The disk is full: {said} Make room (apt-get clean) and run again."
@@ -204,7 +204,7 @@ def explain(text: str) -> str:
 
 
 def source_digest() -> str:
-    """Which repositories the host has."""
+    """The repositories of the host."""
     digest = hashlib.sha256()
     for name in sorted(["/etc/apt/sources.list", *map(str, Path("/etc/apt/sources.list.d").glob("*"))]):
         try:
@@ -215,7 +215,7 @@ def source_digest() -> str:
 
 
 def stale() -> bool:
-    """Whether the lists are old, or of other repositories."""
+    """Whether the lists are old, or from other repositories."""
     try:
         stamp = json.loads(STAMP.read_text())
         return bool(stamp["sources"] != source_digest() or not 0 <= time.time() - stamp["at"] < LISTS_AGE_S)
@@ -224,6 +224,6 @@ def stale() -> bool:
 
 
 def write_stamp() -> None:
-    """Remembers that the lists are those of the repositories that the host has now."""
+    """Record that the lists match the current repositories."""
     STAMP.parent.mkdir(parents=True, exist_ok=True)
     STAMP.write_text(json.dumps({"sources": source_digest(), "at": time.time()}))

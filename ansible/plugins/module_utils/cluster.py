@@ -1,4 +1,4 @@
-"""kubectl and helm as modules use them: input over standard input, answers as text, failures in words."""
+"""kubectl and helm for modules: input over standard input, output as text, errors with a remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
-# What goes by itself: the API server or a webhook is starting, or a kind was defined a moment ago.
+# Temporary errors: the API server or a webhook is starting, or a kind was defined a moment ago.
 PASSING = (
     "connection refused",
     "failed calling webhook",
@@ -19,7 +19,7 @@ PASSING = (
     "i/o timeout",
     "TLS handshake timeout",
 )
-# No API server, or not yet one that lets us in.
+# No API server, or it does not authenticate the client yet.
 SILENT = (
     "connection refused",
     "no such host",
@@ -30,14 +30,14 @@ SILENT = (
 
 
 class Answer(NamedTuple):
-    """What a command said."""
+    """The result of a command."""
 
     rc: int
     stdout: str
     stderr: str
 
     def passing(self) -> bool:
-        """Whether it failed for a reason that may be gone in a moment."""
+        """Whether the failure may be temporary."""
         return self.rc != 0 and any(text in self.stderr for text in PASSING)
 
     def silent(self) -> bool:
@@ -45,12 +45,12 @@ class Answer(NamedTuple):
         return self.rc != 0 and any(text in self.stderr for text in SILENT)
 
     def said(self) -> str:
-        """Its complaint, short enough for a message."""
+        """The error message, shortened."""
         return (self.stderr.strip() or self.stdout.strip())[-1500:]
 
 
 class Program:
-    """kubectl or helm on one cluster."""
+    """Run kubectl or helm on one cluster."""
 
     def __init__(self, name: str, kubeconfig: str, timeout_s: int) -> None:
         self.name, self.timeout_s = name, timeout_s
@@ -59,7 +59,7 @@ class Program:
         self._environment.setdefault("HOME", "/root")
 
     def __call__(self, *words: str, text: str = "") -> Answer:
-        """Runs it; raises only where there is no such program or it hangs."""
+        """Run the command; raises only if the program is missing or hangs."""
         try:
             done = subprocess.run(
                 [self.name, *words],
@@ -81,7 +81,7 @@ class Program:
 
 
 def name_of(item: dict[str, Any]) -> str:
-    """`Kind namespace/name`, for people."""
+    """`Kind namespace/name`, for messages."""
     metadata = item["metadata"]
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{item['kind']} {place}{metadata['name']}"

@@ -1,4 +1,4 @@
-"""Dashboards of Grafana as JSON, from short descriptions of their panels."""
+"""Grafana dashboards as JSON, from short descriptions of their panels."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 DATASOURCE = {"type": "prometheus", "uid": "gpufleet-prometheus"}
 COLUMNS = 24
-"""Grafana's grid."""
+"""Width of Grafana's grid."""
 
 _HEIGHTS = {"stat": 4, "timeseries": 8, "bargauge": 8, "table": 8}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel: `queries` are (PromQL, legend) each; `width` of 24 columns.
+    """A panel: `queries` are pairs of PromQL and legend; `width` of 24 columns.
 
-    `limits` are values from which it is yellow and from which it is red; with the second one lower, it is
-    red below. `stack` draws the series of a graph on each other. A table shows the labels `columns`, and the
+    `limits` are the thresholds for yellow and red; if the second one is lower, red applies below it.
+    `stack` stacks the series of a graph. A table shows the labels `columns`, and the
     value under the title `value`.
     """
 
@@ -35,23 +35,23 @@ class Panel:
 
 
 def stat(title: str, unit: str, expr: str, *, width: int = 4, **more: Any) -> Panel:
-    """One figure."""
+    """A single value."""
     return Panel(title, "stat", unit, ((expr, ""),), width=width, **more)
 
 
 def graph(title: str, unit: str, *queries: tuple[str, str], **more: Any) -> Panel:
-    """Lines in time."""
+    """A time series graph."""
     return Panel(title, "timeseries", unit, queries, **more)
 
 
 def rate(metric: str, by: str, how: str = "sum") -> str:
-    """What a counter (with its selector) grows by in a second, by some labels."""
+    """Growth of a counter (with its selector) per second, by labels."""
     return f"{how} by ({by}) (rate({metric}[$__rate_interval]))"
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard: rows are (heading, panels). With `by_node` one chooses nodes above it."""
+    """A dashboard: rows are (heading, panels). With `by_node` it has a node selector."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ class Dashboard:
 
 
 def dashboard_json(board: Dashboard) -> dict[str, Any]:
-    """What Grafana reads (schema version 39, Grafana 11 and later)."""
+    """JSON for Grafana (schema version 39, Grafana 11 and later)."""
     return {
         "uid": f"gpufleet-{board.name}",
         "title": board.title,
@@ -206,7 +206,7 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:
-    """The columns that people read, in their order, under their own names."""
+    """Columns of a table, in order, with readable names."""
     order = {name: index for index, name in enumerate((*panel.columns, "Value"))}
     return [
         {"id": "filterFieldsByName", "options": {"include": {"names": list(order)}}},

@@ -1,4 +1,4 @@
-"""The dashboard Fabric: its ports, and what they carry and lose."""
+"""The dashboard Fabric: ports, traffic and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a node is free of jobs and gets no more, by its scheduler's word."""
+"""Whether a node is drained and idle in its scheduler."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def run(*words: str) -> tuple[int, str]:
 
 
 def slurm_refusal(node: str) -> str:
-    """Why Slurm's node may not be changed, empty if it may: it is drained and idle, or Slurm has none
-    such."""
+    """Why the Slurm node must not change, empty if it may: it is drained and idle, or Slurm does not have
+    it."""
     code, said = run("scontrol", "-o", "show", "node", node)
     if code == MISSING or "not found" in said:
         return ""

@@ -1,4 +1,4 @@
-"""Lines of /etc/fstab that roles own, and what is mounted."""
+"""Lines of /etc/fstab owned by roles, and current mounts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Mount(NamedTuple):
     options: str
 
     def line(self) -> str:
-        """As it is written."""
+        """The text of the line."""
         return f"{self.source} {self.path} {self.fstype} {self.options} 0 0"
 
     def is_of(self, source: str) -> bool:
-        """Whether the kernel's or another line's `source` means the same file system.
+        """Whether the `source` of the kernel or of another line is the same file system.
 
-        WEKA's client shows the file system with the one backend that it asked, or without any; IBM Storage
+        WEKA's client shows the file system with one backend or without any; IBM Storage
         Scale writes it with and without /dev/.
         """
         if self.fstype in ("wekafs", "gpfs"):
@@ -40,7 +40,7 @@ class Mount(NamedTuple):
 
 
 def parse(text: str) -> list[Mount]:
-    """All entries; lines that are none are left out."""
+    """All entries; invalid lines are skipped."""
     entries = []
     for line in text.splitlines():
         words = line.split("#", 1)[0].split()
@@ -50,7 +50,7 @@ def parse(text: str) -> list[Mount]:
 
 
 def own_lines(text: str, owner: str) -> list[Mount]:
-    """Entries that `owner` has written: each has its mark on the line above."""
+    """Entries written by `owner`: each has its marker on the line above."""
     lines = text.splitlines()
     return [
         mount for mark, line in itertools.pairwise(lines) if mark == f"{MARK}{owner}" for mount in parse(line)
@@ -58,7 +58,7 @@ def own_lines(text: str, owner: str) -> list[Mount]:
 
 
 def with_own(text: str, owner: str, mounts: list[Mount]) -> str:
-    """The text with exactly these entries of `owner`; all other lines as they are."""
+    """The text with exactly these entries of `owner` and all other lines."""
     kept, lines, at = [], text.splitlines(), 0
     while at < len(lines):
         if lines[at] == f"{MARK}{owner}":
@@ -72,7 +72,7 @@ def with_own(text: str, owner: str, mounts: list[Mount]) -> str:
 
 
 def refuse_others(text: str, owner: str, mounts: list[Mount]) -> None:
-    """Refuses paths that a line of somebody else's mounts."""
+    """Refuse paths that another line mounts."""
     theirs = {mount.path.rstrip("/"): mount for mount in parse(with_own(text, owner, []))}
     for mount in mounts:
         other = theirs.get(mount.path.rstrip("/"))
@@ -85,7 +85,7 @@ def refuse_others(text: str, owner: str, mounts: list[Mount]) -> None:
 
 
 def kept_by_others(text: str, owner: str, mounts: list[Mount]) -> list[Mount]:
-    """Those that need no line: IBM Storage Scale writes one itself for each file system of the cluster."""
+    """Mounts that need no line: IBM Storage Scale writes one for each file system of the cluster."""
     theirs = parse(with_own(text, owner, []))
     return [
         mount
@@ -99,12 +99,12 @@ def kept_by_others(text: str, owner: str, mounts: list[Mount]) -> list[Mount]:
 
 
 def read() -> str:
-    """The text of /etc/fstab, empty if there is none."""
+    """The text of /etc/fstab, empty if it does not exist."""
     return FSTAB.read_text() if FSTAB.exists() else ""
 
 
 def write(text: str) -> None:
-    """Replaces /etc/fstab whole, and lets systemd read it."""
+    """Replace /etc/fstab atomically, and reload systemd."""
     handle, name = tempfile.mkstemp(prefix=".fstab.", dir=FSTAB.parent)
     with os.fdopen(handle, "w") as stream:
         stream.write(text)
@@ -116,7 +116,7 @@ def write(text: str) -> None:
 
 
 def mounted() -> dict[str, tuple[str, str]]:
-    """Source and type of what is mounted, by path; the uppermost where there are several."""
+    """Source and type of mounts by path; the topmost one counts."""
     found = {}
     for line in MOUNTS.read_text().splitlines():
         source, path, fstype = line.split()[:3]
@@ -125,14 +125,14 @@ def mounted() -> dict[str, tuple[str, str]]:
 
 
 def unescape(text: str) -> str:
-    """The kernel writes spaces and the like as octal numbers."""
+    """Decode octal escapes of the kernel, for example for spaces."""
     for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, letter)
     return text
 
 
 def run(command: list[str], timeout_s: int = 120) -> subprocess.CompletedProcess[str]:
-    """Runs a command; an exit code of 124 if it took too long."""
+    """Run a command; exit code 124 on timeout."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -140,7 +140,7 @@ def run(command: list[str], timeout_s: int = 120) -> subprocess.CompletedProcess
 
 
 def must(command: list[str], what: str, remedy: str, timeout_s: int = 120) -> None:
-    """Runs a command that has to succeed; raises with what it says."""
+    """Run a command that must succeed; raises with its output."""
     done = run(command, timeout_s)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-500:]
@@ -150,7 +150,7 @@ def must(command: list[str], what: str, remedy: str, timeout_s: int = 120) -> No
 
 
 def mount(entry: Mount, remedy: str, timeout_s: int = 120) -> None:
-    """Mounts it, and looks whether it is: with `nofail`, mount(8) succeeds for a device that is not there."""
+    """Mount and verify: with `nofail`, mount(8) succeeds for a missing device."""
     Path(entry.path).mkdir(parents=True, exist_ok=True)
     what = f"{entry.source} could not be mounted on {entry.path}"
     must(

@@ -1,7 +1,7 @@
-"""What roles read of a host's hardware, by the names that `ansible.builtin.setup` has for it.
+"""Hardware facts that roles read, named as in `ansible.builtin.setup`.
 
-That module asks every mounted file system for its size, which a file server that is gone never answers,
-and takes seconds of a host for facts that nobody reads.
+That module queries every mounted file system, which hangs if a file server is gone,
+and spends seconds per host on facts that no role reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-# Any address that is routed and is no neighbour's: of TEST-NET-1 (RFC 5737). Nothing is sent there.
+# Any routed address outside the local network: from TEST-NET-1 (RFC 5737). Nothing is sent to it.
 _FAR_AWAY = "192.0.2.1"
 
 
@@ -24,7 +24,7 @@ def hardware(root: Path = Path("/")) -> dict[str, Any]:
         "architecture": platform.machine(),
         "memtotal_mb": memory_mib((root / "proc/meminfo").read_text()),
         **processors(root / "sys/devices/system/cpu"),
-        # What this host may use of them: a container may have fewer.
+        # Processors available to this host: a container may have fewer.
         "processor_nproc": len(os.sched_getaffinity(0)),
         "default_ipv4": default_address(),
     }
@@ -37,9 +37,9 @@ def memory_mib(meminfo: str) -> int:
 
 
 def processors(folder: Path) -> dict[str, int]:
-    """Sockets, cores of a socket and threads of a core of the processors that are online, by sysfs.
+    """Sockets, cores per socket and threads per core of online processors, from sysfs.
 
-    /proc/cpuinfo, where `ansible.builtin.setup` counts them, tells of no sockets on aarch64.
+    /proc/cpuinfo, which `ansible.builtin.setup` reads, has no sockets on aarch64.
     """
     threads = [
         ((topology / "physical_package_id").read_text(), (topology / "thread_siblings_list").read_text())
@@ -55,7 +55,7 @@ def processors(folder: Path) -> dict[str, int]:
 
 
 def default_address() -> dict[str, str]:
-    """Address and interface from which the host talks to others; empty without a default route."""
+    """Address and interface of the default route; empty without one."""
     done = subprocess.run(
         ["ip", "-4", "-j", "route", "get", _FAR_AWAY], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""What modules for Kubernetes share: programs of a host, releases, and which part of a cluster it is."""
+"""Shared code of Kubernetes modules: host programs, releases, and the cluster membership of a host."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ KUBELET = "etc/kubernetes/kubelet.conf"
 API_SERVER = "etc/kubernetes/manifests/kube-apiserver.yaml"
 STARTED = "var/lib/gpufleet/kubeadm.started"
 STOPPED = "etc/kubernetes/gpufleet/restore/stopped"
-"""Where a restore of etcd keeps the manifests of what it has stopped."""
+"""Folder in which a restore of etcd keeps the manifests of stopped components."""
 AUTHORITIES = "etc/kubernetes/gpufleet/authorities"
-"""Certificates and keys of a cluster that a restore wants to be begun anew."""
+"""Certificate authorities that a restore provides for a new cluster."""
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
 class Release(NamedTuple):
-    """A release of Kubernetes, which compares as its numbers do."""
+    """A release of Kubernetes, compared by its numbers."""
 
     major: int
     minor: int
@@ -30,7 +30,7 @@ class Release(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Release:
-        """The release of `1.35.4` or `v1.35.4`, with or without what packages add; raises for other text."""
+        """Parse `1.35.4` or `v1.35.4`, with or without a package suffix; raises for other text."""
         hit = _RELEASE.match(text.strip())
         if hit is None:
             raise RefusalError(f"{text!r} is no release of Kubernetes; write it as 1.35.4.")
@@ -41,7 +41,7 @@ class Release(NamedTuple):
 
 
 def follow(now: Release, wanted: Release) -> None:
-    """Raises unless a cluster of release `now` can become `wanted` in one step (version skew policy)."""
+    """Raise unless a cluster can be upgraded from `now` to `wanted` in one step (version skew policy)."""
     if wanted < now:
         raise RefusalError(
             f"Kubernetes {now} runs here, and {wanted} is older: etcd and the API's objects do not go back."
@@ -58,7 +58,7 @@ def follow(now: Release, wanted: Release) -> None:
 
 
 def require_no_restore(root: Path = Path("/")) -> None:
-    """Raises while a restore of etcd is half way: what is stopped must not be written anew beside it."""
+    """Raise during a restore of etcd: kubeadm must not write manifests of stopped components."""
     if any((root / STOPPED).glob("*.yaml")):
         raise RefusalError(
             "A restore of etcd has stopped the control plane here and has not come to its end. Run it to its"
@@ -67,12 +67,12 @@ def require_no_restore(root: Path = Path("/")) -> None:
 
 
 def is_member(root: Path = Path("/")) -> bool:
-    """Whether the host is part of a cluster, and no interrupted kubeadm left it half made."""
+    """Whether the host is part of a cluster, and not left incomplete by an interrupted kubeadm."""
     return (root / KUBELET).is_file() and not (root / STARTED).is_file()
 
 
 def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
-    """What a program writes; raises with the end of what it said when it fails."""
+    """The output of a program; raises with the end of its output on failure."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=timeout_s, input=stdin
@@ -92,11 +92,11 @@ def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
 def kubectl(
     *arguments: str, kubeconfig: str = ADMIN, timeout_s: float = 120, stdin: str | None = None
 ) -> str:
-    """What kubectl writes."""
+    """The output of kubectl."""
     return run("kubectl", "--kubeconfig", kubeconfig, *arguments, timeout_s=timeout_s, stdin=stdin)
 
 
 def read_nodes(kubeconfig: str = ADMIN) -> dict[str, dict[str, Any]]:
-    """The cluster's nodes by name."""
+    """The nodes of the cluster by name."""
     listed = json.loads(kubectl("get", "nodes", "-o", "json", kubeconfig=kubeconfig))
     return {item["metadata"]["name"]: item for item in listed["items"]}

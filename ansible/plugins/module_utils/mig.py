@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Divides the GPUs of this host into MIG instances, and says how they are divided.
+"""Create MIG instances on the GPUs of this host, and list them.
 
-The module `gpufleet.rack.mig` uses it while Ansible runs, and `gpufleet-mig.service` at every boot: instances
-live in the GPU's memory and are gone then, and so is MIG mode itself from Hopper on (NVIDIA MIG User Guide,
-Getting Started with MIG, Enable MIG Mode). It needs the standard library alone.
+The module `gpufleet.rack.mig` uses it within Ansible, and `gpufleet-mig.service` at every boot: instances
+do not survive a reboot, and from Hopper on MIG mode does not either (NVIDIA MIG User Guide,
+Getting Started with MIG, Enable MIG Mode). Standard library only.
 
-    mig apply    divide the GPUs as /etc/gpufleet/mig.json says
-    mig show     how they are divided, as JSON
+    mig apply    create the instances of /etc/gpufleet/mig.json
+    mig show     list the instances, as JSON
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 DEVICES = Path("/dev")
 
 NO_INSTANCES = 6
-"""nvidia-smi's exit code where there is nothing to list."""
+"""Exit code of nvidia-smi if there is nothing to list."""
 INFOROM_CORRUPT = 14
-"""nvidia-smi's exit code where an InfoROM is corrupt: what it prints is right (nvidia-smi(1))."""
+"""Exit code of nvidia-smi if an InfoROM is corrupt; its output is correct (nvidia-smi(1))."""
 
 PROFILE = re.compile(r"^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)/(\d+)\s")
 INSTANCE = re.compile(r"^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s")
@@ -39,15 +39,15 @@ COMPUTE = re.compile(r"^\|\s+(\d+)\s+(\d+)\s+MIG (\S+)\s+(\d+)\*?\s+(\d+)\s+(\d+
 MINOR = re.compile(r"^gpu(\d+)/gi(\d+)/(?:ci(\d+)/)?access (\d+)$")
 
 Layout = Mapping[str, Mapping[str, int]]
-"""GPU index -> profile -> how many instances. GPUs that are not in it are whole."""
+"""GPU index -> profile -> number of instances. Other GPUs are whole."""
 
 
 class MigError(Exception):
-    """What went wrong, and what to do about it."""
+    """An error with its remedy."""
 
 
 def smi(*words: str, empty: bool = False) -> str:
-    """What nvidia-smi prints; with `empty`, nothing where there is nothing to list. Raises MigError."""
+    """The output of nvidia-smi; with `empty`, an empty text if there is nothing to list. Raises MigError."""
     try:
         done = subprocess.run(
             ["nvidia-smi", *words], capture_output=True, text=True, check=False, timeout=120
@@ -65,7 +65,7 @@ def smi(*words: str, empty: bool = False) -> str:
 
 
 def gpus() -> list[dict[str, Any]]:
-    """`{index, minor, uuid, enabled, pending}` of each GPU, in the driver's order."""
+    """`{index, minor, uuid, enabled, pending}` of each GPU, in the order of the driver."""
     text = smi("--query-gpu=index,uuid,mig.mode.current,mig.mode.pending", "--format=csv,noheader")
     numbers = minors_of_gpus()
     found = []
@@ -89,7 +89,7 @@ def gpus() -> list[dict[str, Any]]:
 
 
 def minors_of_gpus() -> dict[str, int]:
-    """UUID -> the number of the device file, as the driver tells below /proc; empty where it does not."""
+    """UUID -> device file number, from /proc of the driver; missing if the driver does not report it."""
     found = {}
     for path in Path("/proc/driver/nvidia/gpus").glob("*/information"):
         fields = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
@@ -99,13 +99,13 @@ def minors_of_gpus() -> dict[str, int]:
 
 
 def profiles(index: str) -> dict[str, int]:
-    """Profile -> its ID, as the driver of this GPU has them. The names differ between driver branches."""
+    """Profile -> its ID for this GPU. The names differ between driver branches."""
     lines = smi("mig", "-i", index, "-lgip").splitlines()
     return {match[2]: int(match[3]) for match in map(PROFILE.match, lines) if match}
 
 
 def instances(index: str) -> list[dict[str, Any]]:
-    """`{profile, gi, ci}` of the GPU's instances; `ci` is None for one without a compute instance."""
+    """`{profile, gi, ci}` of the instances of the GPU; `ci` is None without a compute instance."""
     compute = {
         int(match[2]): int(match[5])
         for match in map(COMPUTE.match, smi("mig", "-i", index, "-lci", empty=True).splitlines())
@@ -124,7 +124,7 @@ def state() -> dict[str, list[dict[str, Any]]]:
 
 
 def differing(layout: Layout, found: Mapping[str, list[dict[str, Any]]], indexes: list[str]) -> list[str]:
-    """GPUs that are not divided as `layout` says. An instance that cannot run anything is none."""
+    """GPUs that differ from `layout`. An instance without a compute instance does not count."""
     return [
         index
         for index in indexes
@@ -136,7 +136,7 @@ def differing(layout: Layout, found: Mapping[str, list[dict[str, Any]]], indexes
 
 
 def refuse_unknown(layout: Layout, known: list[dict[str, Any]]) -> None:
-    """Raises MigError for GPUs that are not there or cannot be divided."""
+    """Raise MigError for GPUs that do not exist or do not support MIG."""
     by_index = {gpu["index"]: gpu for gpu in known}
     for index in layout:
         if index not in by_index:
@@ -154,12 +154,12 @@ def busy(chosen: list[dict[str, Any]]) -> list[str]:
     uuids = {gpu["uuid"] for gpu in chosen}
     rows = [[cell.strip() for cell in line.split(",", 2)] for line in text.splitlines()]
     rows = [row for row in rows if len(row) == 3]
-    # Of a GPU in MIG mode the instance's UUID stands there: then any process counts.
+    # For a GPU in MIG mode nvidia-smi lists the UUID of the instance: then any process counts.
     return [f"{row[1]} {row[2]}" for row in rows if row[0] in uuids or row[0].startswith("MIG-")]
 
 
 def apply(layout: Layout) -> list[str]:
-    """Divides what differs; the GPUs that were changed. What is right is not touched. Raises MigError."""
+    """Create differing instances; the changed GPUs. Others are not touched. Raises MigError."""
     known = gpus()
     refuse_unknown(layout, known)
     found = {gpu["index"]: instances(gpu["index"]) for gpu in known if gpu["enabled"]}
@@ -182,9 +182,9 @@ def apply(layout: Layout) -> list[str]:
 
 
 def divide(gpu: Mapping[str, Any], wanted: Mapping[str, int], there: list[dict[str, Any]]) -> None:
-    """Makes one GPU anew."""
+    """Recreate the instances of one GPU."""
     index = gpu["index"]
-    # Before anything goes: once it is in MIG mode the driver tells what it can make.
+    # Check before anything is destroyed: in MIG mode the driver lists its profiles.
     numbers = numbered(index, wanted) if wanted and gpu["enabled"] else {}
     if any(item["ci"] is not None for item in there):
         smi("mig", "-i", index, "-dci")
@@ -195,13 +195,13 @@ def divide(gpu: Mapping[str, Any], wanted: Mapping[str, int], there: list[dict[s
     if not wanted:
         return
     numbers = numbers or numbered(index, wanted)
-    # The largest first: it has the fewest places. Profiles are numbered from the largest on.
+    # The largest first: it has the fewest placements. Profiles are numbered from the largest on.
     ordered = sorted((numbers[name] for name, count in wanted.items() for _ in range(count)))
     smi("mig", "-i", index, "-cgi", ",".join(map(str, ordered)), "-C")
 
 
 def numbered(index: str, wanted: Mapping[str, int]) -> dict[str, int]:
-    """The IDs of all profiles. Raises MigError where the driver lacks one that is wanted."""
+    """The IDs of all profiles. Raises MigError if the driver lacks a wanted one."""
     numbers = profiles(index)
     missing = [name for name in wanted if name not in numbers]
     if missing:
@@ -213,7 +213,7 @@ def numbered(index: str, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def set_mode(index: str, on: bool) -> None:
-    """Turns MIG mode on or off. A GPU that somebody has open stays as it is until it is reset."""
+    """Enable or disable MIG mode. It stays pending on a GPU in use until a reset."""
     said = smi("-i", index, "-mig", "1" if on else "0")
     gpu = next(item for item in gpus() if item["index"] == index)
     if gpu["enabled"] != on:
@@ -224,7 +224,7 @@ def set_mode(index: str, on: bool) -> None:
 
 
 def described(known: list[dict[str, Any]], found: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """`{gpu, profile, files}` of every instance; `files` are what a process needs to open to use it."""
+    """`{gpu, profile, files}` of every instance; a process needs to open `files` to use it."""
     numbers: dict[tuple[int, int, int | None], int] = {}
     if MINORS.exists():
         for match in map(MINOR.match, MINORS.read_text().splitlines()):
@@ -246,7 +246,7 @@ def described(known: list[dict[str, Any]], found: Mapping[str, list[dict[str, An
 
 
 def make_devices(minor: int, item: Mapping[str, Any]) -> None:
-    """The driver's helper makes the device files; a driver that has made them by itself has none to make."""
+    """Create device files with the helper of the driver; newer drivers create them themselves."""
     program = shutil.which("nvidia-modprobe")
     folder = CAPABILITIES / f"gpu{minor}/mig/gi{item['gi']}"
     for path in (folder / "access", folder / f"ci{item['ci']}/access"):
@@ -255,7 +255,7 @@ def make_devices(minor: int, item: Mapping[str, Any]) -> None:
 
 
 def write_state(entries: list[dict[str, Any]]) -> None:
-    """Keeps how GPUs are divided until the next boot, for facts and for people."""
+    """Save the layout until the next boot, for facts and for `mig show`."""
     STATE.parent.mkdir(parents=True, exist_ok=True)
     new = STATE.with_suffix(".new")
     new.write_text(json.dumps(entries, indent=1) + "\n")
@@ -264,7 +264,7 @@ def write_state(entries: list[dict[str, Any]]) -> None:
 
 
 def read_state(path: Path = STATE) -> list[dict[str, Any]]:
-    """What was kept; empty where nothing was."""
+    """The saved layout; empty without one."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -278,8 +278,10 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments == ["apply"]:
             changed = apply(json.loads(CONFIGURATION.read_text()))
-            told = f"new MIG instances: {', '.join(changed)}" if changed else "all GPUs are divided as asked"
-            sys.stdout.write(f"{told}\n")
+            message = (
+                f"new MIG instances: {', '.join(changed)}" if changed else "all GPUs are divided as asked"
+            )
+            sys.stdout.write(f"{message}\n")
         elif arguments == ["show"]:
             sys.stdout.write(json.dumps(described(gpus(), state())) + "\n")
         else:

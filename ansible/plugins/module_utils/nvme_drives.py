@@ -1,4 +1,4 @@
-"""NVMe drives of this host, and what is on each."""
+"""NVMe drives of this host and their contents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 
 class Drive(NamedTuple):
-    """What is on a drive: `array` is the name of the array it is part of, `content` what else is there."""
+    """Contents of a drive: `array` is the name of its array, `content` anything else."""
 
     path: str
     used: bool = False
@@ -24,12 +24,12 @@ class Drive(NamedTuple):
 
     @property
     def blank(self) -> bool:
-        """Whether nothing on it could be lost."""
+        """Whether the drive is empty."""
         return not (self.used or self.array or self.content)
 
 
 def natural(path: str) -> list[int]:
-    """Sorts nvme10n1 behind nvme9n1."""
+    """Sort nvme10n1 after nvme9n1."""
     return [int(number) for number in re.findall(r"\d+", path)]
 
 
@@ -40,7 +40,7 @@ def list_drives() -> list[str]:
 
 
 def numbers_in_use() -> set[int]:
-    """Device numbers of what is mounted or swapped to."""
+    """Device numbers of mounts and swap."""
     found = set()
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         major, minor = line.split()[2].split(":")
@@ -53,7 +53,7 @@ def numbers_in_use() -> set[int]:
 
 
 def above(path: str) -> list[str]:
-    """Partitions of a drive, and arrays and volumes that are built of them."""
+    """Partitions of a drive, and arrays and volumes built from them."""
     folder = Path("/sys/class/block") / Path(path).name
     if not folder.is_dir():
         return []
@@ -63,7 +63,7 @@ def above(path: str) -> list[str]:
 
 
 def probe(path: str) -> dict[str, str]:
-    """What blkid finds on a device, read anew from it."""
+    """What blkid finds on a device, without its cache."""
     done = fstab.run(["blkid", "-p", "-o", "export", path], 30)
     if done.returncode == 2:
         return {}
@@ -79,7 +79,7 @@ def probe(path: str) -> dict[str, str]:
 
 
 def superblock(path: str) -> dict[str, str]:
-    """Name and members of the array that a drive is part of, by mdadm where that is installed."""
+    """Name and members of the array of a drive, from mdadm if it is installed."""
     if shutil.which("mdadm", path="/usr/sbin:/sbin") is None:
         return {}
     done = fstab.run(["mdadm", "--examine", path], 30)
@@ -90,7 +90,7 @@ def superblock(path: str) -> dict[str, str]:
 
 
 def inspect(path: str, used: set[int]) -> Drive:
-    """One drive."""
+    """Inspect one drive."""
     numbers = {Path(item).stat().st_rdev for item in [path, *above(path)] if Path(item).exists()}
     busy = bool(numbers & used)
     found = {} if busy else probe(path)

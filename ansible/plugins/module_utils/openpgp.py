@@ -1,4 +1,4 @@
-"""OpenPGP keyrings as vendors publish them: the keys in one, each by its fingerprint (RFC 4880)."""
+"""OpenPGP keyrings of vendors: their keys by fingerprint (RFC 4880)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-# The tag of a packet with a primary key; what follows it until the next one is its own.
+# Tag of a primary key packet; the packets up to the next one belong to it.
 PUBLIC_KEY = 6
 
 
 def keys_in(data: bytes) -> dict[str, bytes]:
-    """Primary keys of a keyring by fingerprint, each with all packets that belong to it."""
+    """Primary keys of a keyring by fingerprint, each with its packets."""
     found: dict[str, bytes] = {}
     current = ""
     for tag, body, whole in split_packets(dearmor(data)):
@@ -25,7 +25,7 @@ def keys_in(data: bytes) -> dict[str, bytes]:
 
 
 def dearmor(data: bytes) -> bytes:
-    """The packets of a key, armored or not."""
+    """The packets of a key, armored or binary."""
     if b"-----BEGIN PGP PUBLIC KEY BLOCK-----" not in data:
         return data
     packets = b""
@@ -38,7 +38,7 @@ def dearmor(data: bytes) -> bytes:
 
 
 def split_packets(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, body and the whole of each packet. Raises ValueError for what is no series of packets."""
+    """Tag, body and raw bytes of each packet. Raises ValueError for other data."""
     at = 0
     while at < len(data):
         first = data[at]
@@ -73,9 +73,9 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fingerprint_of(body: bytes) -> str:
-    """The fingerprint of a version 4 public key packet, in capitals."""
+    """The fingerprint of a version 4 public key packet, in upper case."""
     if body[:1] != b"\x04":
         return f"(version {body[0] if body else '?'} key)"
-    # What a fingerprint is by definition (RFC 4880, 12.2).
+    # Definition of the fingerprint (RFC 4880, 12.2).
     material = b"\x99" + len(body).to_bytes(2, "big") + body
     return hashlib.sha1(material, usedforsecurity=False).hexdigest().upper()

@@ -1,4 +1,4 @@
-"""How modules end: with a result, or with a refusal in words that a person can act on."""
+"""Results and failures of modules: a failure has the value, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["RefusalError", "difference", "finish"]
 
 
 def finish(
-    module: AnsibleModule, work: Callable[[], dict[str, Any]], told: dict[str, Any] | None = None
+    module: AnsibleModule, work: Callable[[], dict[str, Any]], progress: dict[str, Any] | None = None
 ) -> None:
-    """Answers Ansible with what `work` returns, or fails with what it refuses; never returns.
+    """Exit with the result of `work`, or fail with its refusal; never returns.
 
-    `told` goes along with a failure. It is read after `work`, which may keep in it how far it came.
+    `progress` is part of a failure. It is read after `work`, which may update it.
     """
     try:
         result = work()
     except (RefusalError, OSError, subprocess.TimeoutExpired) as failure:
-        module.fail_json(msg=str(failure), **(told or {}))
+        module.fail_json(msg=str(failure), **(progress or {}))
     module.exit_json(**result)
 
 

@@ -1,4 +1,4 @@
-"""RDMA adapters of this host: where they are, and the kind of port that their firmware starts."""
+"""RDMA adapters of this host: bus addresses, and the port type set in their firmware."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MELLANOX = "0x15b3"
 INFINIBAND = "InfiniBand"
 ETHERNET = "Ethernet"
 KIND_OF_CLASS = {"0x0207": INFINIBAND, "0x0200": ETHERNET}
-# What LINK_TYPE_P1 and LINK_TYPE_P2 mean; 3 (VPI) finds out what is at the other end.
+# Values of LINK_TYPE_P1 and LINK_TYPE_P2; 3 (VPI) is detection.
 NUMBERS = {INFINIBAND: "1", ETHERNET: "2"}
 # Releases of the tool print `ETH(2)`, `ETH` or `2`.
 NUMBER_OF_NAME = {"IB": "1", "ETH": "2", "VPI": "3"}
@@ -23,7 +23,7 @@ PLACES = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin:/opt/mell
 
 
 class Adapter(NamedTuple):
-    """A PCI function with one port. `device` is empty while no driver has it."""
+    """A PCI function with one port. `device` is empty without a driver."""
 
     bus: str
     device: str
@@ -31,7 +31,7 @@ class Adapter(NamedTuple):
 
     @property
     def parameter(self) -> str:
-        """The firmware's name for the kind of its port: function 0 is port 1."""
+        """Firmware parameter of its port type: function 0 is port 1."""
         return f"LINK_TYPE_P{int(self.bus.rpartition('.')[2], 16) + 1}"
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Adapter(NamedTuple):
 
 
 def text_of(path: Path) -> str:
-    """A file's text without its end of line, empty if there is none."""
+    """The text of a file without its newline, empty if it does not exist."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -47,7 +47,7 @@ def text_of(path: Path) -> str:
 
 
 def read_adapters(root: Path) -> list[Adapter]:
-    """All network functions of the vendor, by their place on the bus; virtual ones are left out."""
+    """All physical network functions of the vendor, by bus address."""
     devices = {
         (folder / "device").resolve().name: folder for folder in (root / "sys/class/infiniband").glob("*")
     }
@@ -64,7 +64,7 @@ def read_adapters(root: Path) -> list[Adapter]:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program that may take a while: the firmware answers slowly."""
+    """Run a slow program: the firmware takes time to answer."""
     return subprocess.run(
         command,
         capture_output=True,
@@ -77,12 +77,12 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def firmware_tool() -> str | None:
-    """The program that reads and sets the firmware: NVIDIA's or the open one."""
+    """The firmware tool: NVIDIA's or the open one."""
     return shutil.which("mlxconfig", path=PLACES) or shutil.which("mstconfig", path=PLACES)
 
 
 def parse_next(text: str, parameter: str) -> str | None:
-    """What a parameter is from the next boot on, as its number, from the output of a query."""
+    """The next-boot value of a parameter, as a number, from the output of a query."""
     for line in text.splitlines():
         words = line.replace("*", " ").split()
         if words[:1] == [parameter]:
@@ -92,13 +92,13 @@ def parse_next(text: str, parameter: str) -> str | None:
 
 
 def query_next(tool: str, adapter: Adapter) -> str | None:
-    """The number of the kind that the port will be; None for an adapter that has no choice."""
+    """The port type after the next boot, as a number; None for an adapter with a fixed type."""
     done = run(tool, "-d", adapter.bus, "query", adapter.parameter)
     return parse_next(done.stdout, adapter.parameter) if done.returncode == 0 else None
 
 
 def set_kind(tool: str, adapter: Adapter, kind: str) -> None:
-    """Writes the firmware; raises with what the program says."""
+    """Set a firmware parameter; raises with the output of the program."""
     done = run(tool, "-y", "-d", adapter.bus, "set", f"{adapter.parameter}={NUMBERS[kind]}")
     if done.returncode:
         raise RefusalError(

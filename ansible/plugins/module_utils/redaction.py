@@ -1,4 +1,4 @@
-"""Takes secrets out of text: values that are known, and what looks like one."""
+"""Remove secrets from text: known values, and text that looks like a secret."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), REMOVED),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REMOVED),
     (re.compile(r"\b(?:nvapi-|hf_|gh[opsu]_|glpat-|xox[abprs]-)[\w-]{16,}"), REMOVED),
-    # Passwords as shadow and others keep them.
+    # Password hashes, as in /etc/shadow.
     (re.compile(r"\$(?:1|2[aby]|5|6|7|y|gy)\$[^\s:]{16,}"), REMOVED),
 )
 
 
 def forms(values: Iterable[str]) -> list[str]:
-    """The ways in which secret values are written, the longest first, less those found everywhere."""
+    """All encodings of secret values, the longest first, without values that are too common."""
     found: set[str] = set()
     for value in values:
         plain = value.strip()
         if len(plain) < SHORTEST:
             continue
         found |= {plain, plain.encode().hex()}
-        # Base64 of a text within a longer one depends on where it starts: three ways, less the ends that mix.
+        # Base64 of a text inside a longer one depends on its offset: three variants without the mixed ends.
         for shift in range(3):
             text = base64.b64encode(b"\0" * shift + plain.encode()).decode().rstrip("=")
             inner = text[-(-shift * 8 // 6) :][:-1]
@@ -51,7 +51,7 @@ def forms(values: Iterable[str]) -> list[str]:
 
 
 def redact(text: str, known: Iterable[str] = ()) -> str:
-    """The text without secrets; `known` are forms of values, see `forms`."""
+    """The text without secrets; `known` are encodings from `forms`."""
     for value in known:
         text = text.replace(value, REMOVED)
     for rule, put in _RULES:

@@ -1,9 +1,7 @@
-"""A management controller by Redfish (DMTF DSP0266), with the standard library alone.
+"""A management controller by Redfish (DMTF DSP0266), with the standard library.
 
-The certificate is checked before anything secret is sent: against the certificates that sign it, or by its
-own
-SHA-256 where it signed itself. Names of properties are those of DMTF's schemas (DSP8010): ComputerSystem,
-Bios,
+The certificate is checked before anything secret is sent: against its CA certificates, or by the SHA-256
+fingerprint of a self-signed one. Property names are those of DMTF's schemas (DSP8010): ComputerSystem, Bios,
 BootOption, SoftwareInventory, Power, EnvironmentMetrics.
 """
 
@@ -24,11 +22,11 @@ ROOT = "/redfish/v1/"
 LARGEST = 4 * 1024 * 1024
 MOST_MEMBERS = 500
 ALIASES = {"pxe": "Pxe", "http": "UefiHttp", "disk": "Hdd", "cd": "Cd", "usb": "Usb"}
-"""Our words for the values of BootSource in ComputerSystem."""
+"""gpufleet's names of BootSource values in ComputerSystem."""
 
 
 class Connection:
-    """Requests to one controller. Raises RefusalError with what it said and what to do."""
+    """Requests to one controller. Raises RefusalError with the response and a remedy."""
 
     def __init__(
         self,
@@ -55,30 +53,30 @@ class Connection:
                 f"{ca} holds no certificates ({error}). Correct `management.ca` of the site."
             ) from None
         if certificate:
-            # Its own digest is compared instead, before anything is sent.
+            # The fingerprint is compared instead, before anything is sent.
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         self._http = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._http.close()
 
     def get(self, path: str) -> dict[str, Any]:
-        """A resource."""
+        """Get a resource."""
         return self._ask("GET", path)[0]
 
     def patch(self, path: str, body: Mapping[str, Any]) -> None:
-        """Changes a resource, unless somebody else has changed it since it was read."""
+        """Change a resource, unless it has changed since it was read."""
         _, etag = self._ask("GET", path)
         self._ask("PATCH", path, body, {"If-Match": etag} if etag else {})
 
     def post(self, path: str, body: Mapping[str, Any]) -> None:
-        """Starts an action."""
+        """Start an action."""
         self._ask("POST", path, body)
 
     def members(self, path: str) -> list[dict[str, Any]]:
-        """The resources of a collection, also of one that comes in parts."""
+        """The resources of a collection, including paged ones."""
         found: list[dict[str, Any]] = []
         following = path
         while following:
@@ -153,7 +151,7 @@ class Connection:
 
 
 def link(value: Any) -> str:
-    """Where a reference points to, empty where there is none."""
+    """The target of a reference, empty without one."""
     return str(value.get("@odata.id", "")) if isinstance(value, Mapping) else ""
 
 
@@ -166,21 +164,21 @@ def said(body: Any) -> str:
 
 
 class Redfish:
-    """What is read and changed of a node. Every value is as the schemas have it."""
+    """Reads and changes of a node. Values are as in the schemas."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._systems: list[dict[str, Any]] | None = None
 
     def systems(self) -> list[dict[str, str]]:
-        """`{path, model, serial}` of each system that the controller manages."""
+        """`{path, model, serial}` of each system of the controller."""
         if self._systems is None:
             root = self.connection.get(ROOT)
             self._systems = self.connection.members(link(root.get("Systems")))
         return [self._shown(item) for item in self._systems]
 
     def _shown(self, system: Mapping[str, Any]) -> dict[str, str]:
-        """What tells the system from others; what it lacks is its chassis', if that holds no other system."""
+        """Identity of the system; missing values come from its chassis, if that holds no other system."""
         path = link(system)
         found = {name: str(system.get(name) or "").strip() for name in ("Model", "SerialNumber")}
         for chassis in (system.get("Links") or {}).get("Chassis", []) if not all(found.values()) else []:
@@ -190,7 +188,7 @@ class Redfish:
         return {"path": path, "model": found["Model"], "serial": found["SerialNumber"]}
 
     def power(self, path: str) -> str:
-        """`On` or `Off`, by the controller's last word."""
+        """`On` or `Off`, from the last response."""
         return str(self.connection.get(path).get("PowerState", ""))
 
     def health(self, path: str) -> list[dict[str, str]]:
@@ -225,7 +223,7 @@ class Redfish:
             return {}
 
     def firmware(self) -> dict[str, str]:
-        """Component -> version, under its Id and under its Name."""
+        """Component -> version, by Id and by Name."""
         root = self.connection.get(ROOT)
         service = link(root.get("UpdateService"))
         if not service:
@@ -240,7 +238,7 @@ class Redfish:
         return found
 
     def power_cap(self, path: str) -> tuple[int | None, str]:
-        """The cap in W (None: none), and the resource that has it; empty where the controller has no cap."""
+        """The cap in W (None: none), and its resource; empty if the controller has no cap."""
         for chassis in self.connection.get(path).get("Links", {}).get("Chassis", []):
             found = self.connection.get(link(chassis))
             metrics = link(found.get("EnvironmentMetrics"))
@@ -257,7 +255,7 @@ class Redfish:
         return None, ""
 
     def set_power_cap(self, resource: str, cap: int) -> None:
-        """Caps the node, by the newer of the two ways that it has."""
+        """Set the power cap, by the newer resource if it exists."""
         if "PowerControl" in self.connection.get(resource):
             body: dict[str, Any] = {"PowerControl": [{"PowerLimit": {"LimitInWatts": cap}}]}
         else:
@@ -265,10 +263,10 @@ class Redfish:
         self.connection.patch(resource, body)
 
     def boot_order(self, path: str, wanted: list[str]) -> tuple[list[str], list[str], str]:
-        """What is booted from now or after the next boot, what it should be, and where that is changed.
+        """The current or staged boot order, the wanted one, and where it is changed.
 
-        Options are the controller's own; those of the wanted kinds come first, in their order among
-        themselves, and nothing is taken out. A controller without options has one lasting override.
+        Options are those of the controller; the wanted types come first, in their current order among
+        themselves, and nothing is removed. A controller without options has one persistent override.
         """
         found = self.connection.get(path)
         settings = link((found.get("@Redfish.Settings") or {}).get("SettingsObject"))
@@ -302,7 +300,7 @@ class Redfish:
         )
 
     def set_boot_order(self, resource: str, order: list[str]) -> None:
-        """Changes the order, or the lasting override where there is no order."""
+        """Change the order, or the persistent override if there is no order."""
         if len(order) == 1 and order[0] in ALIASES.values():
             body: dict[str, Any] = {
                 "BootSourceOverrideTarget": order[0],
@@ -313,7 +311,7 @@ class Redfish:
         self.connection.patch(resource, {"Boot": body})
 
     def bios(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-        """Attributes that hold, those that wait for the next boot, and where they are staged."""
+        """Current attributes, pending ones, and the resource that stages them."""
         bios = link(self.connection.get(path).get("Bios"))
         if not bios:
             return {}, {}, ""
@@ -323,11 +321,11 @@ class Redfish:
         return dict(found.get("Attributes", {})), dict(staged or {}), settings
 
     def stage_bios(self, resource: str, attributes: Mapping[str, Any]) -> None:
-        """They hold from the next boot on."""
+        """Stage attributes for the next boot."""
         self.connection.patch(resource, {"Attributes": dict(attributes)})
 
     def cycle(self, path: str) -> str:
-        """Takes the power away and gives it back, or gives it; the reset that was asked for."""
+        """Power cycle or power on; the requested reset."""
         found = self.connection.get(path)
         action = found.get("Actions", {}).get("#ComputerSystem.Reset", {})
         target = str(action.get("target", ""))
@@ -341,5 +339,5 @@ class Redfish:
 
 
 def watts(value: Any) -> int | None:
-    """A figure in W; None where there is none."""
+    """A value in W; None without one."""
     return None if value in (None, "") else round(float(value))

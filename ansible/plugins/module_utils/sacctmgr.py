@@ -1,4 +1,4 @@
-"""What Slurm's accounting has, as sacctmgr shows it."""
+"""Contents of Slurm accounting, from sacctmgr."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SilentError(Exception):
 
 
 def sacctmgr(*words: str) -> str:
-    """What sacctmgr prints."""
+    """The output of sacctmgr."""
     try:
         done = subprocess.run(
             ["sacctmgr", *words],
@@ -40,7 +40,7 @@ def table(what: str, fields: str, *conditions: str) -> list[dict[str, str]]:
 
 
 def gpus_of(tres: str) -> int:
-    """GPUs in a list of TRES limits; -1 if none is limited."""
+    """GPUs in a list of TRES limits; -1 without a limit."""
     limits = dict(item.split("=", 1) for item in tres.split(",") if "=" in item)
     return int(limits.get(GPU, -1))
 
@@ -60,7 +60,7 @@ def words_of(text: str) -> list[str]:
 
 
 def read(cluster: str) -> State:
-    """What accounting has: QOS by name, accounts by name, and (account, user) pairs."""
+    """Accounting: QOS by name, accounts by name, and (account, user) pairs."""
     if [cluster] not in [list(row.values()) for row in table("cluster", "Cluster")]:
         raise SilentError(f"cluster {cluster} is not known to accounting yet")
     if not any(row == {"Type": "gres", "Name": "gpu"} for row in table("tres", "Type,Name")):

@@ -1,4 +1,4 @@
-"""A node out of service for an operation, and back: what slurm_drain and kubernetes_drain do alike."""
+"""Take a node out of service for an operation and return it: shared by slurm_drain and kubernetes_drain."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class Node(Protocol):
-    """A node as its scheduler has it at one moment.
+    """State of a node in its scheduler at one time.
 
-    `holds` is what runs there, `out` how its scheduler calls a node that takes no more, `remedy` what helps
-    where that does not end. `ours` means that this operation has taken it out of service.
+    `holds` is what runs there, `out` the scheduler's name for a drained node, `remedy` the advice if
+    it does not end. `ours` means that this operation has drained the node.
     """
 
     name: str
@@ -37,30 +37,30 @@ class Node(Protocol):
         ...
 
     def note(self) -> str:
-        """What `said` has while this operation keeps the node."""
+        """The mark of this operation on the node."""
         ...
 
     def take(self) -> None:
-        """Lets nothing new start on it, in the operation's name."""
+        """Drain it in the name of the operation."""
         ...
 
     def give_back(self) -> None:
-        """Puts it into service again."""
+        """Return it to service."""
         ...
 
     def empty(self) -> str:
-        """Waits until nothing runs on it; what still does, in a sentence, if it does not end in time."""
+        """Wait until nothing runs on it; what still runs after the timeout, as a sentence."""
         ...
 
     def unready(self) -> str:
-        """Why it is not ready, in a sentence with a remedy."""
+        """Why it is not ready, with a remedy."""
         ...
 
 
 def carry_out(
     look: Callable[[], Node], params: dict[str, Any], check: bool, poll_s: float = 5
 ) -> dict[str, Any]:
-    """Does what `state` says; the result for Ansible. `look` reads the node anew."""
+    """Bring the node to `state`; the result for Ansible. `look` reads the node again."""
     if params["state"] == "ready":
         return _ready(look, params["wait_s"], poll_s, check)
     node = look()
@@ -88,7 +88,7 @@ def carry_out(
     if takes:
         node.take()
     if why := node.empty():
-        # Not what it was: a person may have taken it over meanwhile.
+        # Read again: an administrator may have taken the node meanwhile.
         now = look()
         if now.ours:
             now.give_back()

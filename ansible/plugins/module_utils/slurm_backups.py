@@ -1,7 +1,7 @@
-"""Backups of a cluster in a folder: each whole or not at all, for root alone, and only so many of them.
+"""Backups of a cluster in a folder: complete or absent, private to root, and limited in number.
 
-The module `gpufleet.rack.slurm_backup` makes them while Ansible runs, and the program `slurm-backup` of the
-host by its timer. It needs the standard library alone.
+The module `gpufleet.rack.slurm_backup` makes them within Ansible, and the program `slurm-backup` by the
+timer of the host. Standard library only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_versions import installed, version_here
 
 FORMAT = 1
-# Where the node exporter, if there is one, reads what others measured; an alert asks how old a backup is.
+# Textfile folder of the node exporter, if installed; an alert checks the age of backups.
 TEXTFILES = Path("/var/lib/prometheus/node-exporter")
 METRIC = "gpufleet_backup_last_success_timestamp_seconds"
 NAME = re.compile(r"slurm-.+-\d{8}T\d{6}Z")
@@ -47,7 +47,7 @@ PARTIAL = ".new-"
 
 
 class Wanted(NamedTuple):
-    """What is backed up, and where; sizes in MiB, times in seconds."""
+    """Source and target of a backup; sizes in MiB, times in seconds."""
 
     cluster: str
     folder: str = "/var/backups/gpufleet/slurm"
@@ -58,18 +58,18 @@ class Wanted(NamedTuple):
 
 
 def ask(*words: str) -> str | None:
-    """What a command of Slurm's says; None if it fails or hangs."""
+    """The output of a Slurm command; None if it fails or hangs."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    # `scontrol ping` fails when one of several controllers is down, and says so.
+    # `scontrol ping` fails if one of several controllers is down, and names it.
     return done.stdout if done.returncode == 0 or words[1] == "ping" else None
 
 
 def queue() -> list[dict[str, str]] | None:
-    """Number, state and user of the jobs that slurmctld has; None if it does not answer."""
-    # Without one that answers, squeue would try for half a minute.
+    """ID, state and user of slurmctld's jobs; None if it does not answer."""
+    # Without a responding controller, squeue would retry for half a minute.
     if " is UP" not in (ask("scontrol", "ping") or ""):
         return None
     said = ask("squeue", "-h", "-a", "-o", "%A|%T|%u")
@@ -80,7 +80,7 @@ def queue() -> list[dict[str, str]] | None:
 
 
 def sync(path: Path) -> None:
-    """What was written is on the disk before its name is."""
+    """Sync the contents before the rename."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -89,8 +89,8 @@ def sync(path: Path) -> None:
 
 
 def room(folder: Path, needed: int, reserve: int) -> None:
-    """Refuses before anything is written where the backup may not fit."""
-    # The first backup makes the folder.
+    """Refuse a backup that may not fit, before anything is written."""
+    # The first backup creates the folder.
     there = free(next(path for path in (folder, *folder.parents) if path.is_dir()))
     if there < needed + reserve:
         kept = backups(folder)
@@ -103,7 +103,7 @@ def room(folder: Path, needed: int, reserve: int) -> None:
 
 
 def backups(folder: Path) -> list[Path]:
-    """Whole backups, the oldest first."""
+    """Complete backups, oldest first."""
     found = [
         path for path in folder.glob("slurm-*") if NAME.fullmatch(path.name) and (path / MANIFEST).is_file()
     ]
@@ -111,7 +111,7 @@ def backups(folder: Path) -> list[Path]:
 
 
 def described(folder: Path) -> list[dict[str, object]]:
-    """What is known of each backup of a folder, the oldest first."""
+    """Details of each backup of a folder, oldest first."""
     found = []
     for path in backups(folder):
         about = json.loads((path / MANIFEST).read_text())
@@ -123,7 +123,7 @@ def described(folder: Path) -> list[dict[str, object]]:
 
 
 def make(cluster: Cluster, server: Server, target: Path, wanted: Wanted) -> dict[str, object]:
-    """Writes all files of a backup into a folder; its manifest."""
+    """Write all files of a backup into a folder; the manifest."""
     before = queue()
     copies = copy_state(cluster.state, target / STATE, wanted.quiet_s)
     jobs = server.jobs(cluster.database, cluster.jobs)
@@ -154,7 +154,7 @@ def make(cluster: Cluster, server: Server, target: Path, wanted: Wanted) -> dict
 
 
 def note_success() -> None:
-    """Tells Prometheus when the last backup was made, where it measures this host."""
+    """Export the time of the last backup to Prometheus, if it monitors this host."""
     if not TEXTFILES.is_dir():
         return
     partial = TEXTFILES / "gpufleet_backup_slurm.prom.new"
@@ -164,7 +164,7 @@ def note_success() -> None:
 
 
 def back_up(wanted: Wanted, check: bool = False) -> dict[str, object]:
-    """Makes a backup, or sees whether there is room for one; the result for Ansible."""
+    """Make a backup, or check the free space; the result for Ansible."""
     cluster = Cluster(wanted.cluster)
     server = Server()
     folder = Path(wanted.folder)
@@ -175,7 +175,7 @@ def back_up(wanted: Wanted, check: bool = False) -> dict[str, object]:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     with exclusive_lock(folder):
-        for path in folder.glob(f"{PARTIAL}*"):  # of a run that was killed
+        for path in folder.glob(f"{PARTIAL}*"):  # left by a killed run
             shutil.rmtree(path)
         room(folder, needed, wanted.reserve_mib << 20)
         name = f"slurm-{cluster.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"

@@ -1,4 +1,4 @@
-"""Copies of slurmctld's state, of accounting and of the configuration; none of them half."""
+"""Consistent copies of slurmctld's state, accounting and configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     free,
 )
 
-# Files that hold no secret; slurmdbd.conf does.
+# Files without secrets; slurmdbd.conf has one.
 CONFIGURED = (
     "slurm.conf",
     "gres.conf",
@@ -30,12 +30,12 @@ PAUSE_S = 0.5
 
 
 def listing(folder: Path) -> list[str]:
-    """Name, size, time and number of every file of the state, as slurm sees them."""
+    """Name, size, time and inode of every file of the state, read as slurm."""
     left_out = [word for pattern in NOT_STATE for word in ("-name", pattern, "-prune", "-o")]
     command = as_slurm("find", str(folder), *left_out, "-type", "f", "-printf", "%P\t%s\t%T@\t%i\n")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd="/")
     if done.returncode:
-        # A file that went while it was listed is a change as well, and no fault.
+        # A file that disappears during the listing is a change, not an error.
         gone = [line for line in done.stderr.splitlines() if "No such file" not in line]
         if gone or not folder_there(folder):
             raise RefusalError(
@@ -47,18 +47,18 @@ def listing(folder: Path) -> list[str]:
 
 
 def folder_there(folder: Path) -> bool:
-    """Whether slurm sees the folder."""
+    """Whether slurm can read the folder."""
     done = subprocess.run(as_slurm("test", "-d", str(folder)), check=False, timeout=60, cwd="/")
     return done.returncode == 0
 
 
 def sizes(lines: list[str]) -> int:
-    """Bytes of all files of a listing."""
+    """Total bytes of a listing."""
     return sum(int(line.split("\t")[1]) for line in lines)
 
 
 def copy_state(folder: Path, target: Path, quiet_s: float) -> int:
-    """Copies the state until nothing changed meanwhile; how many copies it took."""
+    """Copy the state until nothing changes meanwhile; the number of copies."""
     until = time.monotonic() + quiet_s
     left_out = [f"--exclude={pattern}" for pattern in NOT_STATE]
     for attempt in range(1, 1_000_000):
@@ -93,7 +93,7 @@ def copy_state(folder: Path, target: Path, quiet_s: float) -> int:
 
 
 def raise_for_space(folder: Path, said: str) -> None:
-    """Refuses in the right words if the disk is full."""
+    """Refuse with a remedy if the disk is full."""
     if "No space left" in said or free(folder) < 1 << 20:
         raise RefusalError(
             f"The disk of {folder.parent} is full. Make room there, or name another folder, and run "
@@ -103,7 +103,7 @@ def raise_for_space(folder: Path, said: str) -> None:
 
 
 def dump(server: Server, database: str, target: Path, timeout_s: int) -> int:
-    """Dumps a database in one transaction; bytes of it before compression."""
+    """Dump a database in one transaction; its bytes before compression."""
     command = [
         server.dumper,
         *server.LOGIN,
@@ -141,7 +141,7 @@ def dump(server: Server, database: str, target: Path, timeout_s: int) -> int:
 
 
 def copy_configuration(target: Path) -> None:
-    """Slurm's files that hold no secret."""
+    """Slurm's configuration files without secrets."""
     with tarfile.open(target, "w:gz") as out:
         for name in CONFIGURED:
             path = CONFIGURATION / name

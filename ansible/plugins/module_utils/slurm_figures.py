@@ -1,4 +1,4 @@
-"""Samples for Prometheus, and what Slurm's commands call GPUs, times and states. It needs no Ansible."""
+"""Prometheus samples, and parsers for GPUs, times and states of Slurm commands. It needs no Ansible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Figures:
-    """Samples by metric, each metric with its type and what it means."""
+    """Samples by metric, each metric with type and help."""
 
     def __init__(self) -> None:
         self._about: dict[str, tuple[str, str]] = {}
@@ -23,12 +23,12 @@ class Figures:
         self._samples.setdefault(name, {})[tuple(labels.items())] = value
 
     def counts(self, name: str, text: str, names: tuple[str, ...], counted: Mapping[Any, float]) -> None:
-        """Samples by labels' values."""
+        """Samples by label values."""
         for key, value in counted.items():
             self.set(name, text, value, **dict(zip(names, key, strict=True)))
 
     def text(self) -> str:
-        """As Prometheus reads it."""
+        """In Prometheus text format."""
         lines = []
         for name, samples in self._samples.items():
             kind, text = self._about[name]
@@ -44,7 +44,7 @@ def _escaped(text: str) -> str:
 
 
 def gpus(tres: str) -> int:
-    """GPUs in `cpu=4,gres/gpu=8,gres/gpu:h100=8`, or in `gres:gpu:h100:8`, as Slurm's versions write it."""
+    """GPUs in `cpu=4,gres/gpu=8,gres/gpu:h100=8` or `gres:gpu:h100:8`, depending on the Slurm version."""
     total = re.search(r"(?:^|,)gres/gpu=(\d+)", tres)
     if total:
         return int(total[1])
@@ -63,7 +63,7 @@ def seconds(text: str) -> float | None:
 
 
 def node_state(text: str) -> str:
-    """The one word for a state such as `MIXED+DRAIN` or `IDLE*`; `*` is a node that does not answer."""
+    """One state of `MIXED+DRAIN` or `IDLE*`; `*` means that the node does not answer."""
     flags = set(re.sub(r"[^A-Z_+]", "", text.upper()).split("+"))
     base = text.upper().split("+")[0].rstrip("*~#!%$@^-")
     if "DOWN" in flags or "*" in text or "FAIL" in flags or "NOT_RESPONDING" in flags:
@@ -76,7 +76,7 @@ def node_state(text: str) -> str:
 
 
 def fields(line: str) -> dict[str, str]:
-    """`Key=value` words of a line of scontrol. A reason has blanks in it, and comes before none of ours."""
+    """`Key=value` words of a scontrol line. A reason contains blanks and precedes none of the parsed keys."""
     found = dict(re.findall(r"(?:^|\s)([A-Za-z]\w*)=(\S*)", line))
     reason = re.search(r"\sReason=(.*?)(?=\s[A-Z]\w*=|$)", line)
     return found | ({"Reason": reason[1]} if reason else {})

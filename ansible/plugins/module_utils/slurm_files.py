@@ -1,4 +1,4 @@
-"""What a controller keeps: its configuration, the folder of its state, and the database."""
+"""Files of a controller: its configuration, state folder and database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 CONFIGURATION = Path("/etc/slurm")
-# Without what only one of the controllers writes while it runs, and what a restore keeps beside the state.
+# Without files that only one controller writes while it runs, and without data kept by a restore.
 NOT_STATE = ("heartbeat", "*.new", ".restoring", ".before-restore-*")
 MANIFEST = "manifest.json"
 DATABASE = "database.sql.gz"
@@ -24,7 +24,7 @@ USER = "slurm"
 
 
 def settings(path: Path) -> dict[str, str]:
-    """`Name=value` lines of a file of Slurm's, names in lower case; the first of a name counts."""
+    """`Name=value` lines of a Slurm file, names in lower case; the first of a name counts."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -40,7 +40,7 @@ def settings(path: Path) -> dict[str, str]:
 
 
 class Cluster:
-    """The cluster of this host, as its configuration has it."""
+    """The cluster of this host, from its configuration."""
 
     def __init__(self, expected: str) -> None:
         slurm = settings(CONFIGURATION / "slurm.conf")
@@ -61,14 +61,14 @@ class Cluster:
 
     @property
     def jobs(self) -> str:
-        """The table of its jobs."""
+        """The job table."""
         return f"{self.name}_job_table"
 
 
 class Server:
-    """The MariaDB of this host, as root sees it over its socket: no password is needed or sent.
+    """MariaDB of this host, over its socket as root: no password is needed or sent.
 
-    Names of databases and tables come from `Cluster`, which refuses what is no name.
+    Names of databases and tables come from `Cluster`, which refuses invalid names.
     """
 
     LOGIN = ("--protocol=socket", "--user=root")
@@ -78,7 +78,7 @@ class Server:
         self.dumper = one_of("mariadb-dump", "mysqldump")
 
     def ask(self, statement: str, timeout_s: int = 600) -> list[list[str]]:
-        """The rows that a statement brings."""
+        """The rows of a statement."""
         done = subprocess.run(
             [self.client, "--batch", "--skip-column-names", *self.LOGIN],
             input=statement,
@@ -95,19 +95,19 @@ class Server:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def tables(self, database: str) -> list[str]:
-        """The tables of a database; none if there is no such database."""
+        """The tables of a database; empty if it does not exist."""
         where = f"WHERE table_schema='{database}' ORDER BY 1;"
         text = f"SELECT table_name FROM information_schema.tables {where}"  # noqa: S608
         return [row[0] for row in self.ask(text)]
 
     def size(self, database: str) -> int:
-        """Bytes of a database's rows, as the server estimates them."""
+        """Bytes of the rows of a database, as estimated by the server."""
         where = f"WHERE table_schema='{database}';"
         text = f"SELECT COALESCE(SUM(data_length), 0) FROM information_schema.tables {where}"  # noqa: S608
         return int(self.ask(text)[0][0])
 
     def jobs(self, database: str, table: str) -> dict[str, int]:
-        """How many jobs there are: `count`, `last_id`, and the latest `submitted` and `changed`, in seconds
+        """Number of jobs: `count`, `last_id`, and the latest `submitted` and `changed`, in seconds
         of the epoch."""
         names = ("count", "submitted", "changed", "last_id")
         if table not in self.tables(database):
@@ -120,7 +120,7 @@ class Server:
 
 
 def one_of(*names: str) -> str:
-    """The first of some programs that the host has."""
+    """The first of some programs that is installed."""
     for name in names:
         if found := shutil.which(name):
             return found
@@ -130,9 +130,9 @@ def one_of(*names: str) -> str:
 
 
 def as_slurm(*command: str) -> list[str]:
-    """A command line run as the user slurm: a file server may treat root as nobody.
+    """A command line to run as the user slurm: a file server may map root to nobody.
 
-    It has to be run in a folder that slurm may enter, which Ansible's own is not.
+    Run it in a folder that slurm can enter; the working folder of Ansible is not.
     """
     if os.geteuid() != 0:
         return list(command)
@@ -140,7 +140,7 @@ def as_slurm(*command: str) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of a file."""
+    """The SHA-256 of a file."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -149,16 +149,16 @@ def digest(path: Path) -> str:
 
 
 def free(folder: Path) -> int:
-    """Bytes that root may still write below a folder."""
+    """Free bytes for root below a folder."""
     about = os.statvfs(folder)
     return about.f_bfree * about.f_frsize
 
 
 @contextlib.contextmanager
 def exclusive_lock(folder: Path) -> Iterator[int]:
-    """One run at a time: the lock goes with the processes that hold it, however these end.
+    """Allow one run at a time: the lock ends with the processes that hold it.
 
-    A child that must not be overrun gets its descriptor: it may outlive the module that started it.
+    A child that must not be interrupted inherits the descriptor: it may outlive the module.
     """
     with (folder / ".lock").open("a") as lock:
         try:
@@ -171,5 +171,5 @@ def exclusive_lock(folder: Path) -> Iterator[int]:
 
 
 def mib(size: int) -> str:
-    """Bytes for people."""
+    """Bytes in readable form."""
     return f"{size / 2**20:.1f} MiB"

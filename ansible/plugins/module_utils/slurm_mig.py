@@ -1,4 +1,4 @@
-"""Divided GPUs (MIG) as Slurm takes them: GRES types in slurm.conf, device files in gres.conf."""
+"""MIG GPUs for Slurm: GRES types in slurm.conf, device files in gres.conf."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Layouts = Sequence[Mapping[str, Any]]
-"""`{nodes, gpus, profiles}` as the inventory has them."""
+"""`{nodes, gpus, profiles}` as in the inventory."""
 Layout = Mapping[int, Mapping[str, int]]
-"""GPU index -> profile -> how many instances, of one node."""
+"""GPU index -> profile -> number of instances, of one node."""
 
 
 def divided(layouts: Layouts) -> dict[str, dict[int, dict[str, int]]]:
-    """Node -> its layout, for nodes with a divided GPU."""
+    """Node -> its layout, for nodes with MIG."""
     found: dict[str, dict[int, dict[str, int]]] = {}
     for item in layouts:
         profiles = {str(name): int(count) for name, count in item["profiles"].items()}
@@ -23,7 +23,7 @@ def divided(layouts: Layouts) -> dict[str, dict[int, dict[str, int]]]:
 
 
 def gres(layout: Layout, *, gpus: int, gpu_type: str) -> tuple[str, int]:
-    """The node's `Gres=` and how many GPUs and instances that are. Types are in the order of their names."""
+    """`Gres=` of the node and the number of GPUs and instances. Types are sorted by name."""
     counts: Counter[str] = Counter()
     for profiles in layout.values():
         counts.update(profiles)
@@ -36,7 +36,7 @@ def gres(layout: Layout, *, gpus: int, gpu_type: str) -> tuple[str, int]:
 def instance_lines(
     layout: Layout, reported: Sequence[Mapping[str, Any]], near: Sequence[tuple[int, int]]
 ) -> tuple[tuple[str, str, str], ...]:
-    """`(type, files, cores)` of every instance; none where the node does not report what it should have."""
+    """`(type, files, cores)` of every instance; empty if the node does not report the expected instances."""
     there: dict[int, Counter[str]] = {}
     for item in reported:
         there.setdefault(int(item["gpu"]), Counter())[str(item["profile"])] += 1

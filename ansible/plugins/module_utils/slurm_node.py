@@ -1,4 +1,4 @@
-"""This host as a node of Slurm: what runs on it, and taking it out for maintenance and back."""
+"""This host as a Slurm node: running jobs, drain and resume."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class SlurmError(Exception):
-    """Slurm did not do or say what it was asked, with the remedy."""
+    """Slurm failed, with the remedy."""
 
 
 def run(*command: str) -> tuple[int, str]:
-    """Runs a program; its exit code and output. 127 where there is no such program."""
+    """Run a program; exit code and output. 127 if it is not installed."""
     if shutil.which(command[0]) is None:
         return 127, f"{command[0]} is not installed"
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
@@ -21,9 +21,9 @@ def run(*command: str) -> tuple[int, str]:
 
 
 class SlurmNode:
-    """The node. `installed`: there is a Slurm here; `known`: a controller answers and knows the node.
+    """The node. `installed`: Slurm is installed; `known`: a controller answers and has the node.
 
-    `reason` starts the reasons of nodes that the caller has drained; no other node is ever resumed.
+    `reason` is the prefix of drain reasons of the caller; only such nodes are resumed.
     """
 
     def __init__(self, reason: str, name: str = "", root: str = "/") -> None:
@@ -35,20 +35,20 @@ class SlurmNode:
         self.known = code == 0 and f"NodeName={self.name} " in self.said
 
     def field(self, name: str) -> str:
-        """A field of the node. The reason is the last one that may have spaces."""
+        """A field of the node. The reason is the last one that may contain spaces."""
         _, _, rest = self.said.partition(f" {name}=")
         return rest if name == "Reason" else rest.partition(" ")[0]
 
     def drained(self) -> bool:
-        """Whether nothing new starts on the node."""
+        """Whether no job can start on the node."""
         return self.known and "DRAIN" in self.field("State")
 
     def drained_by_us(self) -> bool:
-        """Whether it is drained with the caller's reason."""
+        """Whether it is drained with the reason of the caller."""
         return self.drained() and self.field("Reason").startswith(self.reason)
 
     def jobs(self) -> list[str]:
-        """What runs here: jobs, or processes of job steps where no controller answers."""
+        """Running jobs, or processes of job steps if no controller answers."""
         if self.known:
             code, said = run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
             if code:
@@ -60,11 +60,11 @@ class SlurmNode:
         return sorted(path.parent.name for path in names if _text(path) == "slurmstepd")
 
     def drain(self, why: str) -> None:
-        """Lets nothing new start on the node."""
+        """Drain the node."""
         self._update("State=DRAIN", f"Reason={self.reason} {why}")
 
     def resume(self) -> None:
-        """Gives the node back to its jobs."""
+        """Resume the node."""
         self._update("State=RESUME")
 
     def _update(self, *words: str) -> None:

@@ -1,4 +1,4 @@
-"""Slurm's versions: which release takes over which, and what packages of it a host has."""
+"""Slurm versions: supported upgrades, and installed packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Upgrades = Mapping[str, Sequence[str]]
 
 
 class Version(NamedTuple):
-    """A version of Slurm: its major release (`25.05`) and the number of its maintenance release."""
+    """A version of Slurm: its major release (`25.05`) and maintenance number."""
 
     release: str
     number: int
@@ -26,7 +26,7 @@ class Version(NamedTuple):
 
 
 class Package(NamedTuple):
-    """An installed package of Slurm: its version as dpkg has it, and whether dpkg is through with it."""
+    """An installed Slurm package: its dpkg version, and whether dpkg has finished with it."""
 
     name: str
     version: str
@@ -34,13 +34,13 @@ class Package(NamedTuple):
 
 
 def upstream(text: str) -> Version | None:
-    """SchedMD's version in a package's (`22.05.8-4+deb12u3`); None for a text that is none."""
+    """The Slurm version in a package version (`22.05.8-4+deb12u3`); None for other text."""
     found = UPSTREAM.match(text.strip())
     return Version(found[1], int(found[2] or 0)) if found else None
 
 
 def wanted(text: str) -> Version:
-    """The version that somebody asks for, with all three numbers; raises a refusal for another text."""
+    """Parse a requested version with all three numbers; raises a refusal for other text."""
     if not re.fullmatch(r"\d{2}\.\d{2}\.\d+", text):
         raise RefusalError(
             f"{text!r} is no version of Slurm: it has three numbers, as in 25.05.8. Correct the option "
@@ -52,7 +52,7 @@ def wanted(text: str) -> Version:
 
 
 def steps(old: str, new: str, upgrades: Upgrades) -> list[str]:
-    """The fewest releases to go through to another, the last one included; empty if there is no way."""
+    """The shortest chain of releases to another one, including it; empty if there is none."""
     ways = [[old]]
     seen = {old}
     while ways:
@@ -66,9 +66,9 @@ def steps(old: str, new: str, upgrades: Upgrades) -> list[str]:
 
 
 def judge(old: Version, new: Version, upgrades: Upgrades, what: str = "Slurm") -> None:
-    """Refuses to go from one version to another where Slurm's daemons would not take over what is there.
+    """Refuse an upgrade that Slurm's daemons do not support.
 
-    `upgrades` maps a release to those that it takes over (SchedMD's upgrade guide, by gpufleet's catalog).
+    `upgrades` maps a release to those it can upgrade from (SchedMD's upgrade guide, gpufleet's catalog).
     """
     if new < old:
         raise RefusalError(
@@ -95,7 +95,7 @@ def judge(old: Version, new: Version, upgrades: Upgrades, what: str = "Slurm") -
 
 
 def installed() -> list[Package]:
-    """The packages of Slurm that this host has."""
+    """The installed Slurm packages."""
     form = "${db:Status-Abbrev}\t${Package}\t${source:Package}\t${Version}\n"
     text = subprocess.run(
         ["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True, timeout=60
@@ -109,7 +109,7 @@ def installed() -> list[Package]:
 
 
 def version_here(packages: Sequence[Package]) -> Version:
-    """The oldest version among packages: with one of them left behind, an upgrade is not done."""
+    """The oldest version among packages: an upgrade is incomplete while one is old."""
     versions = [version for each in packages if (version := upstream(each.version))]
     if not versions:
         raise RefusalError(

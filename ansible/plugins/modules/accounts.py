@@ -1,68 +1,68 @@
 #!/usr/bin/python
-"""Accounts of people with the same numbers on every host, all in one round trip."""
+"""User accounts with the same UIDs and GIDs on every host, in one round trip."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: accounts
-short_description: Groups and accounts of people
+short_description: Manages groups and user accounts
 description:
-  - Makes groups and accounts with given numbers, their memberships, and ssh keys in a folder that root owns.
-  - Refuses a number that another name has, and a name that has another number, before it changes anything.
-  - Locks accounts that it made itself and that are no longer named; deletes none.
+  - Creates groups and accounts with given IDs, their memberships, and ssh keys in a folder that root owns.
+  - Refuses an ID that another name has, and a name with another ID, before it changes anything.
+  - Locks accounts that it created and that are no longer listed; deletes none.
 options:
   groups:
-    description: Groups of people, C(name) and C(gid).
+    description: Groups, C(name) and C(gid).
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: Its name.
+        description: Name.
         type: str
         required: true
       gid:
-        description: Its number.
+        description: GID.
         type: int
         required: true
   accounts:
-    description: People.
+    description: User accounts.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: The login name.
+        description: Login name.
         type: str
         required: true
       uid:
-        description: The number.
+        description: UID.
         type: int
         required: true
       gid:
-        description: The number of the user's own group.
+        description: GID of the private group.
         type: int
         required: true
       groups:
-        description: Further groups.
+        description: Additional groups.
         type: list
         elements: str
         default: []
       ssh_keys:
-        description: Public keys that may log in.
+        description: Public keys for login.
         type: list
         elements: str
         default: []
       sudo:
-        description: For the caller; not used here.
+        description: For the caller; not used by this module.
         type: bool
         default: false
   homes:
-    description: Folder of new home folders.
+    description: Parent of new home folders.
     type: str
     default: /home
   make_homes:
-    description: Whether home folders are made.
+    description: Whether to create home folders.
     type: bool
     default: true
   shell:
@@ -70,7 +70,7 @@ options:
     type: str
     default: /bin/bash
   keys:
-    description: Folder with one file of public keys an account.
+    description: Folder with one file of public keys per account.
     type: str
     required: true
 author:
@@ -78,7 +78,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Make accounts
+- name: Create accounts
   gpufleet.rack.accounts:
     groups: [{name: vision, gid: 3000}]
     accounts: [{name: ada, uid: 2001, gid: 2001, groups: [vision], ssh_keys: ["ssh-ed25519 AAAA..."]}]
@@ -87,7 +87,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be, one line each.
+  description: Changes, or changes that check mode would make, one line each.
   type: list
   returned: always
 """
@@ -109,7 +109,7 @@ HEADER = "# Written by gpufleet, which overwrites it. A user's own keys belong i
 
 
 class Host(NamedTuple):
-    """Users and groups as the host knows them, whatever directory they come from."""
+    """Users and groups of the host, from any directory service."""
 
     users: dict[str, pwd.struct_passwd]
     groups: dict[str, grp.struct_group]
@@ -117,14 +117,14 @@ class Host(NamedTuple):
 
     @classmethod
     def read(cls) -> Host:
-        """Reads them anew."""
+        """Read them again."""
         users = {entry.pw_name: entry for entry in pwd.getpwall()}
         groups = {entry.gr_name: entry for entry in grp.getgrall()}
         return cls(users, groups, expired())
 
 
 def expired() -> set[str]:
-    """Accounts that have expired by the date in /etc/shadow, as locked ones have."""
+    """Accounts with an expiry date in the past in /etc/shadow, as locked ones have."""
     try:
         lines = Path("/etc/shadow").read_text().splitlines()
     except OSError:
@@ -134,7 +134,7 @@ def expired() -> set[str]:
 
 
 def refuse_conflicts(host: Host, groups: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> None:
-    """Refuses, with all conflicts at once, before anything is changed."""
+    """Refuse all conflicts at once, before any change."""
     by_uid = {entry.pw_uid: name for name, entry in host.users.items()}
     by_gid = {entry.gr_gid: name for name, entry in host.groups.items()}
     uids = {name: entry.pw_uid for name, entry in host.users.items()}
@@ -170,7 +170,7 @@ def refuse_conflicts(host: Host, groups: list[dict[str, Any]], accounts: list[di
 
 
 class Step(NamedTuple):
-    """Something to do: in words, as a command, as a file with its text, or as a file to remove."""
+    """A step: a description, and a command, a file with its text, or a file to remove."""
 
     words: str
     command: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ class Step(NamedTuple):
 
 
 def primary_group(account: dict[str, Any], host: Host, groups: list[dict[str, Any]]) -> Step | None:
-    """The user's own group where nothing else has its number."""
+    """The private group, if no other group has its GID."""
     if account["gid"] in {group["gid"] for group in groups}:
         return None
     if account["gid"] in {entry.gr_gid for entry in host.groups.values()}:
@@ -189,9 +189,9 @@ def primary_group(account: dict[str, Any], host: Host, groups: list[dict[str, An
 
 
 def memberships(account: dict[str, Any], host: Host, managed: set[str]) -> list[str] | None:
-    """Supplementary groups that an account shall have; None if it has them.
+    """Supplementary groups to set for an account; None if they are correct.
 
-    Those of the fleet file exactly, and others of the host (docker, video) as they are and as named.
+    Groups of the fleet file exactly; other groups of the host (docker, video) are kept and added as listed.
     """
     name = account["name"]
     has = {group for group, entry in host.groups.items() if name in entry.gr_mem}
@@ -202,13 +202,13 @@ def memberships(account: dict[str, Any], host: Host, managed: set[str]) -> list[
 def account_steps(
     account: dict[str, Any], host: Host, managed: set[str], params: dict[str, Any]
 ) -> list[Step]:
-    """What is lacking of one account."""
+    """Missing parts of one account."""
     name = account["name"]
     groups = memberships(account, host, managed)
     if name not in host.users:
         command = ["useradd", "-u", str(account["uid"]), "-g", str(account["gid"]), "-s", params["shell"]]
         command += ["-d", f"{params['homes'].rstrip('/')}/{name}", "-m" if params["make_homes"] else "-M"]
-        # No password at all: keys only.
+        # No password: keys only.
         command += ["-p", "*", *(["-G", ",".join(account["groups"])] if account["groups"] else []), name]
         return [Step(f"account {name} {account['uid']}", tuple(command))]
     steps = []
@@ -225,7 +225,7 @@ def account_steps(
 
 
 def key_steps(accounts: list[dict[str, Any]], folder: Path) -> list[Step]:
-    """Files of public keys that differ, and those of nobody who is named."""
+    """Key files that differ, and key files of accounts that are not listed."""
     texts = {
         a["name"]: HEADER + "".join(f"{key}\n" for key in a["ssh_keys"]) for a in accounts if a["ssh_keys"]
     }
@@ -241,7 +241,7 @@ def key_steps(accounts: list[dict[str, Any]], folder: Path) -> list[Step]:
 
 
 def made_before() -> list[str]:
-    """Accounts that this module made on this host."""
+    """Accounts that this module created on this host."""
     try:
         return list(json.loads(RECORD.read_text())["made"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -249,7 +249,7 @@ def made_before() -> list[str]:
 
 
 def plan(params: dict[str, Any], host: Host, made: list[str]) -> list[Step]:
-    """Everything that is lacking, in the order in which it is done."""
+    """All missing steps, in order."""
     groups, accounts = params["groups"], params["accounts"]
     managed = {group["name"] for group in groups}
     steps = [
@@ -264,7 +264,7 @@ def plan(params: dict[str, Any], host: Host, made: list[str]) -> list[Step]:
         steps += account_steps(account, host, managed, params)
     steps += key_steps(accounts, Path(params["keys"]))
     named = {account["name"] for account in accounts}
-    # Expired, and not only without a password: keys of the user's own would still log in.
+    # Expired, not only without a password: keys in the home folder would still log in.
     steps += [
         Step(f"{name}: locked", ("usermod", "-L", "-e", "1", name))
         for name in made
@@ -274,7 +274,7 @@ def plan(params: dict[str, Any], host: Host, made: list[str]) -> list[Step]:
 
 
 def write(path: Path, text: str) -> None:
-    """Replaces a file whole; root owns it and sshd may read it."""
+    """Replace a file atomically; root owns it and sshd can read it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "w") as stream:
@@ -284,7 +284,7 @@ def write(path: Path, text: str) -> None:
 
 
 def apply(step: Step) -> None:
-    """Does one step."""
+    """Run one step."""
     if step.command:
         done = subprocess.run(step.command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -299,13 +299,13 @@ def apply(step: Step) -> None:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     host, made = Host.read(), made_before()
     refuse_conflicts(host, params["groups"], params["accounts"])
     steps = plan(params, host, made)
     if steps and not check:
         fresh = [a["name"] for a in params["accounts"] if a["name"] not in host.users]
-        # Before they are made: a run that is killed must not forget which accounts are its own.
+        # Before they are created: a killed run must not lose track of its accounts.
         write(RECORD, json.dumps({"made": sorted({*made, *fresh})}))
         for step in steps:
             apply(step)

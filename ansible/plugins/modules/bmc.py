@@ -1,77 +1,77 @@
 #!/usr/bin/python
-"""A node's management controller: read first, refused if it is another's, changed only where it differs."""
+"""The management controller (BMC) of a node: read, verify its identity, change differences."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: bmc
-short_description: Inventory, power cap, boot order and BIOS settings of a node by its management controller
+short_description: Inventory, power cap, boot order and BIOS settings of a node by its BMC
 description:
-  - Runs where Ansible runs, and talks to the controller by Redfish or IPMI.
-  - A controller that does not show the node's model or serial number is refused before anything is changed.
+  - Runs on the Ansible host, and connects to the BMC by Redfish or IPMI.
+  - Refuses a BMC that does not report the model or serial number of the node, before any change.
 options:
   node:
-    description: The node that the controller has to belong to.
+    description: Node that the BMC must belong to.
     type: str
     required: true
   address:
-    description: The controller's name or address.
+    description: Name or address of the BMC.
     type: str
     required: true
   port:
-    description: Its port.
+    description: TCP port.
     type: int
     required: true
   protocol:
-    description: How it is talked to.
+    description: Protocol.
     type: str
     choices: [redfish, ipmi]
     required: true
   user:
-    description: Who logs in.
+    description: User of the BMC.
     type: str
     required: true
   password_from:
-    description: The environment variable of Ansible that has the password. It is in no argument, so that
-      what is refused can be shown.
+    description: Variable of Ansible's environment with the password. The password is in no argument, so
+      failures can be logged.
     type: str
     required: true
   ca:
-    description: A file of certificates that sign the controllers'; the system's own if empty.
+    description: File of CA certificates of the BMCs; empty for those of the system.
     type: str
     default: ""
   certificate:
-    description: SHA-256 of the controller's own certificate, in hexadecimal digits.
+    description: SHA-256 fingerprint of a self-signed BMC certificate, in hexadecimal digits.
     type: str
     default: ""
   model:
-    description: The model that it has to report; empty where the serial number alone tells.
+    description: Model that the BMC must report; empty to check only the serial number.
     type: str
     default: ""
   serials:
-    description: Serial numbers by node; that of this node has to be reported, if it is among them.
+    description: Serial numbers by node; the BMC must report that of this node, if it is listed.
     type: dict
     default: {}
   firmware:
-    description: Versions that firmware has to have, by component. They are compared and never flashed.
+    description: Expected firmware versions, by component. Compared, never flashed.
     type: dict
     default: {}
   power_cap_w:
-    description: The most that the node may draw; 0 leaves the cap as it is.
+    description: Power cap of the node in W; 0 does not change the cap.
     type: int
     default: 0
   boot_order:
-    description: Kinds of devices that are booted from first; none leaves the order as it is.
+    description: Boot order by device type; empty does not change the order.
     type: list
     elements: str
     default: []
   bios:
-    description: BIOS attributes; they are staged, and hold from the next boot on.
+    description: BIOS attributes; staged, and effective from the next boot.
     type: dict
     default: {}
   only:
-    description: C(measure) changes nothing and answers with a measurement. C(cycle) takes the power away
-      and gives it back, and changes nothing else.
+    description: C(measure) changes nothing and returns a measurement. C(cycle) power cycles the node
+      and changes nothing else.
     type: str
     choices: [all, measure, cycle]
     default: all
@@ -80,7 +80,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Look after the controller
+- name: Configure the BMC
   gpufleet.rack.bmc:
     node: dgx001
     address: bmc001
@@ -94,16 +94,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 found:
-  description: Model, serial number, power state, versions, power cap, boot order and BIOS attributes as
-    they were.
+  description: Model, serial number, power state, versions, power cap, boot order and BIOS attributes
+    before the changes.
   type: dict
   returned: success
 waits_for_reboot:
-  description: BIOS attributes that hold from the next boot on.
+  description: BIOS attributes that take effect at the next boot.
   type: list
   returned: success
 measurements:
-  description: C(bmc_state), as other measurements are, with C(only=measure).
+  description: C(bmc_state), in the format of other measurements, with C(only=measure).
   type: dict
   returned: with only=measure
 """
@@ -119,12 +119,12 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.redfish import Conne
 
 
 def plain(text: str) -> str:
-    """Letters and digits alone: vendors write `DGX H100`, `DGXH100` and `DGX-H100`."""
+    """Only letters and digits: vendors write `DGX H100`, `DGXH100` and `DGX-H100`."""
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
 def identified(params: dict[str, Any], systems: list[dict[str, str]], name: str) -> dict[str, str]:
-    """The system that is the node. Raises for a controller of another one."""
+    """The system of the node. Raises for the BMC of another node."""
     node, model, serials = params["node"], params["model"], params["serials"]
     serial = str(serials.get(node, ""))
     if not model and not serial:
@@ -157,7 +157,7 @@ def identified(params: dict[str, Any], systems: list[dict[str, str]], name: str)
 
 
 def read(params: dict[str, Any], controller: Redfish | Ipmi, path: str) -> dict[str, Any]:
-    """What is known of the node, of what was asked for."""
+    """Current values of the requested settings."""
     found: dict[str, Any] = {"power": controller.power(path)}
     if params["only"] == "measure" and isinstance(controller, Redfish):
         found["health"] = controller.health(path)
@@ -184,7 +184,7 @@ def read(params: dict[str, Any], controller: Redfish | Ipmi, path: str) -> dict[
 
 
 def typed(wanted: Any, there: Any) -> Any:
-    """A value as the BIOS has it: the fleet file has texts, attributes may be numbers and switches."""
+    """A value in the type of the BIOS: the fleet file has text, attributes may be numbers or booleans."""
     text = str(wanted)
     if isinstance(there, bool):
         return {"true": True, "false": False}.get(text.lower(), text)
@@ -194,7 +194,7 @@ def typed(wanted: Any, there: Any) -> Any:
 
 
 def differing_bios(params: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Attributes that neither hold nor wait, as the BIOS has them."""
+    """Attributes that are neither set nor staged, in the types of the BIOS."""
     wrong = {}
     for name, value in params["bios"].items():
         wanted = typed(value, found["bios"][name])
@@ -206,7 +206,7 @@ def differing_bios(params: dict[str, Any], found: dict[str, Any]) -> dict[str, A
 def change(
     params: dict[str, Any], controller: Redfish | Ipmi, found: dict[str, Any], check: bool
 ) -> list[str]:
-    """Changes what differs; one line each of what was, or would be."""
+    """Change differences; one line for each change, also in check mode."""
     lines = []
     cap = params["power_cap_w"]
     wrong = differing_bios(params, found) if params["bios"] else {}
@@ -241,7 +241,7 @@ def change(
 
 
 def waiting(params: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """Attributes that will hold from the next boot on, by what was read and is asked for."""
+    """Attributes that take effect at the next boot."""
     return [
         name
         for name, value in params["bios"].items()
@@ -250,7 +250,7 @@ def waiting(params: dict[str, Any], found: dict[str, Any]) -> list[str]:
 
 
 def connected(params: dict[str, Any]) -> Redfish | Ipmi:
-    """The controller, by its protocol."""
+    """The BMC, by its protocol."""
     password = os.environ.get(params["password_from"], "")
     if not password:
         raise RefusalError(
@@ -265,7 +265,7 @@ def connected(params: dict[str, Any]) -> Redfish | Ipmi:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Reads, refuses, changes; the result for Ansible."""
+    """Read, verify, change; the result for Ansible."""
     controller = connected(params)
     name = f"{params['address']}:{params['port']}"
     try:
@@ -289,14 +289,14 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def measured(params: dict[str, Any]) -> dict[str, Any]:
-    """What was found as a measurement; a refusal is one as well."""
+    """The state as a measurement; a refusal is a measurement too."""
     try:
         result = work(params, True)
     except (RefusalError, OSError) as error:
         state = {"rc": 1, "stdout": "", "stderr": str(error)}
     else:
-        told = result["found"] | {"waits_for_reboot": result["waits_for_reboot"]}
-        state = {"rc": 0, "stdout": json.dumps(told), "stderr": ""}
+        found = result["found"] | {"waits_for_reboot": result["waits_for_reboot"]}
+        state = {"rc": 0, "stdout": json.dumps(found), "stderr": ""}
     return {"changed": False, "measurements": {"bmc_state": state}}
 
 
@@ -309,7 +309,7 @@ def main() -> None:
             "port": {"type": "int", "required": True},
             "protocol": {"type": "str", "choices": ["redfish", "ipmi"], "required": True},
             "user": {"type": "str", "required": True},
-            # A name, and no secret.
+            # A name, not a secret.
             "password_from": {"type": "str", "required": True, "no_log": False},
             "ca": {"type": "str", "default": ""},
             "certificate": {"type": "str", "default": ""},

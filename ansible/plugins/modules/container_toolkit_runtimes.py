@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: container runtimes of the host use the CDI specification of its GPUs."""
+"""Ansible module: enable the CDI specification of GPUs in container runtimes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = r"""
 ---
 module: container_toolkit_runtimes
-short_description: Switches CDI on in Docker and containerd
+short_description: Enables CDI in Docker and containerd
 description:
-  - Where a runtime is installed and has CDI off, C(nvidia-ctk runtime configure) switches it on and keeps
-    the rest of the configuration. A runtime that was started before that was written is restarted.
+  - Runs C(nvidia-ctk runtime configure) if a runtime is installed with CDI disabled, and keeps
+    other settings. Restarts a runtime that started before its configuration was written.
 options:
   runtimes:
-    description: Runtimes that are looked at.
+    description: Runtimes to configure.
     type: list
     elements: str
     required: true
@@ -29,18 +29,18 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let Docker use CDI
+- name: Enable CDI in Docker
   gpufleet.rack.container_toolkit_runtimes:
     runtimes: [docker]
 """
 
 RETURN = r"""
 installed:
-  description: Which of them the host has.
+  description: Installed runtimes.
   type: list
   returned: always
 actions:
-  description: What was done to each, or would be.
+  description: Changes of each runtime, also in check mode.
   type: dict
   returned: always
 """
@@ -53,17 +53,17 @@ CONFIGURATIONS = {
 
 
 class RuntimeRefusalError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
+    """Value, rule and remedy in one text."""
 
 
 class Host:
-    """The host as this module sees and changes it."""
+    """Host access of this module."""
 
     def __init__(self, root="/"):
         self.root = Path(root)
 
     def run(self, *command):
-        """Runs a program; its exit code and output."""
+        """Run a program; exit code and output."""
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
@@ -72,9 +72,9 @@ class Host:
         return shutil.which(program) is not None
 
     def uses_cdi(self, runtime):
-        """Whether the runtime's configuration has CDI on."""
+        """Whether CDI is enabled in the configuration of the runtime."""
         if runtime == "containerd":
-            # Defaults included: containerd 2 has it on.
+            # Including defaults: containerd 2 enables CDI.
             code, text = self.run("containerd", "config", "dump")
             return code == 0 and re.search(r"enable_cdi\s*=\s*true", text) is not None
         path = self.root / CONFIGURATIONS["docker"][0]
@@ -88,12 +88,12 @@ class Host:
             ) from None
 
     def written(self, runtime):
-        """When the configuration was last written, in seconds; 0 without one."""
+        """Modification time of the configuration, in seconds; 0 without one."""
         paths = [self.root / name for name in CONFIGURATIONS[runtime]]
         return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 
     def started(self, runtime):
-        """When the service was started, in seconds; None while it does not run."""
+        """Start time of the service, in seconds; None if it is not running."""
         words = ("--property", "ActiveState,ActiveEnterTimestamp", "--timestamp=unix")
         code, text = self.run("systemctl", "show", *words, f"{runtime}.service")
         fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
@@ -103,7 +103,7 @@ class Host:
 
 
 def bring(host, runtime, check):
-    """Switches CDI on; what was done."""
+    """Enable CDI; the changes."""
     actions = []
     if not host.uses_cdi(runtime):
         actions.append("configure")
@@ -117,7 +117,7 @@ def bring(host, runtime, check):
                     f"/{CONFIGURATIONS[runtime][0]} on the host."
                 )
     started = host.started(runtime)
-    # A whole second: that is what systemd tells.
+    # systemd reports whole seconds.
     if started is not None and (actions or int(host.written(runtime)) > started):
         actions.append("restart")
         if not check:

@@ -1,27 +1,27 @@
 #!/usr/bin/python
-"""A database of the local MariaDB, and the one user who may use it."""
+"""A database of the local MariaDB and its user."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: database_user
-short_description: A MariaDB database and its user
+short_description: Creates a MariaDB database and its user
 description:
-  - Makes the database and the user, sets the user's password and grants that database and no other.
-  - Talks to MariaDB over its socket as root. The password goes there as its hash, on standard input, so that
-    it is in no argument and in no log of the server.
-  - In check mode a MariaDB that is not there or does not run yet counts as a difference.
+  - Creates the database and the user, sets the password and grants access to that database only.
+  - Connects to MariaDB over its socket as root. The password is sent as a hash, on standard input, so that
+    it is in no argument and in no server log.
+  - In check mode a missing or stopped MariaDB counts as a difference.
 options:
   database:
-    description: The database, in letters, digits and underscores.
+    description: Database name, in letters, digits and underscores.
     type: str
     required: true
   user:
-    description: The user, who may log in from this host alone.
+    description: User, which can log in from this host only.
     type: str
     required: true
   password:
-    description: The user's password.
+    description: Password of the user.
     type: str
     required: true
 author:
@@ -29,7 +29,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let slurmdbd use its database
+- name: Create the slurmdbd database
   gpufleet.rack.database_user:
     database: slurm_acct_db
     user: slurm
@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 statements:
-  description: What was done, or would be, without the password.
+  description: Changes, or changes that check mode would make, without the password.
   type: list
   returned: success
 """
@@ -60,13 +60,13 @@ USERS = "SELECT user, host, plugin, authentication_string FROM mysql.user;"
 
 
 class Server:
-    """The MariaDB of this host, as root sees it over its socket."""
+    """MariaDB of this host, over its socket as root."""
 
     def __init__(self, client: str) -> None:
         self._client = client
 
     def ask(self, statement: str) -> list[list[str]]:
-        """The rows that a statement brings."""
+        """The rows of a statement."""
         done = subprocess.run(
             [self._client, "--batch", "--skip-column-names", "--protocol=socket", "--user=root"],
             input=statement,
@@ -91,13 +91,13 @@ class Server:
 
 
 def hashed(password: str) -> str:
-    """What MariaDB keeps of a password with mysql_native_password."""
+    """Hash of a password for mysql_native_password."""
     first = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
     return "*" + hashlib.sha1(first, usedforsecurity=False).hexdigest().upper()
 
 
 def missing(server: Server, database: str, user: str, secret: str) -> list[tuple[str, str]]:
-    """Statements that are still needed, each with words for people that hold no secret."""
+    """Missing statements, each with a description without secrets."""
     who = f"'{user}'@'{HOST}'"
     needed = []
     schemata = server.ask("SELECT schema_name FROM information_schema.schemata;")
@@ -111,7 +111,7 @@ def missing(server: Server, database: str, user: str, secret: str) -> list[tuple
     elif found != [PLUGIN, secret]:
         needed.append((f"ALTER USER {login}", f"set the password of {who}"))
     granted = [row[0] for row in server.ask(f"SHOW GRANTS FOR {who};")] if found else []
-    # MariaDB shows `_` of a database's name as it was granted, with or without a backslash.
+    # MariaDB shows `_` in a granted database name with or without a backslash.
     right = re.compile(rf"GRANT ALL PRIVILEGES ON `{database}`\.\* TO ", re.IGNORECASE)
     if not any(right.match(line.replace("\\", "")) for line in granted):
         name = database.replace("_", r"\_")
@@ -120,7 +120,7 @@ def missing(server: Server, database: str, user: str, secret: str) -> list[tuple
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Does what is missing; the result for Ansible."""
+    """Apply what is missing; the result for Ansible."""
     done = make(params["database"], params["user"], params["password"], check)
     return {
         "changed": bool(done),
@@ -130,7 +130,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def make(database: str, user: str, password: str, check: bool) -> list[str]:
-    """Does what is missing; what it was."""
+    """Apply what is missing; the descriptions."""
     for name in (database, user):
         if not NAME.fullmatch(name):
             raise RefusalError(

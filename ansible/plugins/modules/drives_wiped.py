@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Wipes the data of a host's own NVMe drives, those of the system left out."""
+"""Wipe the data of a host's NVMe drives, except system drives."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ DOCUMENTATION = r"""
 module: drives_wiped
 short_description: Wipes data drives
 description:
-  - Unmounts the file systems that a role keeps on NVMe drives, stops their arrays, and wipes every NVMe
-    drive that nothing else uses. Drives with the system or another mounted file system on them are left
-    alone, and named.
-  - C(crypto) and C(block) are the drive's own erasures (nvme format), C(overwrite) writes zeros
-    everywhere, C(discard) only tells the drive that nothing is needed. C(auto) is the first of crypto,
-    block and overwrite that a drive can do.
-  - Refuses unless C(confirm) is the host's name, before anything changes.
+  - Unmounts the file systems of a role on NVMe drives, stops their arrays, and wipes every NVMe
+    drive that nothing else uses. Drives with the system or another mounted file system are
+    skipped and reported.
+  - C(crypto) and C(block) are erase methods of the drive (nvme format), C(overwrite) writes zeros
+    everywhere, C(discard) only marks all blocks as unused. C(auto) is the first supported one of crypto,
+    block and overwrite.
+  - Refuses unless C(confirm) contains the host name, before any change.
 options:
   host:
-    description: The host's name.
+    description: Host name.
     type: str
     required: true
   confirm:
-    description: Names of hosts, with commas, whose data may go.
+    description: Host names whose data may be wiped, separated by commas.
     type: str
     required: true
   method:
-    description: How drives are wiped.
+    description: Erase method.
     type: str
     choices: [auto, crypto, block, discard, overwrite]
     default: auto
   owner:
-    description: The role whose mounts in /etc/fstab go with the drives.
+    description: Role whose mounts are removed from /etc/fstab.
     type: str
     default: local_nvme
 author:
@@ -49,7 +49,7 @@ drives:
   type: list
   returned: always
 kept:
-  description: NVMe drives that were left alone, as the system or something mounted is on them.
+  description: NVMe drives that were skipped, because the system or a mount is on them.
   type: list
   returned: always
 """
@@ -76,13 +76,13 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 CONFIG = Path("/etc/mdadm/mdadm.conf")
 SAMPLE = 1 << 20
-# NVM Express base specification, Identify Controller: OACS bit 1 is Format NVM, FNA bit 2 erasure by key.
+# NVM Express base specification, Identify Controller: OACS bit 1 is Format NVM, FNA bit 2 crypto erase.
 FORMAT, CRYPTO = 1 << 1, 1 << 2
 HOURS = 24 * 3600
 
 
 def free_mounts(owner: str, check: bool) -> list[str]:
-    """Unmounts what the role has mounted and takes its lines out of /etc/fstab; the paths."""
+    """Unmount the file systems of the role and remove its lines from /etc/fstab; the paths."""
     text = fstab.read()
     own = fstab.own_lines(text, owner)
     mounted = fstab.mounted()
@@ -102,19 +102,19 @@ def free_mounts(owner: str, check: bool) -> list[str]:
 
 
 def scratch_numbers(owner: str) -> set[int]:
-    """Device numbers of what the role has mounted: these may go."""
+    """Device numbers of the role's mounts, which may be wiped."""
     mounted = fstab.mounted()
     own = [entry.path for entry in fstab.own_lines(fstab.read(), owner)]
     return {Path(path).stat().st_dev for path in own if path in mounted}
 
 
 def numbers(path: str) -> set[int]:
-    """Device numbers of a drive and of all that is built on it."""
+    """Device numbers of a drive and everything built on it."""
     return {Path(item).stat().st_rdev for item in (path, *above(path)) if Path(item).exists()}
 
 
 def running_arrays(drives: list[str]) -> list[str]:
-    """Running arrays that have one of the drives as a member, by the array's name on the drive."""
+    """Running arrays with one of the drives as a member, by the array name on the drive."""
     names = {superblock(path).get("Name", "").split(" ")[0].rpartition(":")[2] for path in drives} - {""}
     if not names:
         return []
@@ -127,7 +127,7 @@ def running_arrays(drives: list[str]) -> list[str]:
 
 
 def forget_array(owner: str) -> None:
-    """Takes the role's array out of mdadm's configuration."""
+    """Remove the role's array from mdadm's configuration."""
     if not CONFIG.exists():
         return
     lines = CONFIG.read_text().splitlines()
@@ -138,7 +138,7 @@ def forget_array(owner: str) -> None:
 
 
 def identity(path: str) -> dict[str, Any]:
-    """Model, serial number and size, as far as the kernel tells."""
+    """Model, serial number and size, as known to the kernel."""
     name = Path(path).name
     found: dict[str, Any] = {"path": path}
     for key in ("model", "serial"):
@@ -150,7 +150,7 @@ def identity(path: str) -> dict[str, Any]:
 
 
 def abilities(path: str) -> tuple[bool, bool]:
-    """Whether the drive can erase by its key, and whether it can format at all."""
+    """Whether the drive supports crypto erase, and format."""
     if shutil.which("nvme") is None:
         return False, False
     done = fstab.run(["nvme", "id-ctrl", re.sub(r"n\d+$", "", path), "-o", "json"], 30)
@@ -163,7 +163,7 @@ def abilities(path: str) -> tuple[bool, bool]:
 
 
 def method_for(path: str, asked: str) -> str:
-    """How a drive is wiped. Raises where it cannot do what is asked for."""
+    """The erase method of a drive. Raises if the requested one is not supported."""
     if asked in ("discard", "overwrite"):
         return asked
     crypto, formats = abilities(path)
@@ -178,7 +178,7 @@ def method_for(path: str, asked: str) -> str:
 
 
 def wipe(path: str, method: str) -> dict[str, Any]:
-    """Wipes one drive and looks at what is left."""
+    """Wipe one drive and verify it."""
     started = time.monotonic()
     remedy = "See `dmesg` on the host. The drive is not clean: destroy it, or run again."
     commands = {
@@ -200,7 +200,7 @@ def wipe(path: str, method: str) -> dict[str, Any]:
 
 
 def read_zeros(path: str, method: str, remedy: str) -> None:
-    """Reads parts of the drive, which have to be zeros: its beginning, its end, and places between."""
+    """Read samples of the drive, which must be zeros: start, end, and places between."""
     with Path(path).open("rb", buffering=0) as device:
         size = device.seek(0, os.SEEK_END)
         os.posix_fadvise(device.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -211,7 +211,7 @@ def read_zeros(path: str, method: str, remedy: str) -> None:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Frees the drives and wipes them."""
+    """Release the drives and wipe them."""
     if params["host"] not in [name.strip() for name in params["confirm"].split(",")]:
         raise RefusalError(
             f"confirm is {params['confirm']!r} and the host is {params['host']}: its data is only wiped when "

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""A step of the program that brings a snapshot of etcd back to a member of a control plane."""
+"""A step of the program that restores an etcd snapshot on a control plane member."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ DOCUMENTATION = r"""
 module: etcd_restore
 short_description: Restores a snapshot of etcd on a member of a Kubernetes control plane, step by step
 description:
-  - Runs C(etcd-restore) of the role kubernetes_control_plane, which explains the steps. All members end
-    a step before any begins the next.
-  - Every step finds what an interrupted run has done. What may not be restored is refused before anything is
-    stopped.
-  - In check mode V(check) judges, and other steps change nothing.
+  - Runs C(etcd-restore) of the role kubernetes_control_plane, which explains the steps. All members finish
+    a step before the next one starts.
+  - Every step continues an interrupted run. An invalid restore is refused before anything
+    stops.
+  - In check mode V(check) judges the snapshot, and other steps change nothing.
 options:
   step:
-    description: The step.
+    description: Step.
     type: str
     choices: [check, order, prepare, stop, exchange, start, wait, serve, end, clean, authorities]
     required: true
   folder:
-    description: The folder of the snapshot on the host, for V(check), V(prepare) and V(authorities).
+    description: Folder of the snapshot on the host, for V(check), V(prepare) and V(authorities).
     type: path
   answers:
-    description: What V(check) answered on all members, for V(order).
+    description: Results of V(check) of all members, for V(order).
     type: list
     elements: dict
     default: []
   order:
-    description: What V(order) answered, for V(prepare).
+    description: Result of V(order), for V(prepare).
     type: dict
     default: {}
   discard_newer:
-    description: Whether what etcd has and the snapshot does not is given up.
+    description: Whether to discard data that is newer than the snapshot.
     type: bool
     default: false
   resumed:
-    description: Whether a restore of this snapshot that is done is not done again.
+    description: Whether to skip a completed restore of this snapshot.
     type: bool
     default: false
   kubernetes:
-    description: The folder of kubeadm's files.
+    description: Folder of kubeadm's files.
     type: path
     default: /etc/kubernetes
   program:
-    description: The program.
+    description: Path of the program.
     type: path
     default: /usr/lib/gpufleet/etcd-restore
 author:
@@ -51,7 +51,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: See whether the snapshot may be restored
+- name: Check the snapshot
   gpufleet.rack.etcd_restore:
     step: check
     folder: /var/backups/gpufleet/etcd/etcd-20260301T020000Z
@@ -59,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answer:
-  description: What the step says of this member; nothing where it was not run.
+  description: Result of the step on this member; empty if it did not run.
   type: dict
   returned: success
 """
@@ -88,16 +88,16 @@ STEPS = [
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Runs the step; the result for Ansible."""
+    """Run the step; the result for Ansible."""
     step = params["step"]
     if check and (step != "check" or not Path(params["program"]).is_file()):
         return {"changed": True, "answer": {}}
     words = [params["program"], step, *([params["folder"]] if params["folder"] else [])]
     words += ["--kubernetes", params["kubernetes"]]
     words += ["--discard-newer"] * params["discard_newer"] + ["--resumed"] * params["resumed"]
-    told = {"order": params["answers"], "prepare": params["order"]}.get(step, "")
+    sent = {"order": params["answers"], "prepare": params["order"]}.get(step, "")
     done = subprocess.run(
-        words, input=json.dumps(told), capture_output=True, text=True, check=False, timeout=7200
+        words, input=json.dumps(sent), capture_output=True, text=True, check=False, timeout=7200
     )
     if done.returncode != 0:
         raise RefusalError((done.stderr or done.stdout).strip()[-2000:])

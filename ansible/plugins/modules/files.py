@@ -5,68 +5,68 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: files
-short_description: Files, folders and links
+short_description: Manages files, folders and links
 description:
-  - Writes each file whole or not at all, and changes only what differs in content, owner or mode.
+  - Writes each file atomically, and only if content, owner or mode differ.
   - In check mode an owner that does not exist yet counts as a difference.
 options:
   files:
-    description: What has to be there, in order.
+    description: Items, in order.
     type: list
     elements: dict
     required: true
     suboptions:
       path:
-        description: Where it is.
+        description: Path.
         type: path
         required: true
       content:
-        description: The text of the file.
+        description: Text of the file.
         type: str
       template:
-        description: A template of the role's C(templates/), rendered on the controller.
+        description: Template of the role's C(templates/), rendered on the controller.
         type: str
       source:
-        description: A file of the role's C(files/), taken as it is.
+        description: File of the role's C(files/), unchanged.
         type: str
       shared:
-        description: A file of the collection's C(module_utils), for programs of hosts that do the same.
+        description: File of the collection's C(module_utils), for host programs that share code.
         type: str
       link:
-        description: Where a symbolic link leads.
+        description: Target of a symbolic link.
         type: str
       directory:
         description: Whether it is a folder.
         type: bool
         default: false
       absent:
-        description: Whether it must not be there; a folder goes with all that is in it.
+        description: Whether to remove it; a folder is removed with its contents.
         type: bool
         default: false
       owner:
-        description: Who owns it.
+        description: Owner.
         type: str
         default: root
       group:
-        description: The group that owns it.
+        description: Group.
         type: str
         default: root
       mode:
-        description: Permissions in octal digits; C(0644) for files and C(0755) for folders if left out.
+        description: Permissions in octal digits; defaults to C(0644) for files and C(0755) for folders.
         type: str
       validate:
-        description: A command that judges the new text before it replaces the old; C(%s) is its path.
+        description: Command that validates the new text before it replaces the old one; C(%s) is its path.
         type: str
       secret:
-        description: Whether its text is kept out of the diff.
+        description: Whether to hide its text in the diff.
         type: bool
         default: false
       when:
-        description: Whether the item is treated at all.
+        description: Whether to apply the item.
         type: bool
         default: true
   diff:
-    description: Whether differences are told; set by the action.
+    description: Whether to return differences; set by the action.
     type: bool
     default: false
 author:
@@ -84,7 +84,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_files:
-  description: Paths that were changed.
+  description: Changed paths.
   type: list
   returned: always
 """
@@ -106,7 +106,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 
 def number_of(item: dict[str, Any], kind: str, check: bool) -> int | None:
-    """uid or gid; None for one that a check run cannot know yet."""
+    """UID or GID; None if it is unknown in check mode."""
     name = item[kind]
     if name.isdigit():
         return int(name)
@@ -141,13 +141,13 @@ def read(path: Path) -> str | None:
 
 
 def validate(command: str, text: str, path: Path, mode: int, check: bool) -> None:
-    """Has a program judge the text; raises with what it says."""
+    """Validate the text with a program; raises with its output."""
     words = shlex.split(command)
     if shutil.which(words[0], path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") is None:
         if check:
             return
         raise RefusalError(f"{path} is to be judged by {words[0]}, which is not installed on the host.")
-    # Named as the file will be: some programs go by the suffix.
+    # Use the final name: some programs depend on the suffix.
     folder = tempfile.mkdtemp()
     try:
         candidate = Path(folder) / path.name
@@ -173,18 +173,18 @@ def validate(command: str, text: str, path: Path, mode: int, check: bool) -> Non
 
 
 def own(path: Path, uid: int, gid: int, mode: int) -> None:
-    """Owner and mode, in the order that never opens a file wider than it should be."""
+    """Set owner and mode in the order that never exposes the file."""
     os.chown(path, uid, gid, follow_symlinks=False)
     path.chmod(mode)
 
 
 def make_parents(path: Path) -> None:
-    """Folders above, if they are not there."""
+    """Create missing parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
 
 
 def write(path: Path, text: str, uid: int, gid: int, mode: int) -> None:
-    """Replaces a file in one step; a run that is killed leaves the old one or the new one."""
+    """Replace a file atomically; a killed run leaves the old or the new one."""
     make_parents(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -200,7 +200,7 @@ def write(path: Path, text: str, uid: int, gid: int, mode: int) -> None:
 
 
 def attributes(path: Path, uid: int | None, gid: int | None, mode: int) -> list[str]:
-    """Words for owner, group and mode that are not as they should be."""
+    """Differences of owner, group and mode."""
     found = path.lstat()
     words = []
     if uid is None or found.st_uid != uid:
@@ -213,7 +213,7 @@ def attributes(path: Path, uid: int | None, gid: int | None, mode: int) -> list[
 
 
 def remove(path: Path) -> None:
-    """A file, a link, or a folder with all that is in it."""
+    """Remove a file, a link, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -221,7 +221,7 @@ def remove(path: Path) -> None:
 
 
 def treat_absent(item: dict[str, Any], check: bool) -> dict[str, str] | None:
-    """Removes what must not be there."""
+    """Remove an absent item."""
     path = Path(item["path"])
     if not os.path.lexists(path):
         return None
@@ -295,7 +295,7 @@ def treat_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
 
 
 def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
-    """Brings one item into its state; its diff, or None if it was so already."""
+    """Apply one item; its diff, or None if nothing changed."""
     if item["absent"]:
         return treat_absent(item, check)
     if item["link"]:
@@ -305,15 +305,15 @@ def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     return treat_file(item, check)
 
 
-def work(params: dict[str, Any], check: bool, told: dict[str, Any]) -> dict[str, Any]:
-    """Brings all items into their states; the result for Ansible, of which `told` has what is done so far."""
+def work(params: dict[str, Any], check: bool, progress: dict[str, Any]) -> dict[str, Any]:
+    """Apply all items; the result for Ansible. `progress` has the changes so far."""
     diffs: list[dict[str, str]] = []
     try:
         for item in params["files"]:
             entry = treat(item, check)
             if entry is not None:
-                told["changed"] = True
-                told["changed_files"].append(item["path"])
+                progress["changed"] = True
+                progress["changed_files"].append(item["path"])
                 diffs.append(entry)
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -321,7 +321,7 @@ def work(params: dict[str, Any], check: bool, told: dict[str, Any]) -> dict[str,
         raise RefusalError(
             f"The disk is full: {error}. The old file is as it was; make room and run again."
         ) from error
-    return told | {"diff": diffs if params["diff"] else []}
+    return progress | {"diff": diffs if params["diff"] else []}
 
 
 def main() -> None:
@@ -349,9 +349,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    # Without the arguments: they have the texts of all files.
-    told: dict[str, Any] = {"changed": False, "changed_files": [], "invocation": {}}
-    finish(module, lambda: work(module.params, module.check_mode, told), told)
+    # Without arguments: they contain the texts of all files.
+    progress: dict[str, Any] = {"changed": False, "changed_files": [], "invocation": {}}
+    finish(module, lambda: work(module.params, module.check_mode, progress), progress)
 
 
 if __name__ == "__main__":

@@ -1,49 +1,49 @@
 #!/usr/bin/python
-"""Helm releases in given versions with given values, changed only where they differ."""
+"""Helm releases with given versions and values, changed only if they differ."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: helm_releases
-short_description: Helm releases in given versions with given values
+short_description: Manages Helm releases with given versions and values
 description:
-  - Reads what is installed (C(helm list), C(helm get values)), and installs or upgrades releases of which
+  - Reads installed releases (C(helm list), C(helm get values)), and installs or upgrades those whose
     chart, version, values or state differ.
-  - A release that a killed run left pending is set free first, by a rollback to its last good revision or,
-    if it never had one, by removing it.
-  - In check mode a cluster that does not answer yet, and helm that is not installed yet, count as a
+  - Recovers a release that a killed run left pending, by a rollback to its last good revision or,
+    without one, by uninstalling it.
+  - In check mode an unreachable cluster, and missing helm, count as a
     difference.
-  - Values reach helm over standard input.
+  - Values are passed to helm over standard input.
 options:
   releases:
-    description: What has to be there, in order.
+    description: Releases, in order.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: The release's name.
+        description: Name of the release.
         type: str
         required: true
       namespace:
-        description: Its namespace, made if it is not there.
+        description: Namespace, created if it does not exist.
         type: str
         required: true
       chart:
-        description: The chart's name in O(releases[].repository), an C(oci://) reference, the URL of an
+        description: Name of the chart in O(releases[].repository), an C(oci://) reference, the URL of an
           archive, or a folder.
         type: str
         default: ""
       repository:
-        description: URL of a chart repository; empty for all others.
+        description: URL of the chart repository; empty for other sources.
         type: str
         default: ""
       version:
-        description: The chart's exact version, with the C(v) in front if the chart has it.
+        description: Exact version of the chart, with a leading C(v) if the chart has it.
         type: str
         default: ""
       values:
-        description: Values in place of the chart's own.
+        description: Values that override those of the chart.
         type: dict
         default: {}
       wait:
@@ -51,15 +51,15 @@ options:
         type: bool
         default: true
       absent:
-        description: Whether it must not be there.
+        description: Whether to uninstall it.
         type: bool
         default: false
   kubeconfig:
-    description: An administrator's kubeconfig on the host.
+    description: Kubeconfig of an administrator, on the host.
     type: path
     default: /etc/kubernetes/admin.conf
   timeout_s:
-    description: Seconds that one release may take.
+    description: Time limit in seconds of one release.
     type: int
     default: 600
 author:
@@ -67,7 +67,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Queue jobs
+- name: Install Kueue
   gpufleet.rack.helm_releases:
     releases:
       - name: kueue
@@ -79,7 +79,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_releases:
-  description: C(namespace/name) of releases that were installed, upgraded or removed, or would be.
+  description: C(namespace/name) of releases that were installed, upgraded or removed, also in check mode.
   type: list
   returned: success
 """
@@ -95,12 +95,12 @@ Release = dict[str, Any]
 
 
 def place(release: Release) -> str:
-    """`namespace/name`, for people and as a key."""
+    """`namespace/name`, for messages and as a key."""
     return f"{release['namespace']}/{release['name']}"
 
 
 def check_wish(releases: list[Release]) -> None:
-    """Refuses a wish that helm would read in a way of its own: the newest version, two of one name."""
+    """Refuse input that helm would interpret differently: no version, or duplicate names."""
     seen = set()
     for item in releases:
         if place(item) in seen:
@@ -114,7 +114,7 @@ def check_wish(releases: list[Release]) -> None:
 
 
 def must(answer: Answer, doing: str) -> Answer:
-    """The answer; raises with what helm said if it failed."""
+    """The result; raises with the output of helm on failure."""
     if answer.rc:
         raise RefusalError(
             f"{doing} failed: {answer.said()}. Mend the cause and run again; what is done stays done."
@@ -123,7 +123,7 @@ def must(answer: Answer, doing: str) -> Answer:
 
 
 def read(helm: Program, check: bool) -> dict[str, Release] | None:
-    """All releases that there are, by place; None where a check run meets no cluster or no helm."""
+    """All releases by name; None if check mode finds no cluster or no helm."""
     answer = helm("list", "--all-namespaces", "--max", "0", "-o", "json", *states(helm))
     if check and (answer.silent() or answer.rc == 127):
         return None
@@ -132,12 +132,12 @@ def read(helm: Program, check: bool) -> dict[str, Release] | None:
 
 
 def states(helm: Program) -> tuple[str, ...]:
-    """Helm 3 leaves out what is pending unless it is told; helm 4 shows all and lacks the flag."""
+    """Helm 3 lists pending releases only with a flag; helm 4 lists all and lacks the flag."""
     return () if "--all " not in helm("list", "--help").stdout else ("--all",)
 
 
 def values_of(helm: Program, item: Release) -> dict[str, Any]:
-    """Values that somebody gave to a release."""
+    """User-supplied values of a release."""
     answer = must(
         helm("get", "values", item["name"], "--namespace", item["namespace"], "-o", "json"),
         f"Reading the values of {place(item)}",
@@ -146,7 +146,7 @@ def values_of(helm: Program, item: Release) -> dict[str, Any]:
 
 
 def chart_of(release: Release) -> str:
-    """What `helm list` says of a chart that is installed as wished: the chart's own name and its version."""
+    """Name and version of the chart, as in `helm list`."""
     last = release["chart"].rstrip("/").rpartition("/")[2]
     if last.endswith(".tgz"):
         return str(last.removesuffix(".tgz"))
@@ -159,7 +159,7 @@ def described(chart: str, status: str, values: dict[str, Any]) -> str:
 
 
 def compare(helm: Program, release: Release, found: Release | None) -> tuple[str, str] | None:
-    """How the release is and how it should be, or None if it is so already."""
+    """The release now and as wanted, or None if they are equal."""
     if release["absent"]:
         return None if found is None else (described(found["chart"], found["status"], {}), "")
     after = described(chart_of(release), "deployed", release["values"])
@@ -170,7 +170,7 @@ def compare(helm: Program, release: Release, found: Release | None) -> tuple[str
 
 
 def free(helm: Program, found: Release) -> None:
-    """Ends what a killed helm left pending; helm refuses every other operation until then."""
+    """Recover a pending release; helm refuses all other operations until then."""
     where = ("--namespace", found["namespace"])
     history = must(helm("history", found["name"], *where, "-o", "json"), f"Reading {place(found)}")
     good = [item for item in json.loads(history.stdout) if item["status"] in ("deployed", "superseded")]
@@ -182,7 +182,7 @@ def free(helm: Program, found: Release) -> None:
 
 
 def change(helm: Program, release: Release, found: Release | None, timeout_s: int) -> None:
-    """Makes the release as it is wished."""
+    """Install or upgrade the release."""
     where = ("--namespace", release["namespace"])
     if release["absent"]:
         must(helm("uninstall", release["name"], *where), f"Removing {place(release)}")
@@ -198,10 +198,10 @@ def change(helm: Program, release: Release, found: Release | None, timeout_s: in
 
 
 def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     releases, timeout_s = params["releases"], params["timeout_s"]
     check_wish(releases)
-    # helm ends by itself first, and says why.
+    # helm times out first, and reports the reason.
     helm = Program("helm", params["kubeconfig"], timeout_s + 60)
     there = read(helm, check)
     changed, diffs = [], []

@@ -1,22 +1,22 @@
 #!/usr/bin/python
-"""Arguments of the kernel, and whether the host has to be rebooted for them or for an update."""
+"""Kernel arguments, and whether the host must be rebooted for them or for an update."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_arguments
-short_description: Kernel arguments by way of GRUB
+short_description: Sets kernel arguments in GRUB
 description:
-  - Writes C(/etc/default/grub.d/90-gpufleet.cfg), and has GRUB's configuration made anew where it lacks one.
-  - Says why a reboot is needed, by the state of the host and not by what this run changed.
+  - Writes C(/etc/default/grub.d/90-gpufleet.cfg), and regenerates GRUB's configuration if needed.
+  - Reports the reason for a reboot from the state of the host, not from the changes of this run.
 options:
   arguments:
-    description: Arguments that the kernel has to be started with.
+    description: Kernel arguments.
     type: list
     elements: str
     default: []
   updates:
-    description: Whether C(/run/reboot-required) counts as a reason for a reboot.
+    description: Whether C(/run/reboot-required) is a reason for a reboot.
     type: bool
     default: false
 author:
@@ -24,7 +24,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let devices through the IOMMU
+- name: Set IOMMU pass-through mode
   gpufleet.rack.kernel_arguments:
     arguments: [iommu=pt]
   register: kernel
@@ -32,11 +32,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reboot_reasons:
-  description: Why a reboot is needed; empty if it is not.
+  description: Reason for a reboot; empty if none is needed.
   type: list
   returned: always
 job_steps:
-  description: How many steps of Slurm jobs run on the host.
+  description: Number of running Slurm job steps on the host.
   type: int
   returned: always
 """
@@ -54,7 +54,7 @@ GRUB = "boot/grub/grub.cfg"
 
 
 def drop_in(arguments: list[str]) -> str:
-    """The text of GRUB's drop-in."""
+    """The text of the GRUB drop-in."""
     return (
         "# Written by gpufleet, which overwrites it.\n"
         f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {" ".join(arguments)}"\n'
@@ -68,22 +68,22 @@ def is_kernel(words: list[str]) -> bool:
 
 
 def lacking_in_grub(text: str, arguments: list[str]) -> list[str]:
-    """Arguments that an entry of GRUB's configuration for Linux does not have.
+    """Arguments missing in a Linux entry of GRUB's configuration.
 
-    Memory tests are started like kernels (`linux /boot/memtest86+x64.efi`) and take no such arguments.
+    Memory tests start like kernels (`linux /boot/memtest86+x64.efi`) and do not support these arguments.
     """
     lines = [words for line in text.splitlines() if is_kernel(words := line.split())]
     return [wanted for wanted in arguments if not lines or any(wanted not in words for words in lines)]
 
 
 def lacking_in_kernel(command_line: str, arguments: list[str]) -> list[str]:
-    """Arguments that the running kernel was not started with."""
+    """Arguments missing in the running kernel."""
     words = command_line.split()
     return [wanted for wanted in arguments if wanted not in words]
 
 
 def read(path: Path) -> str:
-    """A file's text, empty if there is none."""
+    """The text of a file, empty if it does not exist."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -91,12 +91,12 @@ def read(path: Path) -> str:
 
 
 def job_steps(root: Path) -> int:
-    """Processes that run steps of Slurm jobs."""
+    """Processes that run Slurm job steps."""
     return sum(read(path).strip() == "slurmstepd" for path in (root / "proc").glob("[0-9]*/comm"))
 
 
 def reasons(root: Path, arguments: list[str], updates: bool) -> list[str]:
-    """Why the host has to be rebooted."""
+    """Why the host must be rebooted."""
     found = []
     lacking = lacking_in_kernel(read(root / "proc/cmdline"), arguments)
     if lacking:
@@ -108,7 +108,7 @@ def reasons(root: Path, arguments: list[str], updates: bool) -> list[str]:
 
 
 def differences(root: Path, arguments: list[str]) -> list[str]:
-    """What has to be done so that the next boot has the arguments: `write`, `remove`, `grub`."""
+    """Steps before the next boot has the arguments: `write`, `remove`, `grub`."""
     path = root / DROP_IN
     if not arguments:
         return ["remove", "grub"] if path.exists() else []
@@ -119,7 +119,7 @@ def differences(root: Path, arguments: list[str]) -> list[str]:
 
 
 def apply(root: Path, todo: list[str], arguments: list[str]) -> None:
-    """Does it."""
+    """Run the steps."""
     program = shutil.which("update-grub", path="/usr/sbin:/sbin:/usr/bin")
     if program is None:
         raise RefusalError(
@@ -142,7 +142,7 @@ def apply(root: Path, todo: list[str], arguments: list[str]) -> None:
 
 
 def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     arguments = params["arguments"]
     before = read(root / DROP_IN)
     todo = differences(root, arguments)

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Kernel modules that are loaded now and at every boot."""
+"""Load kernel modules now and at every boot."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ DOCUMENTATION = r"""
 module: kernel_modules
 short_description: Loads kernel modules now and at boot
 description:
-  - Writes the list that systemd loads at boot, and loads what the kernel has not.
-  - Without names the list is removed; nothing is unloaded.
+  - Writes the list that systemd loads at boot, and loads missing modules.
+  - Without names it removes the list; it never unloads modules.
 options:
   names:
-    description: Modules, in the order in which they are loaded.
+    description: Modules, in load order.
     type: list
     elements: str
     required: true
   path:
-    description: The list below /etc/modules-load.d.
+    description: Name of the list in /etc/modules-load.d.
     type: path
     required: true
   unloaded:
-    description: Whether the run will have unloaded them before this, for check mode.
+    description: Whether the run unloads the modules before this task, for check mode.
     type: bool
     default: false
 author:
@@ -28,7 +28,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Load GDRCopy's module
+- name: Load the GDRCopy module
   gpufleet.rack.kernel_modules:
     names: [gdrdrv]
     path: /etc/modules-load.d/gdrcopy.conf
@@ -36,7 +36,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 loaded:
-  description: Modules that were loaded by this, or would be.
+  description: Loaded modules, also in check mode.
   type: list
   returned: success
 """
@@ -52,12 +52,12 @@ HEAD = "# Written by gpufleet.\n"
 
 
 def missing(names: list[str], root: Path = Path("/")) -> list[str]:
-    """Modules that the kernel has not loaded."""
+    """Modules that are not loaded."""
     return [name for name in names if not (root / "sys/module" / name.replace("-", "_")).is_dir()]
 
 
 def insert(name: str) -> None:
-    """Loads a module; raises with what the kernel said."""
+    """Load a module; raises with the output of modprobe."""
     done = subprocess.run(["modprobe", name], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return
@@ -77,7 +77,7 @@ def insert(name: str) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes the list whole or not at all; removes an empty one."""
+    """Write the list atomically; remove an empty one."""
     if not text:
         path.unlink()
         return
@@ -89,7 +89,7 @@ def write(path: Path, text: str) -> None:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     names, path = params["names"], Path(params["path"])
     text = HEAD + "".join(f"{name}\n" for name in names) if names else ""
     try:

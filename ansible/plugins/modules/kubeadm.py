@@ -1,43 +1,43 @@
 #!/usr/bin/python
-"""A host's part in a Kubernetes cluster, as kubeadm makes it."""
+"""The part of a host in a Kubernetes cluster, created by kubeadm."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubeadm
-short_description: Begins a cluster, joins one, follows its configuration, upgrades a host's part
+short_description: Initializes or joins a cluster, applies its configuration, upgrades a host
 description:
-  - Every state is one that a later run finds and leaves alone. What a killed run left half made is taken
-    away with C(kubeadm reset) and made anew; a host that once was whole is never reset.
-  - Secrets are in the file that O(config) names, and in no argument.
-  - A cluster is begun with the authorities in C(/etc/kubernetes/gpufleet/authorities), where a restore of
-    etcd has left some.
+  - Every state is idempotent. An incomplete part that a killed run left is removed
+    with C(kubeadm reset) and created again; a host that was complete is never reset.
+  - Secrets are in the file O(config), and in no argument.
+  - A cluster uses the certificate authorities in C(/etc/kubernetes/gpufleet/authorities), if a restore of
+    etcd has written them.
 options:
   state:
     description:
-      - V(known) asks only.
-      - V(begun) begins a cluster with an InitConfiguration.
-      - V(joined) joins one with a JoinConfiguration.
-      - V(current) writes the control plane's manifests, or a node's kubelet configuration, anew when
-        O(config) is not what they were written with.
-      - V(applied) upgrades the cluster and this member to O(release), V(upgraded) this host's part alone.
+      - V(known) only reads the state.
+      - V(begun) initializes a cluster with an InitConfiguration.
+      - V(joined) joins a cluster with a JoinConfiguration.
+      - V(current) writes the control plane's manifests, or a node's kubelet configuration, again if
+        O(config) has changed.
+      - V(applied) upgrades the cluster and this member to O(release), V(upgraded) only this host.
     type: str
     choices: [known, begun, joined, current, applied, upgraded]
     required: true
   config:
-    description: The configuration that kubeadm reads, on the host.
+    description: Configuration file of kubeadm, on the host.
     type: path
     default: ""
   release:
-    description: The release that V(applied) and V(upgraded) lead to, as C(1.35.4).
+    description: Target release of V(applied) and V(upgraded), as C(1.35.4).
     type: str
     default: ""
   upload:
-    description: Whether V(current) also keeps the configuration in the cluster, for those to come.
+    description: Whether V(current) also stores the configuration in the cluster, for new members.
     type: bool
     default: false
   timeout_s:
-    description: Seconds that kubeadm may take.
+    description: Time limit in seconds of kubeadm.
     type: int
     default: 900
 author:
@@ -45,7 +45,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Begin the cluster
+- name: Initialize the cluster
   gpufleet.rack.kubeadm:
     state: begun
     config: /etc/kubernetes/gpufleet/kubeadm.yaml
@@ -57,11 +57,11 @@ member:
   type: bool
   returned: success
 control_plane:
-  description: Whether it was a member of a control plane before.
+  description: Whether it was a control plane member before.
   type: bool
   returned: success
 did:
-  description: What was done, or would be.
+  description: Changes, also in check mode.
   type: list
   returned: success
 """
@@ -89,7 +89,7 @@ DIGEST = "var/lib/gpufleet/kubeadm.digest"
 
 
 class Host:
-    """The host as this module sees and changes it; `root` is another folder in tests."""
+    """Host access of this module; `root` is another folder in tests."""
 
     def __init__(self, params: dict[str, Any], root: Path = Path("/")) -> None:
         self.root = root
@@ -105,11 +105,11 @@ class Host:
         return (self.root / API_SERVER).is_file()
 
     def kubeadm(self, *words: str) -> str:
-        """Runs kubeadm."""
+        """Run kubeadm."""
         return run("kubeadm", *words, timeout_s=self.timeout_s)
 
     def make(self, words: list[str], what: str, check: bool) -> None:
-        """Begins or joins, unless the host is part of a cluster already."""
+        """Initialize or join, unless the host is part of a cluster already."""
         if is_member(self.root):
             return
         started = self.root / STARTED
@@ -137,35 +137,35 @@ class Host:
         shutil.rmtree(self.root / AUTHORITIES, ignore_errors=True)
 
     def place_authorities(self) -> None:
-        """Those that a restore has brought; kubeadm makes only what it does not find."""
+        """Copy certificate authorities of a restore; kubeadm creates only missing ones."""
         kept = self.root / AUTHORITIES
         for path in (item for item in kept.rglob("*") if item.is_file()):
             target = self.root / "etc/kubernetes/pki" / path.relative_to(kept)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)  # with its permissions: keys are for root alone
+            shutil.copy(path, target)  # with permissions: keys are readable only by root
 
     def patches(self) -> list[str]:
-        """The words that name this host's own settings, where it has some."""
+        """Arguments for the settings of this host, if there are any."""
         folder = self.root / PATCHES
         return ["--patches", str(folder)] if folder.is_dir() else []
 
     def digest(self) -> str:
-        """Of the configuration as it is now."""
+        """Digest of the current configuration."""
         return hashlib.sha256(Path(self.config).read_bytes()).hexdigest()
 
     def kept_digest(self) -> str:
-        """Of the configuration that the manifests were written with; empty if nobody knows."""
+        """Digest of the configuration that the manifests were written with; empty if unknown."""
         path = self.root / DIGEST
         return path.read_text().strip() if path.is_file() else ""
 
     def keep_digest(self) -> None:
-        """Remembers the configuration."""
+        """Record the configuration."""
         path = self.root / DIGEST
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{self.digest()}\n")
 
     def follow(self, check: bool) -> None:
-        """Writes manifests anew where the configuration is another than they were written with."""
+        """Write manifests again if the configuration has changed."""
         if self.digest() == self.kept_digest():
             return
         if not self.control_plane:
@@ -174,7 +174,7 @@ class Host:
                 self.kubeadm("upgrade", "node", "phase", "kubelet-config", *self.patches())
                 self.keep_digest()
             return
-        # A release that is another than the one that runs is for the upgrade, in its order.
+        # A different release is left to the upgrade playbook.
         wanted = configured_release(Path(self.config).read_text())
         running = Release.of(json.loads(self.kubeadm("version", "-o", "json"))["clientVersion"]["gitVersion"])
         if wanted != running:
@@ -190,7 +190,7 @@ class Host:
         self.keep_digest()
 
     def upgrade(self, words: list[str], check: bool) -> None:
-        """Leads this host's part to the release, unless it has come there already."""
+        """Upgrade this host to the release, unless it has it already."""
         if not is_member(self.root):
             raise RefusalError(
                 "The host is part of no cluster; run the playbook kubernetes.yml first. Nothing was changed."
@@ -210,7 +210,7 @@ class Host:
 
 
 def configured_release(text: str) -> Release:
-    """The release that a ClusterConfiguration names."""
+    """The release of a ClusterConfiguration."""
     for line in text.splitlines():
         if line.startswith("kubernetesVersion:"):
             return Release.of(line.partition(":")[2].strip().strip("\"'"))
@@ -218,7 +218,7 @@ def configured_release(text: str) -> Release:
 
 
 def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
-    """Brings the host into the state; the result for Ansible."""
+    """Bring the host to the state; the result for Ansible."""
     host = Host(params, root)
     before = {"member": is_member(root), "control_plane": host.control_plane}
     state = params["state"]
@@ -227,7 +227,7 @@ def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[st
     elif state == "joined":
         host.make(["join"], "joined the cluster", check)
     elif state == "current":
-        # In a check run before there is a cluster the file may not be there.
+        # In check mode the file may not exist before there is a cluster.
         if is_member(root) and Path(host.config).is_file():
             host.follow(check)
     elif state == "applied":

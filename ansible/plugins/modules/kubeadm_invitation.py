@@ -1,22 +1,22 @@
 #!/usr/bin/python
-"""What a host needs to join a cluster: a token of a few minutes, and the digest of its authority."""
+"""Join data of a cluster: a short-lived token and the hash of its certificate authority."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubeadm_invitation
-short_description: Lets hosts join a Kubernetes cluster for a few minutes
+short_description: Creates a short-lived token for hosts to join a Kubernetes cluster
 description:
-  - Makes a bootstrap token on a member of the control plane, and with O(control_plane) encrypts the control
-    plane's certificates in the cluster for those who have the key, for two hours as kubeadm does.
-  - The answer is secret; use C(no_log). In check mode it is a placeholder, and nothing is made.
+  - Creates a bootstrap token on a control plane member. With O(control_plane) it also uploads the control
+    plane's certificates, encrypted, for two hours, as kubeadm does.
+  - The result is secret; use C(no_log). In check mode it is a placeholder, and nothing is created.
 options:
   control_plane:
-    description: Whether members of the control plane are invited, or nodes.
+    description: Whether control plane members can join, or only nodes.
     type: bool
     default: false
   minutes:
-    description: How long the token is good for.
+    description: Lifetime of the token.
     type: int
     default: 30
 author:
@@ -24,7 +24,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let a node join
+- name: Create a join token
   gpufleet.rack.kubeadm_invitation:
   delegate_to: ctl01
   register: kubernetes_node__invitation
@@ -37,11 +37,11 @@ token:
   type: str
   returned: success
 ca_hash:
-  description: The digest of the cluster's authority, by which a joining host knows it.
+  description: Hash of the cluster's certificate authority, which a joining host verifies.
   type: str
   returned: success
 certificate_key:
-  description: What the certificates are encrypted with; empty for nodes.
+  description: Key that the certificates are encrypted with; empty for nodes.
   type: str
   returned: success
 """
@@ -63,13 +63,13 @@ CHECKED = {"token": "abcdef.0123456789abcdef", "ca_hash": "sha256:" + "0" * 64, 
 
 
 def new_token() -> str:
-    """A bootstrap token: six characters that name it and sixteen that are secret."""
+    """A bootstrap token: a public ID of six characters and a secret of sixteen."""
     parts = ("".join(secrets.choice(_CHARACTERS) for _ in range(length)) for length in (6, 16))
     return ".".join(parts)
 
 
 def authority_hash(certificate: Path) -> str:
-    """The digest of the authority's public key, as kubeadm compares it."""
+    """The hash of the authority's public key, in the format of kubeadm."""
     key = run("openssl", "x509", "-in", str(certificate), "-noout", "-pubkey")
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         binary = Path(folder) / "key.der"
@@ -78,7 +78,7 @@ def authority_hash(certificate: Path) -> str:
 
 
 def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[str, Any]:
-    """Makes the invitation. The secrets are in a file for root alone, and in no argument."""
+    """Create the token. The secrets are in a file that only root can read, and in no argument."""
     if not (root / ADMIN.lstrip("/")).is_file():
         raise RefusalError(
             "This host is no member of a control plane (there is no /etc/kubernetes/admin.conf), so nobody"
@@ -104,7 +104,7 @@ def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[st
         }
         if key:
             document["certificateKey"] = key
-        # Without a release kubeadm would ask the internet for the newest one.
+        # Without a release kubeadm would look up the newest one on the internet.
         release = json.loads(run("kubeadm", "version", "-o", "json"))["clientVersion"]["gitVersion"]
         cluster = {
             "apiVersion": "kubeadm.k8s.io/v1beta4",

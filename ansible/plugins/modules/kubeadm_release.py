@@ -1,22 +1,22 @@
 #!/usr/bin/python
-"""Whether a host's release of Kubernetes may become the one that is wanted."""
+"""Whether the Kubernetes release of a host can change to the wanted one."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubeadm_release
-short_description: Compares the release of Kubernetes that a host has with the one that is wanted
+short_description: Compares the Kubernetes release of a host with the wanted one
 description:
-  - Changes nothing. Refuses a release that is older than the one that the host's cluster runs, and one that
-    skips a minor version, and a host on which a restore of etcd is half way.
+  - Changes nothing. Refuses a release older than that of the host's cluster, one that
+    skips a minor version, and a host with an unfinished restore of etcd.
 options:
   wanted:
-    description: The release, as C(1.35.4).
+    description: Release, as C(1.35.4).
     type: str
     required: true
   led:
-    description: Members whose API servers have to run the wanted release already; asked of the cluster, on
-      one of its members.
+    description: Members whose API servers must run the wanted release already; requires a control plane
+      member.
     type: list
     elements: str
     default: []
@@ -25,14 +25,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Find what is installed
+- name: Read the installed release
   gpufleet.rack.kubeadm_release:
     wanted: 1.35.4
 """
 
 RETURN = r"""
 installed:
-  description: The release of the installed kubelet; empty if there is none.
+  description: Release of the installed kubelet; empty if there is none.
   type: str
   returned: success
 member:
@@ -40,7 +40,7 @@ member:
   type: bool
   returned: success
 install:
-  description: Whether packages of the wanted release may be installed without an upgrade of the cluster.
+  description: Whether packages of the wanted release can be installed without an upgrade of the cluster.
   type: bool
   returned: success
 """
@@ -63,7 +63,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 
 def installed() -> str:
-    """The release of the installed kubelet as dpkg knows it; empty if there is none."""
+    """The release of the installed kubelet from dpkg; empty if there is none."""
     done = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", "kubelet"],
         capture_output=True,
@@ -89,7 +89,7 @@ def compare(wanted_text: str, root: Path = Path("/")) -> dict[str, Any]:
 
 
 def require_led(names: list[str], wanted: Release, kubeconfig: str = ADMIN) -> None:
-    """Raises unless the API servers of these members run the release: nothing may be newer than they are."""
+    """Raise unless the API servers of these members run the release: other components must not be newer."""
     words = (
         "get",
         "pods",

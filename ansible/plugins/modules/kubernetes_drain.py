@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Takes a node of Kubernetes out of service for an operation, and gives back only what that took."""
+"""Take a Kubernetes node out of service for an operation, and return only nodes that the operation took."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ DOCUMENTATION = r"""
 module: kubernetes_drain
 short_description: Cordons and drains a node for an operation and returns it
 description:
-  - C(drained) cordons the node, notes the operation and who runs it in an annotation, and evicts its
-    pods. Pods of daemon sets stay; data in emptyDir volumes is lost, as with every eviction. A node whose
-    pods do not leave in time is given back, and the task fails with the pods.
-  - C(ready) waits until the kubelet says that the node is ready.
-  - C(returned) uncordons the node if it is cordoned for this operation, and no other.
-  - Runs kubectl on a host of the control plane.
+  - C(drained) cordons the node, records the operation and its user in an annotation, and evicts its
+    pods. Pods of daemon sets stay; data in emptyDir volumes is lost, as with every eviction. If
+    pods do not leave in time, the node is uncordoned, and the task fails with the pods.
+  - C(ready) waits until the node is ready.
+  - C(returned) uncordons the node only if it is cordoned for this operation.
+  - Runs kubectl on a control plane host.
 options:
   node:
-    description: The node's name in Kubernetes.
+    description: Name of the node in Kubernetes.
     type: str
     required: true
   state:
-    description: Which of the three.
+    description: Target state.
     type: str
     choices: [drained, ready, returned]
     required: true
   operation:
-    description: The operation's name.
+    description: Name of the operation.
     type: str
     required: true
   by:
-    description: Who runs it.
+    description: User that runs it.
     type: str
     default: somebody
   wait_s:
-    description: Seconds that pods may take to leave, or the node to be ready.
+    description: Seconds for pods to leave, or for the node to be ready.
     type: int
     default: 0
   kubeconfig:
-    description: What kubectl connects with.
+    description: Kubeconfig.
     type: path
     default: /etc/kubernetes/admin.conf
 author:
@@ -54,11 +54,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ours:
-  description: Whether the node is cordoned for this operation, or would be.
+  description: Whether the node is cordoned for this operation, also in check mode.
   type: bool
   returned: always
 before:
-  description: Whether it took pods before, and the note on it.
+  description: Whether it was schedulable before, and its annotation.
   type: str
   returned: always
 """
@@ -94,15 +94,15 @@ class Node:
         self.ours = self.taken and self._note.partition(" by ")[0] == params["operation"]
 
     def said(self) -> str:
-        """Whether it takes pods, and the note in one line."""
+        """Schedulability and annotation in one line."""
         return f"{'cordoned' if self.taken else 'schedulable'} {self._note}".strip()
 
     def note(self) -> str:
-        """What it says while this operation keeps it."""
+        """The annotation of this operation."""
         return f"cordoned {self._params['operation']} by {self._params['by']}"
 
     def kubectl(self, *words: str, timeout_s: float = 120) -> tuple[int, str, str]:
-        """Exit code, output and error of kubectl; 124 when it took too long."""
+        """Exit code, output and error of kubectl; 124 on timeout."""
         command = ["kubectl", "--kubeconfig", self._params["kubeconfig"], *words]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
@@ -111,25 +111,25 @@ class Node:
         return done.returncode, done.stdout, " ".join(done.stderr.split())
 
     def must(self, *words: str) -> None:
-        """Runs kubectl, which has to succeed."""
+        """Run kubectl, which must succeed."""
         code, _, err = self.kubectl(*words)
         if code:
             raise RefusalError(f"kubectl {words[0]} of {self.name} failed: {err}.")
 
     def take(self) -> None:
-        """Cordons the node, with the note first: a run killed in between leaves it in service."""
+        """Cordon the node after annotating it: a run killed in between leaves it in service."""
         note = f"{ANNOTATION}={self._params['operation']} by {self._params['by']}"
         self.must("annotate", "node", self.name, note, "--overwrite")
         self.must("cordon", self.name)
 
     def give_back(self) -> None:
-        """Uncordons it; the note goes last."""
+        """Uncordon it; remove the annotation last."""
         self.must("uncordon", self.name)
         self.must("annotate", "node", self.name, f"{ANNOTATION}-")
 
     def empty(self) -> str:
-        """Evicts the pods; why not, if they do not leave in time."""
-        # kubectl takes a time-out of 0 for none at all.
+        """Evict the pods; the reason if they do not leave in time."""
+        # kubectl treats a timeout of 0 as infinite.
         wait_s = max(self._params["wait_s"], 1)
         code, _, err = self.kubectl(
             *("drain", self.name, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={wait_s}s"),
@@ -141,7 +141,7 @@ class Node:
         return f"Pods did not leave {self.name} within {self._params['wait_s']} s: {why}."
 
     def unready(self) -> str:
-        """That the kubelet does not say so."""
+        """The message that it is not ready."""
         wait_s = self._params["wait_s"]
         return f"{self.name} is not ready after {wait_s} s. See `kubectl describe node {self.name}`."
 

@@ -1,16 +1,16 @@
 #!/usr/bin/python
-"""Labels and taints of a cluster's nodes, and whether pods are sent to them."""
+"""Labels, taints and scheduling of cluster nodes."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_nodes
-short_description: Labels, taints, draining and return of Kubernetes nodes
+short_description: Labels, taints, drains and uncordons Kubernetes nodes
 description:
   - Compares with the cluster first, and changes only what differs.
-  - What was set by this before and is no longer named is taken away; what others have set stays.
-  - Nodes that have not joined are left out, and told.
-  - Runs on a member of the control plane.
+  - Removes labels and taints that it set before and that are no longer listed; those of others stay.
+  - Skips and reports nodes that have not joined.
+  - Runs on a control plane member.
 options:
   labels:
     description: Labels of each node by its name.
@@ -21,17 +21,17 @@ options:
     type: dict
     default: {}
   drain:
-    description: Nodes that get no new pods and whose pods are moved away, as their disruption budgets allow.
+    description: Nodes to cordon and drain, within the disruption budgets of pods.
     type: list
     elements: str
     default: []
   ready:
-    description: Nodes that have to be ready, and get pods again if this module kept them away.
+    description: Nodes that must be ready, and that are uncordoned if this module cordoned them.
     type: list
     elements: str
     default: []
   timeout_s:
-    description: Seconds that draining one node, or waiting for one, may take.
+    description: Time limit in seconds for draining or waiting for one node.
     type: int
     default: 1200
 author:
@@ -50,7 +50,7 @@ missing:
   type: list
   returned: success
 nodes:
-  description: What was changed of each node, or would be.
+  description: Changes of each node, also in check mode.
   type: dict
   returned: success
 """
@@ -65,22 +65,22 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import AD
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 OWNED = "gpufleet.io/owned"
-"""The annotation that says which labels and taints are ours: what we no longer name may be taken away."""
+"""Annotation with managed labels and taints: those that are no longer listed are removed."""
 DRAINED = "gpufleet.io/drained"
-"""The annotation of nodes that this module keeps pods from. Others' cordons are theirs to lift."""
+"""Annotation of nodes that this module cordoned. Other cordons are kept."""
 
 Taint = tuple[str, str, str]
 
 
 def owned(node: dict[str, Any]) -> tuple[set[str], set[tuple[str, str]]]:
-    """Keys of labels, and keys and effects of taints, that were set by this before."""
+    """Managed label keys, and keys and effects of managed taints."""
     text = node["metadata"].get("annotations", {}).get(OWNED, "")
     kept = json.loads(text) if text else {}
     return set(kept.get("labels", [])), {tuple(item) for item in kept.get("taints", [])}
 
 
 def patch_for(node: dict[str, Any], labels: dict[str, str], taints: list[dict[str, str]]) -> dict[str, Any]:
-    """A merge patch that leads a node to its labels and taints; empty if it is there."""
+    """Merge patch for labels and taints of a node; empty without differences."""
     own_labels, own_taints = owned(node)
     there = node["metadata"].get("labels", {})
     changed: dict[str, str | None] = {key: value for key, value in labels.items() if there.get(key) != value}
@@ -113,13 +113,13 @@ def _plain(taints: list[dict[str, Any]]) -> set[Taint]:
 
 
 def is_ready(node: dict[str, Any]) -> bool:
-    """Whether the node says that it takes pods."""
+    """Whether the node is schedulable."""
     conditions = node.get("status", {}).get("conditions", [])
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
 class Cluster:
-    """The cluster as this module sees and changes it."""
+    """Cluster access of this module."""
 
     def __init__(self, timeout_s: int, kubeconfig: str = ADMIN) -> None:
         self.timeout_s = timeout_s
@@ -127,7 +127,7 @@ class Cluster:
         self.done: dict[str, list[str]] = {}
 
     def kubectl(self, *words: str, timeout_s: float = 120) -> str:
-        """Runs kubectl as an administrator."""
+        """Run kubectl as an administrator."""
         return kubectl(*words, kubeconfig=self.kubeconfig, timeout_s=timeout_s)
 
     def read(self) -> dict[str, dict[str, Any]]:
@@ -135,11 +135,11 @@ class Cluster:
         return read_nodes(self.kubeconfig)
 
     def say(self, node: str, what: str) -> None:
-        """Notes a change."""
+        """Record a change."""
         self.done.setdefault(node, []).append(what)
 
     def mark(self, name: str, node: dict[str, Any], params: dict[str, Any], check: bool) -> None:
-        """Labels and taints of one node."""
+        """Set labels and taints of one node."""
         patch = patch_for(node, params["labels"].get(name, {}), params["taints"].get(name, []))
         if not patch:
             return
@@ -148,7 +148,7 @@ class Cluster:
             self.kubectl("patch", "node", name, "--type", "merge", "-p", json.dumps(patch))
 
     def drain(self, name: str, node: dict[str, Any], check: bool) -> None:
-        """Moves pods away, unless that was done. A node that somebody else cordoned is not marked as ours."""
+        """Drain a node. One that was cordoned before is not marked as ours."""
         marked = DRAINED in node["metadata"].get("annotations", {})
         cordoned = bool(node.get("spec", {}).get("unschedulable"))
         if not (marked and cordoned):
@@ -157,7 +157,7 @@ class Cluster:
             return
         if not cordoned:
             self.kubectl("annotate", "node", name, "--overwrite", f"{DRAINED}=yes")
-        # Also where it was drained before: pods may have come since an interrupted run.
+        # Also if it was drained before: pods may have started since an interrupted run.
         self.kubectl(
             "drain",
             name,
@@ -168,7 +168,7 @@ class Cluster:
         )
 
     def return_to(self, name: str, check: bool) -> None:
-        """Waits until a node is ready, and lets pods come to it again."""
+        """Wait until a node is ready, and uncordon it."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             node = self.read().get(name)
@@ -191,7 +191,7 @@ class Cluster:
 
 
 def work(params: dict[str, Any], check: bool, kubeconfig: str = ADMIN) -> dict[str, Any]:
-    """Brings the nodes into the state; the result for Ansible."""
+    """Bring the nodes to the state; the result for Ansible."""
     named = list(dict.fromkeys([*params["labels"], *params["taints"], *params["drain"], *params["ready"]]))
     if check and not Path(kubeconfig).is_file():
         return {"changed": bool(named), "missing": [], "nodes": {name: ["would be set up"] for name in named}}

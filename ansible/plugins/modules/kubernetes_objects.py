@@ -1,54 +1,54 @@
 #!/usr/bin/python
-"""Objects of a Kubernetes cluster, applied by the server and removed when nobody wants them any more."""
+"""Kubernetes objects by server-side apply, with removal of obsolete ones."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_objects
-short_description: Objects of a Kubernetes cluster by server-side apply
+short_description: Applies objects to a Kubernetes cluster with server-side apply
 description:
-  - Asks the API server what an apply would change (a server-side dry run), and applies only objects that
-    differ. An object that the server refuses stops the task before anything is changed.
-  - Gives each object the label C(gpufleet.io/part-of), and removes objects of the kinds in O(prune) that
-    have it and are wanted no more. What people made is left alone.
-  - In check mode a cluster that is not there yet, and a kind or namespace that it does not know yet, count
+  - Runs a server-side dry run, and applies only objects that
+    differ. An object that the server refuses stops the task before any change.
+  - Labels each object with C(gpufleet.io/part-of), and removes labelled objects of the kinds in O(prune)
+    that are no longer listed. Other objects are not changed.
+  - In check mode a missing cluster, kind or namespace counts
     as a difference.
   - Runs kubectl on the host; objects reach it over standard input.
 options:
   objects:
-    description: Whole objects with C(apiVersion), C(kind) and C(metadata); namespaces and definitions first.
+    description: Objects with C(apiVersion), C(kind) and C(metadata); namespaces and definitions first.
     type: list
     elements: dict
     required: true
   part_of:
-    description: What the objects belong to; the value of the label C(gpufleet.io/part-of).
+    description: Value of the label C(gpufleet.io/part-of).
     type: str
     required: true
   only_existing:
-    description: Whether objects that are not there are left out and not made, as labels of nodes that have
+    description: Whether to skip objects that do not exist, for example labels of nodes that have
       not joined. Such objects get no label and are never removed.
     type: bool
     default: false
   prune:
-    description: Resources in which objects with our label go when they are wanted no more, as kubectl names
-      them, with their group, for example C(clusterqueues.kueue.x-k8s.io).
+    description: Resources whose labelled objects are removed when no longer listed, in kubectl syntax
+      with their group, for example C(clusterqueues.kueue.x-k8s.io).
     type: list
     elements: str
     default: []
   field_manager:
-    description: Who the server writes down as the fields' owner.
+    description: Field manager.
     type: str
     default: gpufleet
   kubeconfig:
-    description: An administrator's kubeconfig on the host.
+    description: Kubeconfig of an administrator, on the host.
     type: path
     default: /etc/kubernetes/admin.conf
   wait_s:
-    description: Seconds to try again while webhooks or definitions that were made a moment ago are not ready.
+    description: Seconds to retry while new webhooks or definitions are not ready.
     type: int
     default: 120
   timeout_s:
-    description: Seconds that one command may take.
+    description: Time limit in seconds of one command.
     type: int
     default: 120
 author:
@@ -56,7 +56,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Give teams their quotas
+- name: Apply quotas of teams
   gpufleet.rack.kubernetes_objects:
     part_of: quotas
     objects:
@@ -68,15 +68,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_objects:
-  description: C(Kind namespace/name) of objects that were made or changed, or would be.
+  description: C(Kind namespace/name) of objects that were created or changed, also in check mode.
   type: list
   returned: success
 removed_objects:
-  description: The same of objects that were removed, or would be.
+  description: Removed objects, also in check mode.
   type: list
   returned: success
 skipped_objects:
-  description: The same of objects that are not there, with O(only_existing).
+  description: Missing objects, with O(only_existing).
   type: list
   returned: success
 """
@@ -91,21 +91,21 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import Answe
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 LABEL = "gpufleet.io/part-of"
-# Written by the server, of which nobody has a wish.
+# Fields written by the server.
 SERVERS_OWN = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
 Object = dict[str, Any]
 Key = tuple[str, str, str, str]
 
 
 def key_of(item: Object) -> Key:
-    """What tells objects apart; the version of an API group does not."""
+    """Identity of an object, without the version of its API group."""
     metadata = item["metadata"]
     group = item["apiVersion"].rpartition("/")[0]
     return (group, item["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 def ready(objects: list[Object], part_of: str, *, label: bool) -> list[Object]:
-    """The objects with our label; refuses what is none and what is there twice."""
+    """The objects with the label; refuses invalid and duplicate ones."""
     found: dict[Key, Object] = {}
     for given in objects:
         item = copy.deepcopy(given)
@@ -128,7 +128,7 @@ def as_text(objects: list[Object]) -> str:
 
 
 def items_of(text: str) -> list[Object]:
-    """Objects of an answer, which is a list, or one object, or nothing."""
+    """Objects of a response: a list, one object, or nothing."""
     if not text.strip():
         return []
     answer = json.loads(text)
@@ -136,7 +136,7 @@ def items_of(text: str) -> list[Object]:
 
 
 def unknown(answer: Answer) -> bool:
-    """Whether the cluster lacks the kind, or the namespace: then the object cannot be there either."""
+    """Whether the cluster lacks the kind or namespace: then the object does not exist either."""
     lacks = ("no matches for kind", "doesn't have a resource type", "could not find the requested resource")
     return any(text in answer.stderr for text in lacks) or (
         'namespaces "' in answer.stderr and "not found" in answer.stderr
@@ -144,7 +144,7 @@ def unknown(answer: Answer) -> bool:
 
 
 def read(kubectl: Program, objects: list[Object], check: bool) -> dict[Key, Object]:
-    """Those of the objects that are there, as they are."""
+    """The existing ones of the objects."""
     words = ("get", "--ignore-not-found", "-o", "json", "--show-managed-fields", "-f", "-")
     if not objects:
         return {}
@@ -169,7 +169,7 @@ def read(kubectl: Program, objects: list[Object], check: bool) -> dict[Key, Obje
 
 
 def dry_run(kubectl: Program, objects: list[Object], manager: str, check: bool) -> dict[Key, Object]:
-    """The objects as the server would have them after an apply; without those that it cannot judge yet."""
+    """The objects after an apply, from a dry run; without those that the server cannot judge yet."""
     if not objects:
         return {}
     flags = ("--dry-run=server", "-o", "json", "--show-managed-fields")
@@ -189,14 +189,14 @@ def dry_run(kubectl: Program, objects: list[Object], manager: str, check: bool) 
 
 
 def apply_words(manager: str) -> tuple[str, ...]:
-    """Conflicts are settled for us: the fields that we name are ours."""
+    """Force conflicts: the listed fields are ours."""
     return ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-")
 
 
 def essence(item: Object, manager: str) -> Object:
-    """An object without what the server writes by itself, with the set of fields that are ours.
+    """An object without fields that the server writes, with its managed field set.
 
-    The fields matter: one that was ours and is not wanted any more goes only if it is known as ours.
+    The field set matters: a removed field is deleted only if it is known as ours.
     """
     bare = copy.deepcopy(item)
     bare.pop("status", None)
@@ -212,7 +212,7 @@ def essence(item: Object, manager: str) -> Object:
 
 
 def apply(kubectl: Program, objects: list[Object], manager: str, wait_s: int) -> None:
-    """Applies; tries again while the cluster is not ready for it."""
+    """Apply; retry while the cluster is not ready for it."""
     deadline = time.monotonic() + wait_s
     while True:
         answer = kubectl(*apply_words(manager), text=as_text(objects))
@@ -229,7 +229,7 @@ def apply(kubectl: Program, objects: list[Object], manager: str, wait_s: int) ->
 def left_over(
     kubectl: Program, kinds: list[str], part_of: str, wanted: set[Key], check: bool
 ) -> list[Object]:
-    """Objects of ours that nobody wants any more."""
+    """Labelled objects that are no longer listed."""
     found = []
     for kind in kinds:
         answer = kubectl("get", kind, "--all-namespaces", "-l", f"{LABEL}={part_of}", "-o", "json")
@@ -242,14 +242,14 @@ def left_over(
 
 
 def remove(kubectl: Program, item: Object) -> None:
-    """Deletes one object; one that something still holds is gone when that lets go."""
+    """Delete one object; a finalizer may delay it."""
     answer = kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=json.dumps(item))
     if answer.rc:
         raise RefusalError(f"{name_of(item)} could not be removed: {answer.said()}")
 
 
 def shown(item: Object | None) -> str:
-    """An object's text for a diff; what a Secret has is not in it."""
+    """The text of an object for a diff, without data of a Secret."""
     if item is None:
         return ""
     text = essence(item, "")["object"]
@@ -260,7 +260,7 @@ def shown(item: Object | None) -> str:
 
 
 def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares, applies, removes; the result for Ansible."""
+    """Compare, apply, remove; the result for Ansible."""
     kubectl = Program("kubectl", params["kubeconfig"], params["timeout_s"])
     manager, only_existing = params["field_manager"], params["only_existing"]
     objects = ready(params["objects"], params["part_of"], label=not only_existing)

@@ -1,24 +1,24 @@
 #!/usr/bin/python
-"""Output of commands and text of files, for verdicts that are made elsewhere."""
+"""Output of commands and text of files, as measurements."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: measure
-short_description: Reads and judges nothing
+short_description: Reads command output and files
 description:
-  - Runs commands that only read, and reads files. A command that fails or hangs is a measurement as well.
+  - Runs read-only commands, and reads files. A command that fails or times out is a measurement too.
 options:
   commands:
-    description: Command lines as lists of words, by the name of the measurement.
+    description: Command lines as lists of words, by measurement name.
     type: dict
     default: {}
   read:
-    description: Paths of files, by the name of the measurement.
+    description: File paths, by measurement name.
     type: dict
     default: {}
   timeout_s:
-    description: Seconds that each command may take.
+    description: Time limit in seconds of each command.
     type: int
     default: 20
 author:
@@ -34,8 +34,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 measurements:
-  description: For each name the exit code C(rc), C(stdout) and C(stderr); 124 for a command that hung, 127
-    for one that is not there.
+  description: For each name the exit code C(rc), C(stdout) and C(stderr); 124 for a timeout, 127
+    for a missing command.
   type: dict
   returned: always
 """
@@ -53,7 +53,7 @@ LIMIT = 100_000  # characters of one measurement
 
 
 def run(words: list[str], timeout_s: int) -> dict[str, Any]:
-    """A command's exit code and output; it and its children are gone afterwards."""
+    """Exit code and output of a command; it and its child processes are ended."""
     environment = os.environ | {"LC_ALL": "C.UTF-8"}
     environment["PATH"] = (
         environment.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
@@ -83,7 +83,7 @@ def run(words: list[str], timeout_s: int) -> dict[str, Any]:
 
 
 def killed(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What it had said; one that hangs in the kernel, as drivers make it, is left behind."""
+    """Output so far; a process that hangs in the kernel, as drivers can cause, is left behind."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:

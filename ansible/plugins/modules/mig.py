@@ -1,41 +1,41 @@
 #!/usr/bin/python
-"""GPUs that are divided into instances (MIG), changed on drained nodes only."""
+"""MIG instances of GPUs, changed on drained nodes only."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mig
-short_description: Divides GPUs into MIG instances
+short_description: Creates MIG instances
 description:
-  - Compares how GPUs are divided with what was asked for, and divides what differs anew. What is right is
+  - Compares the instances of GPUs with the layout, and recreates those that differ. Others are
     not touched.
-  - Refuses while the node takes jobs, before anything is changed.
+  - Refuses while the node accepts jobs, before any change.
 options:
   layout:
-    description: GPU index to profile to number of instances. GPUs that are not in it are whole.
+    description: GPU index to profile to number of instances. Other GPUs are whole.
     type: dict
     required: true
   node:
-    description: The node's name in its scheduler.
+    description: Name of the node in its scheduler.
     type: str
     required: true
   scheduler:
-    description: Who places jobs on the node.
+    description: Scheduler of the node.
     type: str
     choices: [slurm, kubernetes]
     required: true
   pause:
-    description: Units that keep GPUs open, stopped while GPUs are divided and started again.
+    description: Units that use GPUs, stopped while instances change and started again.
     type: list
     elements: str
     default: []
   refresh:
-    description: Units that tell others of the GPUs, started anew when they were divided.
+    description: Units that list GPUs, restarted after a change.
     type: list
     elements: str
     default: []
   ask:
-    description: Only refuse what would be refused, and change nothing.
+    description: Whether to check only, without changes.
     type: bool
     default: false
 author:
@@ -43,7 +43,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Divide GPUs
+- name: Create MIG instances
   gpufleet.rack.mig:
     layout: {"0": {"1g.10gb": 7}}
     node: dgx001
@@ -52,11 +52,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gpus:
-  description: Indexes of the GPUs that were divided anew, or would be.
+  description: Indexes of changed GPUs, also in check mode.
   type: list
   returned: success
 ansible_facts:
-  description: C(gpufleet_mig), C({gpu, profile, files}) of every instance there is.
+  description: C(gpufleet_mig), C({gpu, profile, files}) of every instance.
   type: dict
   returned: success
 """
@@ -73,7 +73,7 @@ KUBELET = Path("/etc/kubernetes/kubelet.conf")
 
 
 def kubernetes_refusal(node: str) -> str:
-    """Why the Kubernetes node may not be changed: it is not cordoned. Empty if it may, or is none yet."""
+    """Why the Kubernetes node must not change: it is not cordoned. Empty if it may, or is not a node yet."""
     if not KUBELET.exists():
         return ""
     code, said = run(
@@ -83,8 +83,8 @@ def kubernetes_refusal(node: str) -> str:
     if code == MISSING or "NotFound" in said:
         return ""
     if code != 0:
-        told = " ".join(said.split())
-        return f"Whether {node} is cordoned is unknown: {told!r}. Wait until the API server answers."
+        output = " ".join(said.split())
+        return f"Whether {node} is cordoned is unknown: {output!r}. Wait until the API server answers."
     if said.strip() == "true":
         return ""
     remedy = f"`kubectl drain {node} --ignore-daemonsets`, and run again"
@@ -92,7 +92,7 @@ def kubernetes_refusal(node: str) -> str:
 
 
 def refuse_under_jobs(params: dict[str, Any], wrong: list[str]) -> None:
-    """Raises where jobs may run on GPUs that would be divided anew."""
+    """Raise if jobs may run on GPUs that would change."""
     why = (slurm_refusal if params["scheduler"] == "slurm" else kubernetes_refusal)(params["node"])
     if why:
         raise RefusalError(
@@ -106,7 +106,7 @@ def active(unit: str) -> bool:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     layout = {str(gpu): dict(profiles) for gpu, profiles in params["layout"].items() if profiles}
     try:
         known = mig.gpus()
@@ -115,7 +115,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     except mig.MigError as error:
         if not check and not params["ask"]:
             raise RefusalError(str(error)) from None
-        # The same run would install or load the driver before this.
+        # The run would install or load the driver before this task.
         found, known = {}, [{"index": index} for index in layout]
     wrong = mig.differing(layout, found, [gpu["index"] for gpu in known])
     before = {index: [item["profile"] for item in items] for index, items in sorted(found.items())}
@@ -129,7 +129,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     if wrong:
         refuse_under_jobs(params, wrong)
     try:
-        # Of a GPU in MIG mode the driver tells which profiles it has: before its instances and files change.
+        # In MIG mode the driver lists its profiles: check before instances and files change.
         for index in wrong:
             if index in found and index in layout:
                 mig.numbered(index, layout[index])
@@ -149,7 +149,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def divide(layout: mig.Layout, params: dict[str, Any]) -> None:
-    """Divides the GPUs while nobody has them open."""
+    """Change the GPUs while no unit uses them."""
     paused = [unit for unit in params["pause"] if active(unit)]
     if paused:
         run("systemctl", "stop", *paused)
@@ -169,7 +169,7 @@ def names(profiles: dict[str, Any]) -> list[str]:
 
 
 def text(state: dict[str, list[str]]) -> str:
-    """One line a GPU, for Ansible's diff."""
+    """One line per GPU, for the diff."""
     return "".join(f"GPU {index}: {' '.join(sorted(found)) or 'nothing'}\n" for index, found in state.items())
 
 

@@ -1,28 +1,28 @@
 #!/usr/bin/python
-"""File systems of servers: lines of /etc/fstab, and what they say mounted now."""
+"""Mounts of file systems: lines of /etc/fstab, and current mounts."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mounts
-short_description: Mounts that a role owns
+short_description: Manages the mounts of a role
 description:
-  - Keeps lines of C(/etc/fstab), each marked with the role that owns it, and leaves all others alone.
-  - Mounts what is not mounted, mounts anew what has another source or other options, and unmounts what the
-    role no longer names. A file system in use is not torn away.
+  - Manages lines of C(/etc/fstab), each marked with its role; other lines stay.
+  - Mounts what is not mounted, remounts if source or options changed, and unmounts what the
+    role no longer lists. A file system in use is not unmounted.
 options:
   owner:
-    description: The role.
+    description: Role.
     type: str
     required: true
   fstype:
-    description: Type of the file systems that have none of their own.
+    description: Default type of the file systems.
     type: str
   options:
-    description: Options of the mounts that have none of their own, as in C(/etc/fstab).
+    description: Default mount options, as in C(/etc/fstab).
     type: str
   mounts:
-    description: What is mounted where.
+    description: Mounts.
     type: list
     elements: dict
     required: true
@@ -32,17 +32,17 @@ options:
         type: str
         required: true
       path:
-        description: Where it is mounted.
+        description: Mount point.
         type: path
         required: true
       fstype:
-        description: Its type.
+        description: Type.
         type: str
       options:
-        description: Its options.
+        description: Mount options.
         type: str
   timeout_s:
-    description: Seconds that a server may take to answer.
+    description: Time limit in seconds for a server to answer.
     type: int
     default: 60
 author:
@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be, one line each.
+  description: Changes, also in check mode, one line each.
   type: list
   returned: always
 """
@@ -75,7 +75,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 def decide(
     wanted: list[fstab.Mount], owned: list[fstab.Mount], mounted: dict[str, tuple[str, str]]
 ) -> dict[str, list[fstab.Mount]]:
-    """What has to be unmounted and mounted; a changed line means both, if its path is mounted."""
+    """Mounts to remove and add; a changed line is both, if its path is mounted."""
     before = {mount.path: mount for mount in owned}
     after = {mount.path: mount for mount in wanted}
     changed = [m for m in wanted if m.path in mounted and m.path in before and before[m.path] != m]
@@ -87,7 +87,7 @@ def decide(
 def refuse_taken(
     wanted: list[fstab.Mount], owned: list[fstab.Mount], mounted: dict[str, tuple[str, str]]
 ) -> None:
-    """Refuses a path on which something else is mounted that this role has not put there."""
+    """Refuse a path with a mount that this role did not create."""
     mine = {mount.path for mount in owned}
     for mount in wanted:
         if mount.path in mounted and mount.path not in mine and not mount.is_of(mounted[mount.path][0]):
@@ -99,7 +99,7 @@ def refuse_taken(
 
 
 def apply(todo: dict[str, list[fstab.Mount]], text: str, changed: bool, timeout_s: int) -> None:
-    """Does it: away with the old, the lines, then the new."""
+    """Unmount, write the lines, mount."""
     for mount in todo["unmount"]:
         fstab.must(
             ["umount", mount.path],
@@ -116,7 +116,7 @@ def apply(todo: dict[str, list[fstab.Mount]], text: str, changed: bool, timeout_
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     wanted = [
         fstab.Mount(
             item["source"],

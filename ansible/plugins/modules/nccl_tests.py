@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: NVIDIA's nccl-tests, built from their source on the host."""
+"""Ansible module: build NVIDIA's nccl-tests from source on the host."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DOCUMENTATION = r"""
 module: nccl_tests
 short_description: Builds nccl-tests
 description:
-  - Builds the tests from their source archive into C(/opt/nccl-tests/<version>), to which
-    C(/opt/nccl-tests/current) leads.
-  - Built again when the archive or the NCCL that they were built against is another one. A build that was
-    cut short leaves nothing.
+  - Builds the tests from their source archive into C(/opt/nccl-tests/<version>), with the link
+    C(/opt/nccl-tests/current).
+  - Rebuilds them if the archive or NCCL changes. An interrupted build
+    leaves no files.
 options:
   version:
     description: Version of nccl-tests.
@@ -41,7 +41,7 @@ options:
     type: path
     required: true
   nccl:
-    description: Version of NCCL that they are built against.
+    description: NCCL version to build against.
     type: str
     required: true
 author:
@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 programs:
-  description: The tests that are there.
+  description: Installed tests.
   type: list
   returned: success
 """
@@ -70,11 +70,11 @@ STAMP = ".built"
 
 
 class BuildError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
+    """Value, rule and remedy in one text."""
 
 
 def built(target, version, stamp):
-    """Whether these very tests are there and are the current ones."""
+    """Whether this build exists and is the current one."""
     try:
         same = (target / version / STAMP).read_text() == stamp
         return same and (target / "current").readlink() == Path(version)
@@ -83,7 +83,7 @@ def built(target, version, stamp):
 
 
 def fetch(archive, sha256, into):
-    """The archive as a file whose SHA-256 is right."""
+    """The archive as a file with the right SHA-256."""
     path = into / "source.tar.gz"
     if archive.startswith(("http://", "https://")):
         with urllib.request.urlopen(archive, timeout=60) as answer, path.open("wb") as file:  # noqa: S310
@@ -100,7 +100,7 @@ def fetch(archive, sha256, into):
 
 
 def unpack(tar, folder):
-    """Unpacks regular files and folders below `folder`; raises for anything that would lie elsewhere."""
+    """Extract regular files and folders below `folder`; raises for paths outside."""
     for member in tar.getmembers():
         inside = not member.name.startswith("/") and ".." not in Path(member.name).parts
         if not inside or not (member.isfile() or member.isdir()):
@@ -108,13 +108,13 @@ def unpack(tar, folder):
                 f"The archive of nccl-tests has {member.name!r}, which is no file or folder inside it: "
                 "provide an archive that contains only its sources."
             )
-    # Python 3.11.2, which Debian 12 has, lacks filters; 3.12 and 3.13 warn where none is chosen.
+    # Python 3.11.2 of Debian 12 lacks filters; 3.12 and 3.13 warn without one.
     tar.extraction_filter = getattr(tarfile, "data_filter", None)
     tar.extractall(folder)  # noqa: S202 - all members were looked at
 
 
 def make(target, version, archive, sha256, cuda_home, stamp):
-    """Builds the tests beside their place and moves them there."""
+    """Build the tests in a temporary folder and move them into place."""
     for program in ("make", "g++"):
         if shutil.which(program) is None:
             raise BuildError(

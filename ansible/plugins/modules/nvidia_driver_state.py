@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: from the driver that a kernel has loaded to the one that is wanted, never under jobs."""
+"""Ansible module: load the wanted driver, never while jobs run."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import Sl
 DOCUMENTATION = r"""
 ---
 module: nvidia_driver_state
-short_description: Brings the kernel from the loaded NVIDIA driver to the wanted one
+short_description: Replaces the loaded NVIDIA driver with the wanted one
 description:
-  - C(before) looks whether the driver has to change. On a Slurm node it then drains the node, and fails as
-    long as jobs run there.
-  - C(load) loads the installed modules. It unloads older ones if no process uses a GPU; otherwise it says
+  - C(before) checks whether the driver must change. On a Slurm node it then drains the node, and fails while
+    jobs run.
+  - C(load) loads the installed modules. It unloads older ones if no process uses a GPU; otherwise it reports
     that a reboot is needed.
   - C(after) checks that the wanted driver is loaded, and resumes a node that C(before) drained.
-  - All decide by what they find, so that a run that was killed is finished by the next one.
+  - All steps read the state of the host, so the next run completes a killed one.
 options:
   stage:
-    description: Which of the three.
+    description: Step.
     type: str
     choices: [before, load, after]
     required: true
   version:
-    description: The driver's full version.
+    description: Full version of the driver.
     type: str
     required: true
   branch:
-    description: The branch that the version has to be of; 0 for any.
+    description: Required branch of the version; 0 for any.
     type: int
     default: 0
   open_modules:
@@ -41,19 +41,19 @@ options:
     type: bool
     required: true
   gpus:
-    description: GPUs that the host should have; fewer are warned about, none is an error. 0 expects nothing.
+    description: Expected GPUs of the host; fewer raise a warning, none is an error. 0 checks nothing.
     type: int
     default: 0
   drain_timeout_s:
-    description: Seconds that C(before) waits for jobs to end once the node is drained.
+    description: Seconds that C(before) waits for jobs after draining the node.
     type: int
     default: 0
   blacklisted:
-    description: Whether the run wrote the file that keeps nouveau away, for check mode.
+    description: Whether the run wrote the blacklist of nouveau, for check mode.
     type: bool
     default: false
   drained:
-    description: What C(before) answered, for check mode.
+    description: Result of C(before), for check mode.
     type: bool
     default: false
 author:
@@ -70,76 +70,76 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settled:
-  description: Whether the wanted driver is loaded and installed, and nothing is left to do.
+  description: Whether the wanted driver is installed and loaded, and nothing else is needed.
   type: bool
   returned: stage is before
 drained:
-  description: Whether the node is drained for the driver, or would be.
+  description: Whether the node is drained for the driver, also in check mode.
   type: bool
   returned: stage is before
 loaded:
-  description: The version that the kernel has loaded, empty without one.
+  description: Loaded version, empty without one.
   type: str
   returned: always
 reboot_required:
-  description: Whether only a reboot gets the wanted driver loaded.
+  description: Whether a reboot is needed to load the wanted driver.
   type: bool
   returned: stage is load
 reason:
-  description: Why.
+  description: Reason.
   type: str
   returned: stage is load
 """
 
 REASON = "gpufleet: driver"
 BLACKLIST = "/etc/modprobe.d/gpufleet-nouveau.conf"
-# Dependents first: the order in which they can be unloaded.
+# Dependent modules first: the order for unloading.
 MODULES = ("nvidia_fs", "gdrdrv", "nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
-# What holds the driver without being anybody's work. Stopped to unload it; `units` tasks start them again.
+# Services that use the driver without jobs. Stopped to unload it; `units` tasks start them again.
 SERVICES = ("nvidia-dcgm-exporter", "nvidia-dcgm", "nvidia-fabricmanager", "nvidia-persistenced")
-# Their processes, as the kernel cuts names.
+# Their processes, with names truncated by the kernel.
 DAEMONS = {"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-persistenced"[:15]}
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
 class DriverError(Exception):
-    """What is wrong, the rule and the remedy, in one text."""
+    """Value, rule and remedy in one text."""
 
 
 class Host:
-    """The host as this module sees and changes it."""
+    """Host access of this module."""
 
     def __init__(self, root="/"):
         self.root = Path(root)
 
     def text(self, path):
-        """The text of a small file, empty where there is none."""
+        """The text of a small file, empty if it does not exist."""
         try:
             return (self.root / path).read_text(errors="replace").strip()
         except OSError:
             return ""
 
     def loaded(self, module="nvidia"):
-        """Whether the kernel has a module, and its version where it has one."""
+        """Whether a module is loaded, and its version if it has one."""
         folder = self.root / "sys/module" / module
         return folder.is_dir(), self.text(folder / "version")
 
     def loaded_driver(self):
-        """Version and kind (open or not) of the loaded driver; empty and None without one."""
+        """Version and type (open or not) of the loaded driver; empty and None without one."""
         there, version = self.loaded()
         if not there:
             return "", None
         return version, "Open Kernel Module" in self.text("proc/driver/nvidia/version")
 
     def installed_driver(self):
-        """Version and kind of the module that the kernel would load; empty and None without one."""
+        """Version and type of the installed module; empty and None without one."""
         code, version = run("modinfo", "-F", "version", "nvidia")
         if code:
             return "", None
         return version, "MIT" in run("modinfo", "-F", "license", "nvidia")[1]
 
     def gpus(self):
-        """How many GPUs are on the PCI bus."""
+        """Number of GPUs on the PCI bus."""
         found = 0
         for device in self.root.glob("sys/bus/pci/devices/*"):
             if self.text(device / "vendor") == "0x10de" and self.text(device / "class")[:6] in GPU_CLASSES:
@@ -147,13 +147,13 @@ class Host:
         return found
 
     def holders(self):
-        """Processes that have a GPU open and are not the driver's own daemons, as `name (pid)`."""
+        """Processes that use a GPU, except the driver's own daemons, as `name (pid)`."""
         found = []
         for folder in self.root.glob("proc/[0-9]*"):
             name = self.text(folder / "comm")
             if name in DAEMONS or not self.opens_gpu(folder):
                 continue
-            # A stand-in or wrapper is known by its unit.
+            # A stand-in or wrapper is recognized by its unit.
             if any(f"{service}.service" in self.text(folder / "cgroup") for service in SERVICES):
                 continue
             found.append(f"{name} ({folder.name})")
@@ -164,15 +164,15 @@ class Host:
         """Whether a process has a device file of the driver open."""
         try:
             return any(str(fd.readlink()).startswith("/dev/nvidia") for fd in folder.glob("fd/*"))
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process ended meanwhile
             return False
 
     def initramfs(self):
-        """The image that the running kernel boots from."""
+        """The initramfs of the running kernel."""
         return self.root / f"boot/initrd.img-{os.uname().release}"
 
     def initramfs_old(self):
-        """Whether that image is older than the blacklist, and may load nouveau."""
+        """Whether the initramfs is older than the blacklist, and may load nouveau."""
         blacklist = self.root / BLACKLIST.lstrip("/")
         try:
             return self.initramfs().stat().st_mtime < blacklist.stat().st_mtime
@@ -181,7 +181,7 @@ class Host:
 
 
 def of_branch(version, branch):
-    """Refuses a version of another branch: names of packages and pins go by it."""
+    """Refuse a version of another branch: package names and pins depend on it."""
     if branch and version.split(".")[0] != str(branch):
         raise DriverError(
             f"nvidia_driver_version is {version} and nvidia_driver_branch {branch}: the branch is the first "
@@ -190,7 +190,7 @@ def of_branch(version, branch):
 
 
 def before(host, wanted, drain_timeout_s, check, node):
-    """Whether the driver has to change; if so no job runs here any more when this ends."""
+    """Whether the driver must change; if so, no job runs here afterwards."""
     loaded, installed = host.loaded_driver(), host.installed_driver()
     there = loaded[0] or installed[0]
     right = loaded == wanted == installed and host.loaded("nvidia_uvm")[0]
@@ -220,13 +220,13 @@ def before(host, wanted, drain_timeout_s, check, node):
 
 
 def named(driver):
-    """A driver as people say it."""
+    """A driver in readable form."""
     version, is_open = driver
     return f"{version} ({'open' if is_open else 'closed'})" if version else "none"
 
 
 def load(host, wanted, expected_gpus, blacklisted, check, warn):
-    """Loads the wanted driver, or says that it takes a reboot."""
+    """Load the wanted driver, or report that a reboot is needed."""
     gpus = host.gpus()
     if not gpus:
         raise DriverError(
@@ -272,7 +272,7 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
 
 
 def unload(host):
-    """Takes the driver out of the kernel; why not, where that fails."""
+    """Unload the driver; the reason on failure."""
     for service in SERVICES:
         run("systemctl", "stop", f"{service}.service")
     for module in MODULES:
@@ -284,7 +284,7 @@ def unload(host):
 
 
 def insert(host):
-    """Loads the driver."""
+    """Load the driver."""
     for module in ("nvidia", "nvidia_uvm"):
         code, said = run("modprobe", module)
         if code:
@@ -298,7 +298,7 @@ def insert(host):
 
 
 def after(host, wanted, drained, check, node):
-    """Checks the outcome and gives the node back to Slurm if it was taken for this."""
+    """Verify the driver and resume the node if it was drained for this."""
     loaded = host.loaded_driver()
     if not check and loaded != wanted:
         raise DriverError(

@@ -1,21 +1,21 @@
 #!/usr/bin/python
-"""Debian packages in the versions that a role names, the same in check mode as in a real run."""
+"""Debian packages with given versions, with the same result in check mode."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: packages
-short_description: Debian packages in given versions
+short_description: Installs Debian packages with given versions
 description:
   - Installs, upgrades, downgrades, removes and holds packages in one transaction.
-  - Asks dpkg and not apt's lists what has to be done, so that check mode needs no repository.
-  - Services are not started by the packages' scripts; M(gpufleet.rack.units) starts them.
-  - Finishes what a broken run of dpkg left, and waits for apt's lock.
+  - Reads the state from dpkg and not from apt's lists, so that check mode needs no repository.
+  - Package scripts start no services; M(gpufleet.rack.units) starts them.
+  - Completes an interrupted run of dpkg, and waits for apt's lock.
 options:
   names:
     description:
       - Packages, as C(name) or C(name=version); the version may have C(*).
-      - Of alternatives, C(one|other), the first is installed that a repository has, if none is there.
+      - Of alternatives, C(one|other), the first available one is installed, unless one is installed already.
     type: list
     elements: str
     default: []
@@ -25,7 +25,7 @@ options:
     elements: str
     default: []
   hold:
-    description: Packages that C(apt upgrade) must not move; patterns match among those that are installed.
+    description: Packages to hold; patterns match installed packages.
     type: list
     elements: str
     default: []
@@ -50,11 +50,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 before:
-  description: Lines of packages as they were, of those that changed.
+  description: Packages before the changes, one line each.
   type: list
   returned: always
 after:
-  description: The same packages as they are now, or would be.
+  description: The same packages after the changes, also in check mode.
   type: list
   returned: always
 """
@@ -70,7 +70,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 
 class Installed(NamedTuple):
-    """A package as dpkg knows it."""
+    """A package as in dpkg."""
 
     version: str
     held: bool
@@ -78,7 +78,7 @@ class Installed(NamedTuple):
 
 
 def read_dpkg() -> dict[str, Installed]:
-    """Every package that dpkg has files of, by name without architecture."""
+    """Every package with files, by name without architecture."""
     text = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n"],
         capture_output=True,
@@ -100,7 +100,7 @@ def parse_dpkg(text: str) -> dict[str, Installed]:
 
 
 def read_automatic(text: str) -> set[str]:
-    """Packages that are only there because another needs them, from the text of apt's extended_states."""
+    """Automatically installed packages, from apt's extended_states."""
     found: set[str] = set()
     for stanza in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in stanza.splitlines() if ": " in line)
@@ -110,7 +110,7 @@ def read_automatic(text: str) -> set[str]:
 
 
 class Change(NamedTuple):
-    """What has to be done."""
+    """Planned changes."""
 
     install: list[Wanted]
     remove: list[str]
@@ -123,7 +123,7 @@ class Change(NamedTuple):
 
 
 def expand(patterns: list[str], there: dict[str, Installed]) -> list[str]:
-    """Names as they are, and in place of each pattern the installed packages that it matches."""
+    """Names, and for each pattern the installed packages that match."""
     names: list[str] = []
     for one in patterns:
         plain = not set(one) & set("*?[")
@@ -139,13 +139,13 @@ def met(wanted: Wanted, there: dict[str, Installed]) -> bool:
 def compare(
     wanted: list[Wanted], absent: list[str], hold: list[str], there: dict[str, Installed], automatic: set[str]
 ) -> Change:
-    """What has to be done so that the packages are as they are wanted."""
+    """Changes needed to reach the wanted state."""
     install = [w for w in wanted if not met(w, there)]
     return Change(
         install=install,
         remove=[name for name in sorted(there) if any(fnmatch.fnmatchcase(name, one) for one in absent)],
         hold=[name for name in expand(hold, there) if name not in there or not there[name].held],
-        # One that came along with another would go with it again.
+        # An automatically installed package would be removed with its parent.
         manual=[way.name for w in wanted for way in w.ways() if way.name in there and way.name in automatic],
         repair=not all(package.whole for package in there.values()),
     )
@@ -162,11 +162,11 @@ def say(wanted: dict[str, str], there: dict[str, Installed], names: list[str]) -
 
 
 def apply(apt: Apt, change: Change, held: list[str]) -> None:
-    """Makes the change; raises if apt does not. `held` are packages that this task itself holds."""
+    """Apply the changes; raises if apt fails. `held` are packages that this task holds."""
     if change.repair:
         apt.must("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
     if change.install and held:
-        # What is named moves in spite of being held, and what it depends on in its version does not: apt
+        # apt upgrades listed packages despite a hold, but not their dependencies of the same version: unhold
         # gives up then. They are held again by the comparison that follows, also in the next run.
         apt.must("apt-mark", "unhold", *held)
     if change.install or change.remove:
@@ -183,7 +183,7 @@ def apply(apt: Apt, change: Change, held: list[str]) -> None:
 
 
 def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares, changes, compares again; the result for Ansible."""
+    """Compare, change, compare again; the result for Ansible."""
     wanted = [Wanted.of(text) for text in params["names"]]
     absent, hold = params["absent"], params["hold"]
 
@@ -205,7 +205,7 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
                 apt, change, [name for name in expand(hold, before) if name in before and before[name].held]
             )
         after, left = now()
-        if left.hold:  # a pattern that matches what has just come
+        if left.hold:  # a pattern may match packages that were just installed
             apt.must("apt-mark", "hold", *left.hold)
             after, left = now()
         if left:
@@ -232,7 +232,7 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """As `bring`, with words for what no refusal foresees."""
+    """Like `bring`, with messages for unexpected errors."""
     try:
         return bring(params, check)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""The power limit of all GPUs of a host, within what the GPUs themselves allow."""
+"""The power limit of all GPUs of a host, within their own limits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ DOCUMENTATION = r"""
 module: power_cap
 short_description: Limits the power of each GPU
 description:
-  - Reads the limits of every GPU by nvidia-smi, refuses what one of them does not allow before any is
-    changed, sets those that differ, and reads them again.
-  - The limit lasts until the driver is unloaded; a unit has to set it again after a boot.
+  - Reads the limits of every GPU with nvidia-smi, refuses a value outside one of them before any
+    change, sets those that differ, and reads them again.
+  - The limit lasts until the driver is unloaded; a unit sets it again after a boot.
 options:
   watts:
-    description: Limit of each GPU in W; 0 is each GPU's own default.
+    description: Limit of each GPU in W; 0 is the default of the GPU.
     type: int
     required: true
   only_check:
-    description: Whether only to see that all GPUs allow it.
+    description: Whether to check only, without changes.
     type: bool
     default: false
 author:
@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 limits:
-  description: Limit in W by the index of the GPU, as it is now, or would be.
+  description: Limit in W by GPU index, also in check mode.
   type: dict
   returned: always
 """
@@ -43,7 +43,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 FIELDS = "index,name,power.limit,power.default_limit,power.min_limit,power.max_limit"
-# nvidia-smi shows hundredths of a watt, and GPUs may round to what they can do.
+# nvidia-smi shows hundredths of a watt, and GPUs may round.
 TOLERANCE_W = 1.0
 # nvidia-smi's exit code where an InfoROM is corrupt: what it prints and does is right (nvidia-smi(1)).
 INFOROM_CORRUPT = 14
@@ -61,7 +61,7 @@ class Gpu(NamedTuple):
 
 
 def smi(*words: str) -> str:
-    """The output of nvidia-smi; raises where it fails."""
+    """The output of nvidia-smi; raises on failure."""
     try:
         done = subprocess.run(
             ["nvidia-smi", *words], capture_output=True, text=True, check=False, timeout=120
@@ -77,7 +77,7 @@ def smi(*words: str) -> str:
 
 
 def read() -> list[Gpu]:
-    """All GPUs. Raises for one whose limits cannot be read."""
+    """All GPUs. Raises if limits cannot be read."""
     found = []
     for line in smi(f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits").splitlines():
         index, *words = [word.strip() for word in line.split(",")]
@@ -98,7 +98,7 @@ def read() -> list[Gpu]:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes."""
+    """Compare and change."""
     watts, gpus = params["watts"], read()
     for gpu in gpus:
         if watts and not gpu.least <= watts <= gpu.most:

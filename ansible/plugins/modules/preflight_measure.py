@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: what the kernel and the operating system say about a host, read only, without root."""
+"""Ansible module: hardware and operating system of a host, read only and without root."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DOCUMENTATION = r"""
 module: preflight_measure
 short_description: Measures a host and changes nothing
 description:
-  - Reads /proc, /sys and /etc in one go. Works the same in check mode.
-  - A probe that fails does not end the module; its reason is listed under C(errors).
+  - Reads /proc, /sys and /etc. Works the same in check mode.
+  - A failed probe does not end the module; C(errors) has its reason.
 options:
   paths:
-    description: Paths whose file systems are measured.
+    description: Paths of the file systems to measure.
     type: list
     elements: path
     required: true
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 preflight_measurements:
-  description: The measurements by name, and under C(errors) why a measurement is missing.
+  description: Measurements by name; C(errors) has the reason of missing ones.
   returned: always
   type: dict
 """
@@ -54,18 +54,18 @@ SCHEMA = 1
 # PCI classes: 0x0300 VGA and 0x0302 3D controllers; 0x0200 Ethernet and 0x0207 InfiniBand.
 GPU_CLASSES = ("0x0300", "0x0302")
 NIC_CLASSES = ("0x0200", "0x0207")
-# adjtimex(2): set while the kernel's clock is not synchronized.
+# adjtimex(2): set while the kernel clock is not synchronized.
 STA_UNSYNC = 0x0040
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
 def text(path):
-    """The text of a small file of the kernel, without the newline."""
+    """The text of a small kernel file, without the newline."""
     return path.read_text(encoding="utf-8", errors="replace").strip()
 
 
 def operating_system(root):
-    """Distribution, version, and DGX OS' own version where that is installed."""
+    """Distribution, version, and the version of DGX OS if it is installed."""
     found = assignments(root / "etc/os-release")
     dgx = root / "etc/dgx-release"
     version = assignments(dgx).get("DGX_SWBUILD_VERSION", "unknown") if dgx.exists() else None
@@ -92,31 +92,31 @@ def kernel(_root):
 
 
 def cpu(root):
-    """Logical processors that are online, and sockets."""
+    """Number of online logical processors, and sockets."""
     folder = root / "sys/devices/system/cpu"
     packages = {text(path) for path in folder.glob("cpu[0-9]*/topology/physical_package_id")}
     return {"logical": count_ranges(text(folder / "online")), "sockets": len(packages) or None}
 
 
 def count_ranges(ranges):
-    """How many numbers `0-3,8` stands for."""
+    """Number of elements in `0-3,8`."""
     ends = [part.split("-") for part in ranges.split(",") if part]
     return sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
 
 
 def meminfo(root):
-    """/proc/meminfo by name; sizes in KiB, counts as they are."""
+    """Parse /proc/meminfo; sizes in KiB, counts unchanged."""
     lines = (line.split(":", 1) for line in text(root / "proc/meminfo").splitlines() if ":" in line)
     return {name: int(value.split()[0]) for name, value in lines}
 
 
 def memory(root):
-    """Memory that the kernel has to give."""
+    """Memory available to the kernel."""
     return {"total_kib": meminfo(root)["MemTotal"]}
 
 
 def hugepages(root):
-    """Huge pages set aside, their size, and whether transparent ones are in use."""
+    """Reserved huge pages, their size, and whether transparent ones are enabled."""
     found = meminfo(root)
     transparent = text(root / "sys/kernel/mm/transparent_hugepage/enabled")
     return {
@@ -127,7 +127,7 @@ def hugepages(root):
 
 
 def pci(root, vendor, classes):
-    """The physical functions of one vendor and of some classes, in the order of their addresses."""
+    """Physical functions of one vendor and some classes, ordered by address."""
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():
         raise FileNotFoundError(str(folder) + " does not exist: the kernel has no PCI bus")
@@ -141,7 +141,7 @@ def pci(root, vendor, classes):
 
 
 def pci_function(device):
-    """One PCI function: where it is, what it is, its link, and how the IOMMU treats it."""
+    """One PCI function: address, IDs, link, and IOMMU mode."""
     return {
         "address": device.name,
         "device": text(device / "device").replace("0x", ""),
@@ -154,7 +154,7 @@ def pci_function(device):
 
 
 def number(path):
-    """The number in a file, None when there is no such file or no number in it."""
+    """The number in a file, None if it does not exist or has no number."""
     try:
         return int(text(path))
     except (OSError, ValueError):
@@ -162,7 +162,7 @@ def number(path):
 
 
 def iommu(root):
-    """How many IOMMUs the kernel uses, and the kernel arguments that concern them."""
+    """Number of active IOMMUs, and their kernel arguments."""
     arguments = text(root / "proc/cmdline").split()
     units = root / "sys/class/iommu"
     return {
@@ -172,7 +172,7 @@ def iommu(root):
 
 
 def secure_boot(root):
-    """Whether the firmware is EFI, and whether it refuses unsigned code."""
+    """Whether the firmware is EFI, and whether Secure Boot is enabled."""
     if not (root / "sys/firmware/efi").is_dir():
         return {"efi": False, "enabled": False}
     variable = root / SECURE_BOOT
@@ -185,7 +185,7 @@ def secure_boot(root):
 
 
 def clock(_root):
-    """Whether the kernel's clock is synchronized, as adjtimex(2) says, its largest error, and the time."""
+    """Whether the kernel clock is synchronized (adjtimex(2)), its maximum error, and the time."""
     # struct timex on 64-bit Linux; with modes 0 the call only reads.
     buffer = ctypes.create_string_buffer(512)
     if ctypes.CDLL(None, use_errno=True).adjtimex(buffer) < 0:
@@ -195,12 +195,12 @@ def clock(_root):
 
 
 def disks(root, paths):
-    """Size and free space of the file systems that hold `paths`, in bytes and inodes."""
+    """Size and free space of the file systems of `paths`, in bytes and inodes."""
     return {path: disk(root / path.lstrip("/")) for path in paths}
 
 
 def disk(path):
-    """One file system; free is what a user without root may take."""
+    """One file system; free is what is available without root."""
     found = os.statvfs(path)
     return {
         "total_bytes": found.f_blocks * found.f_frsize,
@@ -210,7 +210,7 @@ def disk(path):
 
 
 def measure(root, paths, gpu_vendor, nic_vendor):
-    """All measurements; what could not be measured is listed under `errors` with the reason."""
+    """All measurements; `errors` has the reason of missing ones."""
     probes = {
         "os": operating_system,
         "kernel": kernel,

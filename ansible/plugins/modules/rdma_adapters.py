@@ -1,47 +1,47 @@
 #!/usr/bin/python
-"""RDMA adapters: kernel modules, the kind of port that the firmware starts, and names that stay."""
+"""RDMA adapters: kernel modules, port types in firmware, and persistent names."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_adapters
-short_description: Brings RDMA adapters into the state that a fabric needs
+short_description: Configures RDMA adapters for a fabric
 description:
-  - Loads kernel modules that are not loaded, unless another driver than the loaded one is installed - its
-    modules do not fit the loaded ones, and the next boot loads them all.
-  - Sets LINK_TYPE in the firmware of adapters whose ports would start as the other kind. It takes effect
-    with the next reboot, which this module never does; it says that one is needed, by the state of the host
-    and not by what this run changed.
-  - Writes udev rules that tie the names of devices to their places on the bus. While a device is missing they
-    stay as they are, so that the others keep their names.
-  - Only adapters that were named are set; without names, all, if they are as many as the fabric has. Others
-    may be the host's own network.
+  - Loads missing kernel modules, unless the installed driver differs from the loaded one; its
+    modules do not match then, and the next boot loads them.
+  - Sets LINK_TYPE in the firmware of adapters whose ports would start with the other type. It takes effect
+    at the next reboot, which this module only reports, from the state of the host
+    and not from the changes of this run.
+  - Writes udev rules that bind device names to bus addresses. While a device is missing the rules
+    do not change, so that other devices keep their names.
+  - Changes only named adapters; without names, all, if their number matches that of the fabric. Others
+    may belong to the host network.
 options:
   link_layer:
-    description: What the ports have to be.
+    description: Port type.
     type: str
     choices: [InfiniBand, Ethernet]
     required: true
   devices:
-    description: RDMA devices of the fabric by rail, as C(mlx5_0); empty if nobody named them.
+    description: RDMA devices of the fabric by rail, as C(mlx5_0); empty for no binding.
     type: list
     elements: str
     default: []
   count:
-    description: How many adapters of the fabric the host has; 0 if that is not known.
+    description: Number of fabric adapters of the host; 0 if unknown.
     type: int
     default: 0
   load:
-    description: Kernel modules that have to be loaded.
+    description: Kernel modules to load.
     type: list
     elements: str
     default: []
   driver_changes:
-    description: Whether the run installs or removes a driver before this, for check mode.
+    description: Whether the run installs or removes a driver before this task, for check mode.
     type: bool
     default: false
   rules:
-    description: The file of udev rules.
+    description: Path of the udev rules.
     type: path
     default: /etc/udev/rules.d/60-rdma-persistent-naming.rules
 author:
@@ -49,7 +49,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Set up the adapters
+- name: Configure the adapters
   gpufleet.rack.rdma_adapters:
     link_layer: InfiniBand
     devices: [mlx5_0, mlx5_1]
@@ -58,16 +58,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ports:
-  description: For each adapter its device, place on the bus, kind of port now and after a reboot, and
+  description: For each adapter its device, bus address, port type now and after a reboot, and
     whether it belongs to the fabric.
   type: list
   returned: always
 reboot_reasons:
-  description: Why a reboot is needed; empty if it is not.
+  description: Reason for a reboot; empty if none is needed.
   type: list
   returned: always
 notes:
-  description: What was left as it is, and why.
+  description: Adapters that were not changed, with the reason.
   type: list
   returned: always
 """
@@ -94,7 +94,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.rdma_hardware import
 
 
 def ours(adapters: list[Adapter], devices: list[str], count: int) -> list[Adapter]:
-    """Those that belong to the fabric."""
+    """The adapters of the fabric."""
     if devices:
         return [adapter for adapter in adapters if adapter.device in devices]
     return adapters if count and len(adapters) == count else []
@@ -103,7 +103,7 @@ def ours(adapters: list[Adapter], devices: list[str], count: int) -> list[Adapte
 def notes_of(
     adapters: list[Adapter], fabric: list[Adapter], devices: list[str], kind: str, count: int
 ) -> list[str]:
-    """What a person should know about adapters that are not there or were left alone."""
+    """Warnings about missing or unchanged adapters."""
     notes = [
         f"{name} is not there" for name in devices if name not in [adapter.device for adapter in adapters]
     ]
@@ -120,10 +120,10 @@ def notes_of(
 
 
 def treat_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str], dict[str, str]]:
-    """Sets ports that would start as the other kind: lines of a diff, and the kinds after a reboot."""
+    """Set the types of ports that would start with the other one: diff lines, and types after a reboot."""
     tool = firmware_tool()
     if tool is None:
-        # Before the stack is installed, the kind of now is the best that is known.
+        # Before the stack is installed, only the current type is known.
         if not check and any(adapter.kind != kind for adapter in fabric):
             raise RefusalError(
                 f"{', '.join(str(a) for a in fabric if a.kind != kind)} should be {kind}, and neither "
@@ -145,7 +145,7 @@ def treat_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str
 
 
 def render_rules(adapters: list[Adapter], devices: list[str]) -> str:
-    """Rules of udev, in place of the packaged ones that rename all devices after their place on the bus."""
+    """udev rules, instead of the packaged ones that rename all devices by bus address."""
     lines = ["# Written by gpufleet (role rdma): these devices keep their names when others are plugged in."]
     for adapter in sorted(adapters):
         if adapter.device in devices:
@@ -159,7 +159,7 @@ def render_rules(adapters: list[Adapter], devices: list[str]) -> str:
 def treat_rules(
     path: Path, adapters: list[Adapter], devices: list[str], check: bool
 ) -> tuple[str, str] | None:
-    """Writes the rules if they differ; old and new text then."""
+    """Write the rules if they differ; old and new text."""
     if not devices or any(name not in [adapter.device for adapter in adapters] for name in devices):
         return None
     new = render_rules(adapters, devices)
@@ -176,7 +176,7 @@ def treat_rules(
 
 
 def not_loaded(names: list[str], root: Path, release: str) -> list[str]:
-    """Modules that the kernel neither has loaded nor built in."""
+    """Modules that are neither loaded nor built in."""
     built_in = text_of(root / "lib/modules" / release / "modules.builtin")
     inside = {Path(line).name.removesuffix(".ko").replace("-", "_") for line in built_in.splitlines()}
     return [
@@ -188,7 +188,7 @@ def not_loaded(names: list[str], root: Path, release: str) -> list[str]:
 
 
 def load(names: list[str]) -> None:
-    """Loads modules; raises with what modprobe says."""
+    """Load modules; raises with the output of modprobe."""
     for name in names:
         done = run("modprobe", name)
         if done.returncode:
@@ -214,7 +214,7 @@ def driver_reason(root: Path) -> str | None:
 
 
 def work(parameters: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
-    """Reads, compares, changes; the result for Ansible."""
+    """Read, compare, change; the result for Ansible."""
     kind, devices, count = parameters["link_layer"], parameters["devices"], parameters["count"]
     adapters = read_adapters(root)
     fabric = ours(adapters, devices, count)

@@ -1,37 +1,37 @@
 #!/usr/bin/python
-"""Package repositories of vendors, each trusted with one key whose fingerprint was written down before."""
+"""Package repositories of vendors, each with one key of a known fingerprint."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repositories
-short_description: Package repositories with keys that are checked
+short_description: Adds package repositories with verified keys
 description:
-  - Adds apt sources as C(/etc/apt/sources.list.d/gpufleet-*.list) and removes those that are no longer named.
-  - Downloads a repository's key once, keeps the one with the given fingerprint alone, and refuses any other.
-  - A repository that another file of apt's names already is left to that file.
+  - Adds apt sources as C(/etc/apt/sources.list.d/gpufleet-*.list) and removes obsolete ones.
+  - Downloads the key of a repository once, keeps only the key with the given fingerprint, and refuses others.
+  - Skips a repository that another apt file already lists.
   - In check mode nothing is downloaded.
 options:
   repositories:
-    description: All vendor repositories that the host shall have.
+    description: All vendor repositories of the host.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: Short name, of which file names are made.
+        description: Short name, used in file names.
         type: str
         required: true
       url:
-        description: Its web folder.
+        description: Web folder.
         type: str
         required: true
       suite:
-        description: What stands after the URL; C(./) is a flat repository.
+        description: Suite and components; C(./) is a flat repository.
         type: str
         default: ./
       key_url:
-        description: Where its key is downloaded.
+        description: URL of the key.
         type: str
         default: ""
       fingerprint:
@@ -39,19 +39,19 @@ options:
         type: str
         default: ""
       keyring:
-        description: A keyring that the host has, in place of C(key_url); empty for the keys that apt trusts.
+        description: Existing keyring of the host, instead of C(key_url); empty for the keys that apt trusts.
         type: str
         default: ""
       hosts:
-        description: For the caller; not used here.
+        description: For the caller; not used by this module.
         type: str
         default: ""
       priority:
-        description: Priority of its packages for apt; 0 leaves apt's own.
+        description: Pin priority of its packages; 0 for the default.
         type: int
         default: 0
   timeout_s:
-    description: Seconds that a download may take.
+    description: Time limit in seconds of a download.
     type: int
     default: 30
 author:
@@ -59,7 +59,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Trust the vendors
+- name: Add the vendor repositories
   gpufleet.rack.repositories:
     repositories:
       - name: cuda
@@ -70,11 +70,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_files:
-  description: Files that were written or removed.
+  description: Written or removed files.
   type: list
   returned: always
 elsewhere:
-  description: Repositories that another file of apt's names, with that file.
+  description: Repositories that another apt file lists, with that file.
   type: dict
   returned: always
 """
@@ -98,19 +98,19 @@ SOURCES = Path("/etc/apt/sources.list.d")
 KEYS = Path("/etc/apt/keyrings")
 PREFERENCES = Path("/etc/apt/preferences.d")
 PREFIX = "gpufleet-"
-# Other roles write preferences as well; these are of repositories alone.
+# Other roles write preferences too; these are only for repositories.
 PIN_PREFIX = "gpufleet-repository-"
 HEADER = "# Written by gpufleet, which overwrites it.\n"
 ATTEMPTS = 3
 
 
 def bare(url: str) -> str:
-    """A URL as two files of apt may write it differently."""
+    """Normalize a URL, since two apt files may write it differently."""
     return re.sub(r"^https?://", "", url.strip()).rstrip("/").lower()
 
 
 def urls_in(text: str) -> Iterator[str]:
-    """URLs of all sources in a file of apt's, of either format, that are not commented out."""
+    """URLs of all active sources in an apt file, of either format."""
     for line in text.splitlines():
         words = line.split("#", 1)[0].split()
         if words[:1] in (["deb"], ["URIs:"]):
@@ -118,7 +118,7 @@ def urls_in(text: str) -> Iterator[str]:
 
 
 def elsewhere(wanted: list[dict[str, Any]], ours: set[Path]) -> dict[str, str]:
-    """Repositories that a file names which is not ours, with that file."""
+    """Repositories that a foreign file lists, with that file."""
     found = {}
     files = [
         SOURCES.parent / "sources.list",
@@ -134,7 +134,7 @@ def elsewhere(wanted: list[dict[str, Any]], ours: set[Path]) -> dict[str, str]:
 
 
 def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
-    """The packets of the key with the fingerprint that was given, and of no other."""
+    """The packets of the key with the given fingerprint."""
     want = item["fingerprint"].replace(" ", "").upper()
     data = download(item["key_url"], timeout_s)
     try:
@@ -154,8 +154,8 @@ def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
 
 
 def download(url: str, timeout_s: int) -> bytes:
-    """What is at a URL; tried several times."""
-    # Half a second of a host's time, which most runs do not need: they find the keys there.
+    """Download a URL, with retries."""
+    # Imported here: it takes half a second, and most runs find their keys on the host.
     from ansible.module_utils.urls import open_url
 
     for attempt in range(ATTEMPTS):
@@ -172,7 +172,7 @@ def download(url: str, timeout_s: int) -> bytes:
 
 
 def key_fits(path: Path, fingerprint: str) -> bool:
-    """Whether a keyring holds the one key and nothing else."""
+    """Whether a keyring has exactly the one key."""
     try:
         return set(keys_in(path.read_bytes())) == {fingerprint.replace(" ", "").upper()}
     except (OSError, ValueError, binascii.Error, IndexError):
@@ -180,19 +180,19 @@ def key_fits(path: Path, fingerprint: str) -> bool:
 
 
 def source_line(item: dict[str, Any], keyring: str) -> str:
-    """The text of a source's file."""
+    """The text of a source file."""
     options = f" [signed-by={keyring}]" if keyring else ""
     return f"{HEADER}deb{options} {item['url'].rstrip('/')} {item['suite']}\n"
 
 
 def preference(item: dict[str, Any]) -> str:
-    """The text of a repository's file of preferences."""
+    """The text of a preferences file."""
     host = urlsplit(item["url"]).hostname
     return f'{HEADER}Package: *\nPin: origin "{host}"\nPin-Priority: {item["priority"]}\n'
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces a file whole."""
+    """Replace a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "wb") as stream:
@@ -202,7 +202,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def check_item(item: dict[str, Any]) -> None:
-    """Refuses an entry that would trust what nobody checked."""
+    """Refuse an entry without a verified key."""
     if not re.fullmatch(r"[a-z0-9-]+", item["name"]):
         raise RefusalError(
             f"{item['name']!r} is no name of a repository; use small letters, digits and hyphens."
@@ -220,7 +220,7 @@ def check_item(item: dict[str, Any]) -> None:
 
 
 def work(wanted: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, Any]:
-    """Brings the files into the state that is wanted."""
+    """Write and remove files."""
     for item in wanted:
         check_item(item)
     there = elsewhere(wanted, set())
@@ -249,7 +249,7 @@ def work(wanted: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
     lacking = [path for path, item in keys.items() if not key_fits(path, item["fingerprint"])]
     differing = [path for path, text in texts.items() if not path.is_file() or path.read_bytes() != text]
     if not check:
-        # Keys first: a source without its key would break apt for everybody.
+        # Keys first: a source without its key would break apt.
         for path in lacking:
             write(path, fetch_key(keys[path], timeout_s))
         for path in differing:
@@ -274,7 +274,7 @@ def work(wanted: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
 
 def main() -> None:
     """Entry point."""
-    # Addresses of public keys are no secrets, whatever Ansible takes them for by their names.
+    # URLs of public keys are not secret, although Ansible assumes so from their names.
     text = {"type": "str", "default": "", "no_log": False}
     item = {
         "name": {"type": "str", "required": True},

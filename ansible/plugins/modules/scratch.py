@@ -1,37 +1,37 @@
 #!/usr/bin/python
-"""A scratch file system striped over the node's own NVMe drives, which never takes a drive that has data."""
+"""A scratch file system striped over local NVMe drives, which never uses a drive with data."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scratch
-short_description: RAID 0 over NVMe drives, with XFS
+short_description: Creates RAID 0 over NVMe drives, with XFS
 description:
-  - Makes an array over all NVMe drives that are blank and a file system on it, and mounts that at every boot.
-  - Refuses, and names what it found, where blank drives are not as many as they have to be. A drive with a
-    file system, a partition table or a part of another array is never written to.
-  - Takes an array of its own name up again, with its data, and leaves a striped file system that is mounted
-    there already as it is.
+  - Creates an array over all blank NVMe drives and a file system on it, and mounts it at every boot.
+  - Refuses, with drive contents, if the number of blank drives differs. Never writes to a drive with a
+    file system, a partition table or a part of another array.
+  - Reassembles an array of the same name with its data, and keeps a striped file system that is mounted
+    there already.
 options:
   mount:
-    description: Where the file system is.
+    description: Mount point.
     type: path
     required: true
   drives:
-    description: How many drives there have to be; 0 for all that are blank.
+    description: Required number of drives; 0 for all blank drives.
     type: int
     default: 0
   devices:
-    description: The drives, as C(/dev/nvme2n1); empty for all NVMe drives that nothing uses.
+    description: Drives, as C(/dev/nvme2n1); empty for all unused NVMe drives.
     type: list
     elements: path
     default: []
   cache:
-    description: A folder of the file system that keeps data between jobs; empty for none.
+    description: Folder that keeps data between jobs; empty for none.
     type: str
     default: ""
   options:
-    description: Options of the mount.
+    description: Mount options.
     type: str
     required: true
   name:
@@ -39,7 +39,7 @@ options:
     type: str
     default: scratch
   owner:
-    description: The role, by which its lines are known.
+    description: Role that owns the lines in /etc/fstab.
     type: str
     required: true
 author:
@@ -57,11 +57,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be, one line each.
+  description: Changes, also in check mode, one line each.
   type: list
   returned: always
 device:
-  description: The device of the file system; empty in a check run that would make it.
+  description: Device of the file system; empty if check mode would create it.
   type: str
   returned: always
 """
@@ -91,12 +91,12 @@ TOO_FEW = (
     "Drives with data are never overwritten: if nothing on them is needed, run `wipefs -a` (and for parts of "
     "arrays `mdadm --stop` and `mdadm --zero-superblock`) on the host, and run again."
 )
-# Everybody's, as /tmp: what a job writes there only its owner removes.
+# Writable by all, like /tmp: only the owner of a file can remove it.
 SHARED = 0o1777
 
 
 def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
-    """The drives for a new array; None if there is one of ours. Raises when the drives do not fit."""
+    """Drives for a new array; None if the array exists. Raises if the drives do not match."""
     ours = [drive for drive in drives if drive.array == name]
     if ours:
         members = ours[0].members or len(ours)
@@ -126,7 +126,7 @@ def choose(drives: list[Drive], want: int, name: str) -> list[Drive] | None:
 
 
 def array_device(name: str) -> str:
-    """The device of a running array; empty if it does not run."""
+    """The device of a running array; empty if it is not running."""
     done = fstab.run(["mdadm", "--detail", "--scan"], 30)
     for line in done.stdout.splitlines():
         match = re.search(r"^ARRAY (\S+).*\bname=(?:[^:\s]+:)?(\S+)", line)
@@ -137,7 +137,7 @@ def array_device(name: str) -> str:
 
 
 def await_device(name: str) -> str:
-    """The device of an array that was just made or assembled."""
+    """The device of an array that was just created or assembled."""
     fstab.run(["udevadm", "settle", "--timeout=30"], 40)
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
@@ -149,7 +149,7 @@ def await_device(name: str) -> str:
 
 
 def make_array(drives: list[Drive], name: str) -> None:
-    """Makes it; over a single drive too, so that the next drive is no other case."""
+    """Create the array; also over a single drive, so that all nodes are alike."""
     command = ["mdadm", "--create", f"/dev/md/{name}", "--level=0", f"--raid-devices={len(drives)}"]
     command += ["--metadata=1.2", "--chunk=512K", f"--name={name}", "--run"]
     command += ["--force"] if len(drives) == 1 else []
@@ -173,7 +173,7 @@ def with_array(text: str, owner: str, line: str) -> str:
 
 
 def configure_array(device: str, name: str, owner: str) -> None:
-    """Writes the array down, and has the boot image know it where there is one."""
+    """Record the array, and update the initramfs if there is one."""
     done = fstab.run(["mdadm", "--detail", "--export", device], 30)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     old = CONFIG.read_text() if CONFIG.exists() else ""
@@ -188,7 +188,7 @@ def configure_array(device: str, name: str, owner: str) -> None:
 
 
 def make_file_system(device: str) -> None:
-    """XFS on a device that is blank; raises for any other."""
+    """Create XFS on a blank device; raises for any other."""
     found = probe(device)
     if found.get("TYPE") == "xfs":
         return
@@ -203,13 +203,13 @@ def make_file_system(device: str) -> None:
 
 
 def share(path: Path) -> None:
-    """A folder in which everybody may write."""
+    """Create a folder that all users can write to."""
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(SHARED)
 
 
 def folders_lacking(params: dict[str, Any]) -> list[str]:
-    """Folders that are not there, or that not everybody may write to."""
+    """Folders that are missing or not writable by all."""
     found = []
     for path in [params["mount"], params["cache"]]:
         if path and (not Path(path).is_dir() or stat.S_IMODE(Path(path).stat().st_mode) != SHARED):
@@ -218,7 +218,7 @@ def folders_lacking(params: dict[str, Any]) -> list[str]:
 
 
 def check_mounted(device: str, params: dict[str, Any]) -> None:
-    """Refuses a file system of another kind where ours has to be."""
+    """Refuse another file system type."""
     done = fstab.run(["mdadm", "--detail", "--export", device], 30)
     found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     level, members = found.get("MD_LEVEL", "none"), int(found.get("MD_DEVICES", "0"))
@@ -231,7 +231,7 @@ def check_mounted(device: str, params: dict[str, Any]) -> None:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     mount, name = params["mount"], params["name"]
     text, mounted = fstab.read(), fstab.mounted()
     if mount in mounted:
@@ -270,7 +270,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     new = fstab.with_own(text, params["owner"], [entry])
     if new != text:
         fstab.write(new)
-    # The device by its name: /dev/disk may not know a file system yet that was just made.
+    # By device name: /dev/disk may not list a file system that was just created.
     fstab.mount(entry._replace(source=device), "See `dmesg` on the host.")
     for path in filter(None, (mount, params["cache"])):
         share(Path(path))

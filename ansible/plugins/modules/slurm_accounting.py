@@ -1,19 +1,19 @@
 #!/usr/bin/python
-"""Accounts, users, QOS and GPU limits of a Slurm cluster, as its fleet file names them."""
+"""Accounts, users, QOS and GPU limits of a Slurm cluster, from its fleet file."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_accounting
-short_description: QOS, accounts, users and GPU limits in Slurm's accounting
+short_description: Manages QOS, accounts, users and GPU limits in Slurm accounting
 description:
-  - Compares what C(sacctmgr) shows with what is wanted, and changes what differs.
-  - Removes what it made itself and what is wanted no more; it keeps a record of that on the host. Accounts,
-    users and QOS that people made are left alone.
-  - In check mode accounting that does not answer yet counts as a difference.
+  - Compares C(sacctmgr) with the wanted state, and changes differences.
+  - Removes objects that it created and that are not listed; a file on the host records them. Other accounts,
+    users and QOS are not changed.
+  - In check mode accounting that does not answer counts as a difference.
 options:
   cluster:
-    description: The cluster's name.
+    description: Name of the cluster.
     type: str
     required: true
   qos:
@@ -23,13 +23,13 @@ options:
     elements: dict
     default: []
   accounts:
-    description: Accounts with C(name), C(gpus) that they may hold at once, C(qos) that their jobs get, and
-      C(users). Their jobs may use that QOS, the team levels (low, normal, high) below it, and all other QOS.
+    description: Accounts with C(name), C(gpus) (limit), C(qos) of their jobs, and
+      C(users). Their jobs can use that QOS, the team levels (low, normal, high) below it, and all other QOS.
     type: list
     elements: dict
     default: []
   timeout_s:
-    description: Seconds to wait for the cluster to be known to accounting.
+    description: Seconds to wait until accounting knows the cluster.
     type: int
     default: 90
 author:
@@ -37,7 +37,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Set up accounts
+- name: Create accounts
   gpufleet.rack.slurm_accounting:
     cluster: dc1
     qos:
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 commands:
-  description: What sacctmgr was asked to do, or would be.
+  description: Commands of sacctmgr, also in check mode.
   type: list
   returned: success
 """
@@ -76,7 +76,7 @@ Command = list[str]
 
 
 def wanted(qos: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> State:
-    """What accounting should have, in the same shape."""
+    """The wanted state, in the same form."""
     level = {item["name"]: item["priority"] for item in qos}
     state: State = {"qos": {}, "accounts": {}, "users": set()}
     for item in qos:
@@ -102,7 +102,7 @@ def wanted(qos: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> State:
 
 
 def qos_commands(has: State, wants: State) -> list[Command]:
-    """All QOS first, since they name each other."""
+    """All QOS first, since they refer to each other."""
     commands = [
         ["add", "qos", name, f"Description={MADE_BY}"] for name in wants["qos"] if name not in has["qos"]
     ]
@@ -124,7 +124,7 @@ def qos_commands(has: State, wants: State) -> list[Command]:
 
 
 def account_commands(cluster: str, has: State, wants: State) -> list[Command]:
-    """Accounts with their limits, then the users in them."""
+    """Accounts with their limits, then their users."""
     commands = []
     for name, item in wants["accounts"].items():
         old = has["accounts"].get(name)
@@ -137,7 +137,7 @@ def account_commands(cluster: str, has: State, wants: State) -> list[Command]:
                 ]
             )
             old = {"gpus": -1, "default": "", "qos": []}
-        # The default has to be among those that are allowed.
+        # The default must be one of the allowed QOS.
         if (item["qos"], item["default"]) != (old["qos"], old["default"]):
             commands.append(
                 [
@@ -155,7 +155,7 @@ def account_commands(cluster: str, has: State, wants: State) -> list[Command]:
 
 
 def removals(cluster: str, has: State, wants: State, made: State) -> list[Command]:
-    """What we made once and nobody wants any more. An account in which others are stays."""
+    """Managed objects that are no longer listed. An account with other users stays."""
     commands = [
         ["delete", "user", "where", f"name={user}", f"account={account}", f"cluster={cluster}"]
         for account, user in sorted((made["users"] - wants["users"]) & has["users"])
@@ -172,7 +172,7 @@ def removals(cluster: str, has: State, wants: State, made: State) -> list[Comman
 
 
 def recorded(path: Path) -> State:
-    """What earlier runs made; nothing if there is no record."""
+    """Objects of earlier runs; empty without a record."""
     try:
         data = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -185,7 +185,7 @@ def recorded(path: Path) -> State:
 
 
 def remember(path: Path, made: State) -> None:
-    """Keeps what we made, whole or not at all."""
+    """Write the record atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(
@@ -202,7 +202,7 @@ def remember(path: Path, made: State) -> None:
 
 
 def newly_made(made: State, has: State, wants: State) -> State:
-    """What is ours after this run: what was ours and is still wanted, and what was not there before."""
+    """Managed objects after this run: those that were managed and are still listed, and new ones."""
     return {
         kind: (made[kind] & set(wants[kind])) | (set(wants[kind]) - set(has[kind]))
         for kind in ("qos", "accounts", "users")
@@ -210,7 +210,7 @@ def newly_made(made: State, has: State, wants: State) -> State:
 
 
 def change(command: Command) -> None:
-    """Runs one command; raises with what sacctmgr says."""
+    """Run one command; raises with the output of sacctmgr."""
     try:
         sacctmgr("-i", *command)
     except SilentError as failure:
@@ -221,7 +221,7 @@ def change(command: Command) -> None:
 
 
 def read_when_ready(cluster: str, timeout_s: int) -> State:
-    """Waits for slurmdbd, and for slurmctld to register with it."""
+    """Wait for slurmdbd, and for slurmctld to register with it."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -236,7 +236,7 @@ def read_when_ready(cluster: str, timeout_s: int) -> State:
 
 
 def bring(params: dict[str, Any], check: bool) -> list[Command]:
-    """Brings accounting into the state that is wanted; the commands that it took."""
+    """Bring accounting to the wanted state; the commands."""
     cluster = params["cluster"]
     wants = wanted(params["qos"], params["accounts"])
     made = recorded(RECORD)
@@ -250,7 +250,7 @@ def bring(params: dict[str, Any], check: bool) -> list[Command]:
         *removals(cluster, has, wants, made),
     ]
     if commands and not check:
-        # Before anything is made: a run that is killed must not forget that it was us. The union, since
+        # Record before creating: a killed run must not lose track. The union, since
         # removals may fail.
         ours = newly_made(made, has, wants)
         remember(RECORD, {kind: made[kind] | ours[kind] for kind in ours})
@@ -261,14 +261,14 @@ def bring(params: dict[str, Any], check: bool) -> list[Command]:
 
 
 def kept_accounts(made: State, wants: State, commands: list[Command]) -> set[str]:
-    """Accounts of ours that are wanted no more and could not go, since others are in them."""
+    """Managed accounts that are no longer listed but have other users."""
     gone = {words[3].removeprefix("name=") for words in commands if words[:2] == ["delete", "account"]}
     kept: set[str] = set(made["accounts"]) - wants["accounts"].keys() - gone
     return kept
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     commands = [" ".join(command) for command in bring(params, check)]
     return {
         "changed": bool(commands),

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""A backup of a cluster: its accounting, what slurmctld knows, and its configuration; whole or not at all."""
+"""A complete backup of a cluster: accounting, slurmctld state, and configuration."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ DOCUMENTATION = r"""
 module: slurm_backup
 short_description: Backs up the accounting database and slurmctld's state
 description:
-  - Runs on the host of MariaDB that is a controller as well.
-  - Copies slurmctld's state so that no file of it changed meanwhile, and then dumps the database in one
+  - Runs on the host of MariaDB, which must be a controller.
+  - Copies a consistent slurmctld state, and then dumps the database in one
     transaction. In
-    this order accounting may know of jobs that the state does not; the other way round records would be
+    this order accounting may have jobs that the state does not; in the other order records would be
     overwritten.
-  - Everything is written beside the backups and renamed at the end. A backup that does not come to its end
+  - A backup is written to a temporary folder and renamed at the end. A failed backup
     leaves
-    nothing behind, and the earlier ones untouched.
-  - Neither munge's key nor the database's password is in it.
+    no files, and earlier backups stay.
+  - A backup has neither the munge key nor the database password.
 options:
   cluster:
-    description: The cluster's name, which the host's configuration has to have as well.
+    description: Name of the cluster, which must match the host's configuration.
     type: str
     required: true
   folder:
-    description: Where backups are kept, a folder each.
+    description: Parent folder of backups.
     type: path
     default: /var/backups/gpufleet/slurm
   keep:
-    description: How many backups are kept; the oldest go when a new one is whole.
+    description: Number of backups to keep; the oldest are removed after a new one is complete.
     type: int
     default: 7
   reserve_mib:
-    description: MiB that have to be free beside what the backup may need.
+    description: MiB that must remain free in addition to the estimated size.
     type: int
     default: 256
   quiet_s:
-    description: Seconds in which a copy of the state has to succeed during which no file changed.
+    description: Seconds for a copy of the state during which no file changes.
     type: int
     default: 60
   timeout_s:
-    description: Seconds that the dump may take.
+    description: Time limit in seconds of the dump.
     type: int
     default: 7200
 author:
@@ -54,19 +54,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The folder of the backup; empty in check mode.
+  description: Folder of the backup; empty in check mode.
   type: str
   returned: success
 files:
-  description: Names of its files, the manifest among them.
+  description: Names of its files, including the manifest.
   type: list
   returned: success
 size:
-  description: Bytes of all of them.
+  description: Total bytes.
   type: int
   returned: success
 removed:
-  description: Older backups that were removed.
+  description: Removed older backups.
   type: list
   returned: success
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Takes a node of Slurm out of service for an operation, and gives back only what that operation took."""
+"""Take a Slurm node out of service for an operation, and return only nodes that the operation took."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ DOCUMENTATION = r"""
 module: slurm_drain
 short_description: Drains a node for an operation and returns it
 description:
-  - C(drained) drains the node with a reason that names the operation and who runs it, and waits until no
-    job runs on it. A node whose jobs do not end in time is given back as it was, and the task fails with
+  - C(drained) drains the node with a reason that names the operation and its user, and waits until no
+    job runs on it. If jobs do not end in time, a node that was in service is resumed, and the task fails with
     the jobs.
   - C(ready) waits until slurmd answers the controller.
-  - C(returned) resumes the node if it is drained for this operation. A drain of a person, of another
-    operation or of the health check is left as it is.
-  - The reason in Slurm is the only memory, so that a run that was killed is finished by the next one,
-    whoever runs it.
-  - Runs on any host that has Slurm's commands and a controller that answers.
+  - C(returned) resumes the node only if it is drained for this operation. Drains by administrators, other
+    operations or the health check are kept.
+  - The reason in Slurm is the only state, so the next run completes a killed one,
+    by any user.
+  - Runs on any host with Slurm commands and a responding controller.
 options:
   node:
-    description: The node's name in Slurm.
+    description: Name of the node in Slurm.
     type: str
     required: true
   state:
-    description: Which of the three.
+    description: Target state.
     type: str
     choices: [drained, ready, returned]
     required: true
   operation:
-    description: The operation's name.
+    description: Name of the operation.
     type: str
     required: true
   by:
-    description: Who runs it.
+    description: User that runs it.
     type: str
     default: somebody
   wait_s:
-    description: Seconds that jobs may take to end, or the node to answer.
+    description: Seconds for jobs to end, or for the node to answer.
     type: int
     default: 0
   poll_s:
-    description: Seconds between two looks.
+    description: Seconds between polls.
     type: float
     default: 5
 author:
@@ -58,11 +58,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ours:
-  description: Whether the node is drained for this operation, or would be.
+  description: Whether the node is drained for this operation, also in check mode.
   type: bool
   returned: always
 before:
-  description: State and reason of the node before, as Slurm says them.
+  description: State and reason of the node before.
   type: str
   returned: always
 """
@@ -75,14 +75,14 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 from ansible_collections.gpufleet.rack.plugins.module_utils.service import OPTIONS, carry_out
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmError, SlurmNode, run
 
-# Not the health check's mark "gpufleet: ": what starts with that, the health check takes back.
+# Not the health check's mark "gpufleet: ": the health check resumes nodes with that mark.
 MARK = "gpufleet operate: "
 AWAY = ("DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE", "REBOOT", "POWERED", "*")
 SHOWN = 5
 
 
 class Node:
-    """A node of Slurm. While it is waited for no command of Slurm may answer, which is no failure yet."""
+    """A Slurm node. While waiting, unanswered Slurm commands are not a failure."""
 
     holds, out = "jobs", "drained"
     remedy = "Wait for the jobs or end them, or give them longer."
@@ -106,19 +106,19 @@ class Node:
         return " ".join(f"{self._node.field('State')} {self._node.field('Reason')}".split())
 
     def note(self) -> str:
-        """The reason of the operation's own drain."""
+        """The reason of this operation."""
         return f"{self._node.reason} by {self._params['by']}"
 
     def take(self) -> None:
-        """Drains it."""
+        """Drain it."""
         self._node.drain(f"by {self._params['by']}")
 
     def give_back(self) -> None:
-        """Resumes it."""
+        """Resume it."""
         self._node.resume()
 
     def empty(self) -> str:
-        """Waits until no job runs on it; which still do."""
+        """Wait until no job runs on it; the remaining jobs."""
         wait_s = self._params["wait_s"]
         deadline = time.monotonic() + wait_s
         while jobs := self._node.jobs():
@@ -138,7 +138,7 @@ class Node:
 
 
 def describe(jobs: list[str]) -> str:
-    """The jobs with their owners and names."""
+    """The jobs with users and names."""
     _, lines = run("squeue", "-h", "-j", ",".join(jobs[:SHOWN]), "-o", "%A of %u (%j, %T)")
     shown = "; ".join(sorted(set(lines.splitlines()))) or ", ".join(jobs[:SHOWN])
     return f"{shown}{' and more' if len(jobs) > SHOWN else ''}"

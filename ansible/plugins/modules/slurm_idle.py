@@ -1,17 +1,17 @@
 #!/usr/bin/python
-"""Whether Slurm has drained a node; refused otherwise."""
+"""Refuse a node that Slurm has not drained."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_idle
-short_description: Refuses a node on which jobs of Slurm run or may begin
+short_description: Refuses a node on which Slurm jobs run or may start
 description:
-  - Asks slurmctld, and changes nothing. Fails for a node that is not drained and idle. A node that Slurm
-    does not have is free.
+  - Queries slurmctld, and changes nothing. Fails for a node that is not drained and idle. A node that is
+    not in Slurm passes.
 options:
   node:
-    description: The node's name in Slurm.
+    description: Name of the node in Slurm.
     type: str
     required: true
 author:
@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 
 
 def work(node: str) -> dict[str, Any]:
-    """Asks; raises with what stands against it."""
+    """Query the node; raises with the reason."""
     why = slurm_refusal(node)
     if why:
         raise RefusalError(f"{why} Nothing was changed.")

@@ -1,26 +1,26 @@
 #!/usr/bin/python
-"""Whether a host's Slurm can become another version, and which packages that takes."""
+"""Whether a host's Slurm can be upgraded to a version, and the required packages."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_release
-short_description: Judges an upgrade of Slurm before anything changes
+short_description: Checks an upgrade of Slurm before any change
 description:
-  - Reads which version of Slurm a host has, and whether its repositories have the one that is asked for.
-  - Refuses to go back, and to skip more releases than Slurm can take over from.
-  - Changes nothing but apt's lists, and what apt has downloaded where C(download) asks for it.
+  - Reads the Slurm version of a host, and whether its repositories have the requested one.
+  - Refuses downgrades, and upgrades over more releases than Slurm supports.
+  - Changes only apt's lists and, with C(download), its package cache.
 options:
   version:
-    description: The version to come, with all three numbers.
+    description: Target version, with all three numbers.
     type: str
     required: true
   upgrades:
-    description: For each release those that it takes over, as in gpufleet's catalog.
+    description: For each release the releases it can upgrade from, as in gpufleet's catalog.
     type: dict
     required: true
   download:
-    description: Whether the packages are downloaded as well, so that daemons are down for a shorter time.
+    description: Whether to download the packages, so that daemons are down for a shorter time.
     type: bool
     default: false
   lock_timeout_s:
@@ -32,7 +32,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: See whether Slurm can be upgraded
+- name: Check the upgrade of Slurm
   gpufleet.rack.slurm_release:
     version: 25.05.8
     upgrades: {"25.05": ["24.11", "24.05", "23.11"]}
@@ -41,20 +41,20 @@ EXAMPLES = r"""
 
 RETURN = r"""
 installed:
-  description: The version that is there, the oldest of all packages.
+  description: Installed version, the oldest of all packages.
   type: str
   returned: success
 needed:
-  description: Whether a package is of another version, or dpkg was interrupted in the middle of one.
+  description: Whether a package has another version, or dpkg was interrupted.
   type: bool
   returned: success
 packages:
-  description: The packages of Slurm with the version that each has to get, as apt names them.
+  description: Slurm packages with their target versions, in apt syntax.
   type: list
   returned: success
 plugins:
   description: >-
-    SPANK plugins, which have to be built for the new release, if it is another one. Jobs fail where such a
+    SPANK plugins, which must be rebuilt if the release changes. Jobs fail if such a
     plugin is
     required and does not load.
   type: list
@@ -82,9 +82,9 @@ PLUGINS = Path("/etc/slurm/plugstack.conf.d")
 
 
 def choose(here: list[Package], new: Version, have: dict[str, list[str]]) -> list[str]:
-    """`name=version` for each package; those of another version already are taken as they are.
+    """`name=version` for each package; a package that another version replaces is used as it is.
 
-    A library whose name has the release in it goes with its successor, which apt brings along.
+    A library with the release in its name is replaced by its successor, which apt installs.
     """
     chosen, lacking = [], []
     for package in here:
@@ -118,7 +118,7 @@ def spank_plugins() -> list[str]:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Reads and judges; the result for Ansible."""
+    """Read and check; the result for Ansible."""
     new = wanted(params["version"])
     try:
         here = installed()
@@ -126,7 +126,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         raise RefusalError(f"Packages could not be read: {error}") from error
     old = version_here(here)
     judge(old, new, {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()})
-    # Of a run that was killed: apt does nothing before they are configured, and nobody else would.
+    # Left by a killed run: apt does nothing until they are configured.
     unfinished = not all(package.whole for package in here)
     apt = Apt(params["lock_timeout_s"], False)
     if unfinished and params["download"] and not check:
@@ -140,7 +140,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     except RefusalError:
         if apt.updated:
             raise
-        apt.update()  # lists from before the repository had it
+        apt.update()  # the lists may be older than the repository
         packages = choose(here, new, apt.candidates([package.name for package in here]))
     if params["download"] and old != new and not check:
         done = apt.transact(["--download-only", *packages])

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Brings a backup's accounting and state back to a controller, and keeps what was there beside them."""
+"""Restore accounting and state from a backup on a controller, and keep the previous data."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ DOCUMENTATION = r"""
 module: slurm_restore
 short_description: Restores the accounting database and slurmctld's state from a backup
 description:
-  - Refuses a backup of another cluster, of a newer Slurm or one that is too old for this one, one whose
-    files are not
-    those that were written, and one that is older than jobs of the database, unless that is consented to.
-  - Loads the database beside the one that is there and exchanges them when it is whole. The former one
+  - Refuses a backup of another cluster, of a newer or too old Slurm, with
+    modified
+    files, and one that is older than jobs of the database unless permitted.
+  - Loads the database next to the current one and exchanges them when it is complete. The previous one
     stays, as the
-    former state does.
-  - In check mode it judges, and changes nothing. Else slurmctld and slurmdbd must not run on the host.
-  - A restore that was killed is gone on with by the same I(operation), and done again from its beginning by
-    another one. One that came to its end is not done again by the same operation, whose jobs may run by then.
-    slurmctld does not start on half of a state.
+    previous state does.
+  - In check mode it only checks. Otherwise slurmctld and slurmdbd must be stopped on the host.
+  - The same I(operation) continues a killed restore; another one starts from the beginning.
+    A completed restore is not repeated by the same operation, since jobs may run already.
+    slurmctld does not start on an incomplete state.
 options:
   cluster:
-    description: The cluster's name, which the backup and the host's configuration have to have.
+    description: Name of the cluster, which must match the backup and the host's configuration.
     type: str
     required: true
   path:
-    description: The folder of the backup on this host.
+    description: Folder of the backup on this host.
     type: path
     required: true
   upgrades:
-    description: For each release of Slurm those that it takes over, as in gpufleet's catalog.
+    description: For each Slurm release the releases it can upgrade from, as in gpufleet's catalog.
     type: dict
     required: true
   operation:
-    description: A name of the operation, the same when it is resumed.
+    description: ID of the operation, the same when it is resumed.
     type: str
     default: ""
   discard_newer:
-    description: Whether jobs that the database has and the backup does not are given up.
+    description: Whether to discard jobs that are in the database and not in the backup.
     type: bool
     default: false
 author:
@@ -43,7 +43,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: See whether the backup can be restored
+- name: Check the backup
   gpufleet.rack.slurm_restore:
     cluster: dc1
     path: /var/backups/gpufleet/slurm/slurm-dc1-20260101T000000Z
@@ -53,15 +53,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 manifest:
-  description: What the backup says of itself.
+  description: Manifest of the backup.
   type: dict
   returned: success
 jobs:
-  description: Numbers of the jobs that were in the queue when the backup was made.
+  description: IDs of the jobs that were queued when the backup was made.
   type: list
   returned: success
 kept:
-  description: Where the former database and state are now; empty in check mode.
+  description: Paths of the previous database and state; empty in check mode.
   type: list
   returned: success
 """
@@ -98,10 +98,10 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_versions impor
 FORMAT = 1
 DATA = Path("/var/lib/mysql")
 RESERVE = 256 << 20
-# What an operation has begun, beside the backup: where it keeps the former state, and whether it is through.
+# Progress of an operation, next to the backup: where the previous state is, and whether it is complete.
 PROGRESS = ".restore.json"
-# Within the folder of the state, since only that is slurm's own. slurm-state refuses to start with
-# .restoring. With .restoring/.kept all of the former state is out of the way: the rest is of the new one.
+# Inside the state folder, since only that belongs to slurm. slurm-state refuses to start with
+# .restoring. With .restoring/.kept all previous state is moved: the rest is new.
 EXCHANGE = """\
 set -eu
 cd "$1"
@@ -125,7 +125,7 @@ rm -r .restoring
 
 
 class Progress:
-    """How far an operation's restore of a backup has come; nothing is known of one without a name."""
+    """Progress of an operation's restore; none without a name."""
 
     def __init__(self, backup: Path, operation: str) -> None:
         self._file = backup.parent / PROGRESS
@@ -139,7 +139,7 @@ class Progress:
             pass
 
     def note(self, *, done: bool) -> None:
-        """Writes it down, whole or not at all."""
+        """Write it atomically."""
         self.done = done
         partial = self._file.with_name(f"{PROGRESS}.new")
         about = {"named": self._named, "stamp": self.stamp, "done": done}
@@ -148,7 +148,7 @@ class Progress:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a backup says of itself, after all its files were compared with that."""
+    """The manifest of a backup, after all files were compared with it."""
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
         files = {str(name): str(about["sha256"]) for name, about in manifest["files"].items()}
@@ -179,7 +179,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def compare(
     manifest: dict[str, Any], cluster: Cluster, server: Server, upgrades: dict[str, list[str]], discard: bool
 ) -> None:
-    """Refuses a backup that does not belong here, or that would lose what is newer."""
+    """Refuse a backup of another cluster, or one that would lose newer data."""
     if manifest["cluster"] != cluster.name:
         raise RefusalError(
             f"The backup is of cluster {manifest['cluster']!r}, and this is {cluster.name!r}. Restore it "
@@ -206,7 +206,7 @@ def compare(
 
 
 def require_stopped() -> None:
-    """Refuses while a daemon would write to what is exchanged."""
+    """Refuse while a daemon writes to the data."""
     for unit in ("slurmctld.service", "slurmdbd.service"):
         done = subprocess.run(
             ["systemctl", "is-active", unit], capture_output=True, text=True, check=False, timeout=60
@@ -216,7 +216,7 @@ def require_stopped() -> None:
 
 
 def load(server: Server, path: Path, database: str, needed: int) -> None:
-    """Loads a dump into a new database, whole; the one of an earlier, killed run goes."""
+    """Load a dump into a new database; that of an earlier, killed run is dropped."""
     if DATA.is_dir() and free(DATA) < needed + RESERVE:
         raise RefusalError(
             f"{DATA} has {mib(free(DATA))} free, and the database takes {mib(needed)} beside the one that "
@@ -235,7 +235,7 @@ def load(server: Server, path: Path, database: str, needed: int) -> None:
             shutil.copyfileobj(dump, process.stdin, 1 << 20)
         process.stdin.close()
     except BrokenPipeError:
-        pass  # it says itself why it ended
+        pass  # it reports its own error
     said = process.stderr.read().decode(errors="replace").strip()
     process.stderr.close()
     if process.wait(timeout=600):
@@ -245,7 +245,7 @@ def load(server: Server, path: Path, database: str, needed: int) -> None:
 
 
 def exchange_databases(server: Server, new: str, current: str, former: str) -> None:
-    """Puts the tables of one database in the place of another's, in one statement; the others are kept."""
+    """Exchange the tables of two databases in one statement; the previous ones are kept."""
     server.ask(f"CREATE DATABASE IF NOT EXISTS `{former}`;")
     moves = [f"`{current}`.`{table}` TO `{former}`.`{table}`" for table in server.tables(current)]
     moves += [f"`{new}`.`{table}` TO `{current}`.`{table}`" for table in server.tables(new)]
@@ -255,7 +255,7 @@ def exchange_databases(server: Server, new: str, current: str, former: str) -> N
 
 
 def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None:
-    """Puts the state of a backup in the place of the one that is there, which is kept below it."""
+    """Replace the state with that of a backup; the previous one is kept below it."""
     with path.open("rb") as archive:
         done = subprocess.run(
             as_slurm("sh", "-c", EXCHANGE, "sh", str(cluster.state), former),
@@ -276,14 +276,14 @@ def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Judges, and restores; the result for Ansible."""
+    """Check, and restore; the result for Ansible."""
     folder = Path(params["path"])
     cluster = Cluster(params["cluster"])
     server = Server()
     manifest = read_manifest(folder)
     upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
     jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
-    # Also when it only judges: nothing is stopped while a killed run's restore still goes on here.
+    # Also in check mode: nothing stops while the restore of a killed run still runs here.
     with exclusive_lock(folder.parent) as lock:
         progress = Progress(folder, params["operation"])
         former = f"{cluster.database}_before_{progress.stamp.lower()}"
@@ -296,7 +296,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         if not progress.done:
             require_stopped()
             progress.note(done=False)
-            # With its name come its tables, by the one statement that exchanges them.
+            # The statement that exchanges the tables also records the name.
             if not server.tables(former):
                 bring_database(server, cluster, folder, manifest, former)
             exchange_state(cluster, folder / STATE, kept, lock)
@@ -308,7 +308,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 def bring_database(
     server: Server, cluster: Cluster, folder: Path, manifest: dict[str, Any], former: str
 ) -> None:
-    """Loads the backup's database, compares it with the manifest, and exchanges it."""
+    """Load the backup's database, compare it with the manifest, and exchange it."""
     new = f"{cluster.database}_restoring"
     load(server, folder / DATABASE, new, int(manifest["database"]["bytes"]))
     loaded = server.jobs(new, cluster.jobs)
@@ -317,7 +317,7 @@ def bring_database(
             f"The backup brought {loaded['count']} jobs, and its manifest says "
             f"{manifest['jobs']['count']}. The database that is there is untouched. Use another backup."
         )
-    # Loading takes its time, and somebody may have started them.
+    # Loading takes time, and a daemon may have been started.
     require_stopped()
     exchange_databases(server, new, cluster.database, former)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Waits until parts of Slurm answer, and says which do not."""
+"""Wait until parts of Slurm answer, and report those that do not."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ DOCUMENTATION = r"""
 module: slurm_wait
 short_description: Waits for accounting, controllers, nodes or jobs of Slurm
 description:
-  - Asks Slurm's own commands again and again until all that is named answers, and fails with what does not.
+  - Polls Slurm commands until everything listed answers, and fails with what does not.
   - Changes nothing, and waits for nothing in check mode.
 options:
   cluster:
-    description: The cluster that accounting has to know; empty for none.
+    description: Cluster that accounting must know; empty for none.
     type: str
     default: ""
   controllers:
-    description: Hosts whose slurmctld has to be up.
+    description: Hosts whose slurmctld must be up.
     type: list
     elements: str
     default: []
   version:
-    description: The version that slurmctld, or the nodes, have to run; empty for any.
+    description: Required version of slurmctld or of the nodes; empty for any.
     type: str
     default: ""
   nodes:
-    description: Nodes that have to be registered and to answer. They may be drained.
+    description: Nodes that must be registered and answer. They may be drained.
     type: list
     elements: str
     default: []
   jobs:
-    description: Numbers of jobs that the queue or accounting has to know.
+    description: IDs of jobs that must be in the queue or in accounting.
     type: list
     elements: int
     default: []
   timeout_s:
-    description: Seconds to wait.
+    description: Timeout in seconds.
     type: int
     default: 120
 author:
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waited_s:
-  description: Seconds that it took.
+  description: Elapsed seconds.
   type: float
   returned: success
 """
@@ -68,7 +68,7 @@ ASK_S = 30
 
 
 def ask(*words: str) -> str | None:
-    """What a command says; None if it fails or hangs."""
+    """The output of a command; None if it fails or hangs."""
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, check=False, timeout=ASK_S, stdin=subprocess.DEVNULL
@@ -79,7 +79,7 @@ def ask(*words: str) -> str | None:
 
 
 def accounting(cluster: str) -> list[str]:
-    """What accounting still lacks."""
+    """What is missing in accounting."""
     said = ask("sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster")
     if said is None:
         why = "`journalctl -u slurmdbd` on its host; it may still convert its database"
@@ -88,8 +88,8 @@ def accounting(cluster: str) -> list[str]:
 
 
 def controllers(hosts: list[str], version: str) -> list[str]:
-    """Which controllers are not up, or not of the version."""
-    # It fails when one of them is down, and says which.
+    """Controllers that are down or have another version."""
+    # It fails if one of them is down, and names it.
     done = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, check=False, timeout=ASK_S)
     up = {found[1] for found in re.finditer(r"Slurmctld\(\S+\) at (\S+) is UP", done.stdout)}
     missing = [f"slurmctld on {host} does not answer" for host in hosts if host not in up]
@@ -102,7 +102,7 @@ def controllers(hosts: list[str], version: str) -> list[str]:
 
 
 def nodes(names: list[str], version: str) -> list[str]:
-    """Which nodes do not answer, or are of another version."""
+    """Nodes that do not answer, or have another version."""
     said = ask("scontrol", "-o", "show", "node", ",".join(names))
     if said is None:
         return ["slurmctld does not answer"]
@@ -123,7 +123,7 @@ def nodes(names: list[str], version: str) -> list[str]:
 
 
 def jobs(numbers: list[int]) -> list[str]:
-    """Which jobs neither the queue nor accounting knows."""
+    """Jobs that are in neither the queue nor accounting."""
     queue = ask("squeue", "-h", "-a", "-o", "%A")
     if queue is None:
         return ["slurmctld does not answer"]
@@ -140,7 +140,7 @@ def jobs(numbers: list[int]) -> list[str]:
 
 
 def missing(params: dict[str, Any]) -> list[str]:
-    """All that is still missing."""
+    """Everything that is still missing."""
     found = []
     if params["cluster"]:
         found += accounting(params["cluster"])
@@ -154,7 +154,7 @@ def missing(params: dict[str, Any]) -> list[str]:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Waits; the result for Ansible."""
+    """Wait; the result for Ansible."""
     started = time.monotonic()
     while not check and (left := missing(params)):
         if time.monotonic() - started > params["timeout_s"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""What support asks a host for: logs, versions and configuration, without secrets and of bounded size."""
+"""Support data of a host: logs, versions and configuration, without secrets and of limited size."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ short_description: Packs a host's logs, versions and configuration for support
 description:
   - Reads journals of the units that gpufleet and its packages run, kernel messages, logs of Slurm and of
     the GPUs'
-    software, versions, and configuration. Commands that hang are given up.
-  - Takes secrets out of all of it, by their values where the host knows them (munge's key, the database's
+    software, versions, and configuration. Commands that hang time out.
+  - Removes secrets, by known values (munge key, database
     password) and
-    by how they look. Files with nothing but secrets in them are not read at all.
-  - Of long texts the end is kept. What does not fit into the limit is named in the index.
-  - Only the archive is written, for root alone; M(gpufleet.rack.support_join) puts those of all hosts
-    together.
+    by patterns. Files with only secrets are not read.
+  - Long texts keep their end. The index names everything that exceeds the limit.
+  - Writes only the archive, readable by root; M(gpufleet.rack.support_join) combines those of all
+    hosts.
 options:
   path:
-    description: The archive to write (tar, gzip).
+    description: Path of the archive (tar, gzip).
     type: path
     required: true
   since_h:
@@ -26,11 +26,11 @@ options:
     type: int
     default: 24
   limit_mib:
-    description: MiB of all texts together before compression.
+    description: Maximum MiB of all texts before compression.
     type: int
     default: 24
   timeout_s:
-    description: Seconds that each command may take.
+    description: Time limit in seconds of each command.
     type: int
     default: 30
 author:
@@ -38,7 +38,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Pack what support asks for
+- name: Pack support data
   gpufleet.rack.support_bundle:
     path: /var/tmp/gpufleet-support.tar.gz
     since_h: 48
@@ -50,7 +50,7 @@ size:
   type: int
   returned: success
 left_out:
-  description: What did not fit, or could not be read, with the reason.
+  description: Texts that were left out, with the reason.
   type: dict
   returned: success
 """
@@ -72,7 +72,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 from ansible_collections.gpufleet.rack.plugins.module_utils.redaction import forms, redact
 
 INDEX = "index.json"
-# The end of a longer text is kept, and a note where it was cut.
+# Keep the end of a long text, and mark the cut.
 LONGEST = 4 << 20
 UNITS = (
     *("slurmctld*", "slurmdbd*", "slurmd*", "slurm-*", "munge*", "mariadb*", "nvidia-*", "dcgm*", "opensm*"),
@@ -131,7 +131,7 @@ FILES = (
     ),
     *("/var/lib/gpufleet/health/*.json",),
 )
-# Nothing of these is fit to be shown; a pattern above must not reach them by a link, either.
+# Files with secrets; a pattern above must not reach them by a link.
 NEVER = (
     "/etc/munge",
     "/etc/shadow",
@@ -145,7 +145,7 @@ NEVER = (
 
 
 def command(words: list[str], timeout_s: float) -> tuple[int, bytes]:
-    """Exit code and output of a command; it and its children are gone afterwards. 127: the host has none."""
+    """Exit code and output of a command; it and its child processes are ended. 127: not installed."""
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
     environment = {"PATH": path, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"}
     try:
@@ -167,13 +167,13 @@ def command(words: list[str], timeout_s: float) -> tuple[int, bytes]:
             os.killpg(process.pid, signal.SIGKILL)
         try:
             said = process.communicate(timeout=2)[0]
-        except subprocess.TimeoutExpired:  # it hangs in the kernel, as drivers make it
+        except subprocess.TimeoutExpired:  # it hangs in the kernel, as drivers can cause
             said = b""
         return 124, said + f"\n[took longer than {timeout_s:.0f} s]\n".encode()
 
 
 def tail(path: Path) -> bytes:
-    """The end of a file. Those of the kernel have no size, and no end to start from."""
+    """The end of a file. Kernel files have no size."""
     with path.open("rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > LONGEST:
             file.seek(size - LONGEST - 1)
@@ -181,7 +181,7 @@ def tail(path: Path) -> bytes:
 
 
 def cut(text: bytes) -> tuple[bytes, bool]:
-    """The end of a text from the beginning of a line on, and whether that is not all of it."""
+    """The end of a text from the start of a line, and whether it was cut."""
     if len(text) <= LONGEST:
         return text, False
     kept = text[-LONGEST:]
@@ -189,7 +189,7 @@ def cut(text: bytes) -> tuple[bytes, bool]:
 
 
 def files() -> Iterator[Path]:
-    """The files that are read, each once, none by a link that leads to secrets."""
+    """Files to read, each once, without links to secrets."""
     seen = set()
     for pattern in FILES:
         for name in sorted(Path("/").glob(pattern.lstrip("/"))):
@@ -201,7 +201,7 @@ def files() -> Iterator[Path]:
 
 
 def texts(since_h: int, timeout_s: int, left_out: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-    """Name and text of everything, the most telling first: they get what room there is."""
+    """Name and text of everything, the most important first, since space is limited."""
     journal = ["journalctl", "--no-pager", "-q", "-o", "short-iso", f"--since=-{since_h}h"]
     for name, words in COMMANDS.items():
         code, said = command(words, timeout_s)
@@ -223,7 +223,7 @@ def texts(since_h: int, timeout_s: int, left_out: dict[str, str]) -> Iterator[tu
 
 
 def secrets_here() -> list[str]:
-    """Secrets that the host knows, in all forms in which they could be in a text."""
+    """Secrets known to the host, in all encodings."""
     values = []
     for path in ("/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key", "/var/lib/slurm/jwt_hs256.key"):
         with suppress(OSError):
@@ -240,7 +240,7 @@ def secrets_here() -> list[str]:
 
 
 def pack(target: Path, params: dict[str, Any]) -> dict[str, str]:
-    """Writes the archive; what was left out of it."""
+    """Write the archive; the texts that were left out."""
     left_out: dict[str, str] = {}
     known = secrets_here()
     limit, used = params["limit_mib"] << 20, 0
@@ -258,7 +258,7 @@ def pack(target: Path, params: dict[str, Any]) -> dict[str, str]:
             archive.addfile(entry, io.BytesIO(content))
 
         for name, raw in texts(params["since_h"], params["timeout_s"], left_out):
-            # Before it is cut: the end of a key alone would not be known for one.
+            # Before cutting: the end of a key would not be recognized.
             text, shorter = cut(redact(raw.decode("utf-8", "replace"), known).encode())
             if used + len(text) > limit:
                 left_out[name] = f"no room: {len(text)} bytes, {limit - used} of {limit} are left"
@@ -271,16 +271,16 @@ def pack(target: Path, params: dict[str, Any]) -> dict[str, str]:
 
 
 def stamp() -> str:
-    """The time, for people and programs."""
+    """The current time."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Packs; the result for Ansible."""
+    """Pack; the result for Ansible."""
     if check:
         return {"changed": False, "size": 0, "left_out": {}}
     target = Path(params["path"])
-    # A run that was killed may still pack here: two would write into one file.
+    # A killed run may still be packing: two would write to one file.
     for left in target.parent.glob(f"{target.name}.new-*"):
         left.unlink(missing_ok=True)
     new = target.with_name(f"{target.name}.new-{os.getpid()}")

@@ -1,39 +1,39 @@
 #!/usr/bin/python
-"""One support bundle of many hosts' archives, with an index that names those that are missing."""
+"""One support bundle from the archives of all hosts, with an index that names missing hosts."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: support_join
-short_description: Puts the archives of all hosts into one
+short_description: Combines the archives of all hosts
 description:
-  - Runs on the machine of the user, where M(gpufleet.rack.support_bundle)'s archives were brought.
-  - Takes out, once more, the secrets that this run knows (environment variables C(GPUFLEET_SECRET_*)).
-  - The bundle is written whole or not at all, for its owner alone. The hosts' archives are removed
+  - Runs on the user's machine, on the fetched archives of M(gpufleet.rack.support_bundle).
+  - Removes the secrets of this run again (environment variables C(GPUFLEET_SECRET_*)).
+  - Writes the bundle atomically, readable only by its owner. Removes the archives of the hosts
     afterwards.
-  - Archives of hosts that were not asked are of the run that this one resumes, and belong to it.
+  - Archives of other hosts are from the run that this one resumes, and are included.
 options:
   parts:
-    description: The folder with C(<host>.tar.gz) of each host.
+    description: Folder with C(<host>.tar.gz) of each host.
     type: path
     required: true
   output:
-    description: The bundle to write (C(.tar.gz)).
+    description: Path of the bundle (C(.tar.gz)).
     type: path
     required: true
   hosts:
-    description: All hosts that were asked. Those without an archive are named in the index.
+    description: All selected hosts. The index names those without an archive.
     type: list
     elements: str
     required: true
   operation:
     description:
-      - A name of the operation, the same when it is resumed. A bundle of that name which is there keeps
-        what it has of hosts that bring no archive now.
+      - ID of the operation, the same when it is resumed. An existing bundle with that ID keeps
+        the data of hosts without a new archive.
     type: str
     default: ""
   about:
-    description: What the index says besides, as the environment's name.
+    description: Additional entries of the index, such as the environment.
     type: dict
     default: {}
 author:
@@ -41,7 +41,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Put them together
+- name: Combine the archives
   gpufleet.rack.support_join:
     parts: /tmp/parts
     output: /tmp/support.tar.gz
@@ -51,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 missing:
-  description: Hosts without an archive, or with one that cannot be read.
+  description: Hosts without an archive, or with an unreadable one.
   type: list
   returned: success
 size:
@@ -77,17 +77,17 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.redaction import for
 INDEX = "index.json"
 PREFIX = "GPUFLEET_SECRET_"
 HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# No host's archive is larger; what a broken one claims to hold is not believed.
+# Maximum size of a host's archive; a damaged one may claim more.
 LONGEST = 64 << 20
 
 
 def known() -> list[str]:
-    """The secrets of this run, in all their forms."""
+    """The secrets of this run, in all encodings."""
     return forms(value for name, value in os.environ.items() if name.startswith(PREFIX))
 
 
 def members(path: Path) -> dict[str, bytes]:
-    """The texts of a host's archive. Raises tarfile's errors for one that is not whole."""
+    """The texts of a host's archive. Raises errors of tarfile for a damaged one."""
     found: dict[str, bytes] = {}
     total = 0
     with tarfile.open(path, "r:gz") as archive:
@@ -104,7 +104,7 @@ def members(path: Path) -> dict[str, bytes]:
 
 
 def former(path: Path, operation: str) -> dict[str, Any]:
-    """What the bundle that is there says of its hosts; nothing if it is not whole, or another operation's."""
+    """Contents of the existing bundle by host; empty if it is damaged, or from another operation."""
     try:
         with tarfile.open(path, "r:gz") as bundle:
             content = bundle.extractfile(INDEX)
@@ -115,7 +115,7 @@ def former(path: Path, operation: str) -> dict[str, Any]:
 
 
 def join(params: dict[str, Any], target: Path) -> list[str]:
-    """Writes the bundle; the hosts that are missing in it."""
+    """Write the bundle; the missing hosts."""
     secrets = known()
     index: dict[str, Any] = dict(params["about"]) | {"created": stamp(), "hosts": {}, "missing": {}}
     index["operation"] = params["operation"]
@@ -158,12 +158,12 @@ def join(params: dict[str, Any], target: Path) -> list[str]:
 
 
 def stamp() -> str:
-    """The time, for people and programs."""
+    """The current time."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Joins; the result for Ansible."""
+    """Combine; the result for Ansible."""
     if check:
         return {"changed": False, "missing": [], "size": 0}
     output = Path(params["output"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swap
-short_description: Switches swap off
+short_description: Disables swap
 description:
-  - Switches off what the kernel swaps to, and takes it out of /etc/fstab as a comment.
-  - A container has the swap of its machine, which is left alone.
+  - Disables active swap, and comments it out in /etc/fstab.
+  - Does nothing in a container, which uses the swap of its machine.
 options:
   present:
-    description: Whether there may be swap; nothing is changed then.
+    description: Whether swap is allowed; nothing changes then.
     type: bool
     required: true
 author:
@@ -19,14 +19,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Switch swap off
+- name: Disable swap
   gpufleet.rack.swap:
     present: false
 """
 
 RETURN = r"""
 devices:
-  description: Files and devices that were switched off, or would be.
+  description: Disabled files and devices, also in check mode.
   type: list
   returned: success
 """
@@ -42,12 +42,12 @@ MARK = "# gpufleet switched swap off: "
 
 
 def active(text: str) -> list[str]:
-    """Files and devices of the text of /proc/swaps."""
+    """Files and devices in /proc/swaps."""
     return [line.split()[0] for line in text.splitlines()[1:] if line.strip()]
 
 
 def without_swap(fstab: str) -> str:
-    """The text of /etc/fstab with its swap as comments."""
+    """The text of /etc/fstab with swap lines commented out."""
     lines = []
     for line in fstab.splitlines(keepends=True):
         fields = line.split("#", 1)[0].split()
@@ -56,12 +56,12 @@ def without_swap(fstab: str) -> str:
 
 
 def in_container() -> bool:
-    """Whether the host shares a kernel with others."""
+    """Whether the host is a container."""
     return subprocess.run(["systemd-detect-virt", "--container", "--quiet"], check=False).returncode == 0
 
 
 def work(present: bool, check: bool, root: Path = Path("/")) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     if present:
         return {"changed": False, "devices": []}
     path = root / "etc/fstab"

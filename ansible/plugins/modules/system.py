@@ -1,32 +1,32 @@
 #!/usr/bin/python
-"""Which of the supported systems a host runs, and the few facts of its hardware that roles read."""
+"""The operating system of a host, and hardware facts for the roles."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: system
-short_description: Facts about the operating system and the hardware that roles go by
+short_description: Facts about the operating system and hardware
 description:
-  - Refuses a system that the roles do not serve, before anything is changed on it.
+  - Refuses an unsupported system, before any change.
 author:
   - gpufleet
 """
 
 EXAMPLES = r"""
-- name: Learn which system it is
+- name: Read the operating system
   gpufleet.rack.system:
 """
 
 RETURN = r"""
 ansible_facts:
   description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
-    shares a kernel with others; C(gpufleet_cgroup), the version of its control groups;
-    C(gpufleet_numa_nodes), how many NUMA nodes it has; C(gpufleet_gpu_numa), the one of each
-    NVIDIA GPU in the order of the PCI bus; C(gpufleet_mig), the instances of divided GPUs with their
-    device files. By the names and with the meaning that
-    M(ansible.builtin.setup) gives them C(kernel), C(architecture), C(memtotal_mb), C(processor_count),
+    is a container; C(gpufleet_cgroup), its cgroup version;
+    C(gpufleet_numa_nodes), the number of NUMA nodes; C(gpufleet_gpu_numa), that of each
+    NVIDIA GPU in the order of the PCI bus; C(gpufleet_mig), the MIG instances with their
+    device files. Also, as in
+    M(ansible.builtin.setup), C(kernel), C(architecture), C(memtotal_mb), C(processor_count),
     C(processor_cores), C(processor_threads_per_core), C(processor_nproc), and of C(default_ipv4) the
-    C(address) and C(interface), where the host has a default route.
+    C(address) and C(interface), if the host has a default route.
   type: dict
   returned: success
 """
@@ -45,7 +45,7 @@ SYSTEMS = {
     ("ubuntu", "22.04"): "ubuntu_22_04",
     ("ubuntu", "24.04"): "ubuntu_24_04",
 }
-# DGX OS is an Ubuntu with NVIDIA's packages; it says so in a file of its own.
+# DGX OS is Ubuntu with NVIDIA's packages; a separate file has its version.
 DGX = {"ubuntu_22_04": "dgx_os_6", "ubuntu_24_04": "dgx_os_7"}
 SERVED = "Ubuntu 22.04 and 24.04, DGX OS 6 and 7, and Debian 12"
 
@@ -57,7 +57,7 @@ def parse_release(text: str) -> dict[str, str]:
 
 
 def identify(release: str, dgx: bool) -> str | None:
-    """The supported system of the text of /etc/os-release; None if it is none."""
+    """The supported system for the text of /etc/os-release; None if it is not supported."""
     fields = parse_release(release)
     system = SYSTEMS.get((fields.get("ID", ""), fields.get("VERSION_ID", "")))
     if system and dgx:
@@ -66,12 +66,12 @@ def identify(release: str, dgx: bool) -> str | None:
 
 
 def numa_nodes(root: Path) -> int:
-    """How many NUMA nodes the processors have."""
+    """The number of NUMA nodes."""
     return len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1
 
 
 def gpu_numa(root: Path) -> list[int]:
-    """The NUMA node of each NVIDIA GPU, in the order in which the driver numbers them; -1 if unknown."""
+    """The NUMA node of each NVIDIA GPU, in the order of the driver; -1 if unknown."""
     found = []
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
@@ -84,7 +84,7 @@ def gpu_numa(root: Path) -> list[int]:
 
 
 def facts(root: Path = Path("/")) -> dict[str, Any]:
-    """Facts of the host; raises for a system that is not served."""
+    """Facts of the host; raises for an unsupported system."""
     try:
         release = (root / "etc/os-release").read_text()
     except OSError:

@@ -1,52 +1,52 @@
 #!/usr/bin/python
-"""systemd units, restarted when the files that they read are not those they were started with."""
+"""systemd units, restarted when files that they read have changed since their start."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: units
-short_description: systemd units in the state that a role names
+short_description: Manages the systemd units of a role
 description:
   - Enables, starts, stops, masks, restarts and reloads units, all of a role in one round trip.
-  - Remembers the digest of the files with which a unit was last started, and starts it anew when they differ.
-    Unlike a handler's notification, that survives a run that was killed.
-  - In check mode a unit that is not there yet would be changed.
-  - Waits for what systemd itself is starting or stopping, as after a boot, before it decides.
+  - Records the digest of a unit's files at its start, and restarts it when they differ.
+    Unlike a handler's notification, this survives a killed run.
+  - In check mode a missing unit counts as changed.
+  - Waits for jobs of systemd, as after a boot, before it compares.
 options:
   units:
-    description: The units, in the order in which they are treated.
+    description: Units, in order.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: The unit with its suffix.
+        description: Unit with its suffix.
         type: str
         required: true
       state:
-        description: Whether it runs.
+        description: Whether it must run.
         type: str
         choices: [started, stopped]
         default: started
       enabled:
-        description: Whether it is started at boot.
+        description: Whether to enable it at boot.
         type: bool
         default: true
       masked:
-        description: Whether it cannot be started at all; it is stopped then.
+        description: Whether to mask it; it is stopped then.
         type: bool
         default: false
       files:
-        description: Files and folders that it reads when it starts.
+        description: Files and folders that it reads at start.
         type: list
         elements: str
         default: []
       restart:
-        description: Whether it has to be started anew in any case.
+        description: Whether to restart it in any case.
         type: bool
         default: false
       reload:
-        description: Whether it reads its files anew without being stopped.
+        description: Whether it reloads its files without a restart.
         type: bool
         default: false
       adopt:
@@ -54,11 +54,11 @@ options:
         type: bool
         default: false
       when:
-        description: Whether the unit is treated at all.
+        description: Whether to apply the item.
         type: bool
         default: true
   timeout_s:
-    description: Seconds that a unit may take to start or to stop.
+    description: Time limit in seconds for a unit to start or stop.
     type: int
     default: 120
 author:
@@ -76,7 +76,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changed_units:
-  description: Units that were changed, with what was done.
+  description: Changed units, with the changes.
   type: dict
   returned: always
 """
@@ -96,17 +96,17 @@ FIELDS = (
     *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload", "Type", "Result"),
     *("ConditionResult", "Job"),
 )
-# States of a unit file that `systemctl enable` has nothing to do for.
+# States of a unit file for which `systemctl enable` does nothing.
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
-# What is done by links in /etc alone, in this order.
+# Operations that only change links in /etc, in this order.
 LINKS = ("unmask", "enable", "disable")
 SETTLE_S = 0.4
-# A host that has just booted is still at it: a unit waits for another, or for its next attempt.
+# Right after a boot units may still wait for others, or for a retry.
 UNDER_WAY_S = 20
 
 
 def systemctl(*words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    """Runs systemctl; an exit code of 124 when it took too long."""
+    """Run systemctl; exit code 124 on timeout."""
     command = ["systemctl", "--no-pager", *words]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
@@ -115,7 +115,7 @@ def systemctl(*words: str, timeout_s: float = 60) -> subprocess.CompletedProcess
 
 
 def parse_show(text: str, names: list[str]) -> dict[str, dict[str, str]]:
-    """Blocks of `systemctl show`, which are in the order in which units were named."""
+    """Blocks of `systemctl show`, in the order of the units."""
     blocks = [block for block in text.strip().split("\n\n") if block.strip()]
     found = {}
     for name, block in zip(names, blocks, strict=True):
@@ -124,7 +124,7 @@ def parse_show(text: str, names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def show(names: list[str]) -> dict[str, dict[str, str]]:
-    """What systemd knows of units."""
+    """State of units in systemd."""
     if not names:
         return {}
     done = systemctl("show", "--property", ",".join(FIELDS), "--", *names)
@@ -136,14 +136,14 @@ def show(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def under_way(state: dict[str, str]) -> bool:
-    """Whether systemd is at work on a unit by itself: starts or stops it, tries again, or has it queued."""
+    """Whether systemd has a job for the unit: starts, stops, retries or queues it."""
     return state["ActiveState"] in ("activating", "deactivating") or state.get("Job", "0") not in ("", "0")
 
 
 def settled(names: list[str]) -> dict[str, dict[str, str]]:
-    """What systemd knows of units when it has ended what it does to them, or after `UNDER_WAY_S` seconds.
+    """State of units when systemd has no more jobs for them, or after `UNDER_WAY_S` seconds.
 
-    Otherwise a run right after a boot would count as a change what the boot does anyway.
+    Otherwise a run right after a boot would report what the boot does as changes.
     """
     deadline = time.monotonic() + UNDER_WAY_S
     states = show(names)
@@ -154,7 +154,7 @@ def settled(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def digest(files: list[str]) -> str:
-    """One digest of files and of all files in folders, with what is not there counted as such."""
+    """One digest of files and of all files in folders; missing ones count."""
     total = hashlib.sha256()
     for name in sorted(files):
         path = Path(name)
@@ -169,7 +169,7 @@ def digest(files: list[str]) -> str:
 
 
 def record_of(name: str) -> Path:
-    """Where it is kept with which files a unit was started."""
+    """Path of the record of a unit's files."""
     return RECORDS / f"{name.replace('/', '-')}.json"
 
 
@@ -182,17 +182,17 @@ def read_record(name: str) -> str | None:
 
 
 def write_record(name: str, value: str) -> None:
-    """Keeps the digest at this start, whole or not at all."""
+    """Write the record atomically."""
     path = record_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.chmod(0o700)  # digests of files with secrets are nobody's business
+    path.parent.chmod(0o700)  # digests of files with secrets are private
     new = path.with_suffix(".new")
     new.write_text(json.dumps({"digest": value}))
     new.replace(path)
 
 
 def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: str | None) -> list[str]:
-    """What has to be done to a unit: words of systemctl, in order."""
+    """The needed systemctl commands of a unit, in order."""
     words: list[str] = []
     file_state = state.get("UnitFileState", "")
     active = state.get("ActiveState", "inactive")
@@ -211,7 +211,7 @@ def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: 
         words.append("disable")
     if unit["state"] == "stopped":
         return words + (["stop"] if active not in ("inactive", "failed") else [])
-    # One that does its work and ends is up to date when it did it with these files.
+    # A oneshot unit is up to date if it ran with these files.
     once = state.get("Type") == "oneshot" and active == "inactive" and state.get("Result") == "success"
     other_files = bool(unit["files"] or once) and current != recorded
     if active not in ("active", "reloading") and not once:
@@ -222,7 +222,7 @@ def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: 
 
 
 def journal(name: str) -> str:
-    """The last lines that a unit wrote."""
+    """The last log lines of a unit."""
     done = subprocess.run(
         ["journalctl", "--no-pager", "-q", "-n", "8", "-o", "cat", "-u", name],
         capture_output=True,
@@ -233,7 +233,7 @@ def journal(name: str) -> str:
 
 
 def fail(word: str, names: list[str], stderr: str) -> None:
-    """Raises for units that systemctl could not do something to, with what the first of them wrote last."""
+    """Raise for units that systemctl failed on, with the log of the first one."""
     said = " ".join(stderr.strip().splitlines()[:2])
     raise RefusalError(
         f"{', '.join(names)} did not {word}: {said} It said last: {journal(names[0]) or 'nothing'}. "
@@ -242,10 +242,10 @@ def fail(word: str, names: list[str], stderr: str) -> None:
 
 
 def link(done: dict[str, list[str]]) -> bool:
-    """Does to all units at once what is only a link in /etc; whether there was any.
+    """Run link operations for all units at once; whether any changed.
 
-    systemctl reads all files of the host again after each of them, if it may. Whoever calls this has it
-    done once.
+    systemctl may reload all unit files after each of them. The caller reloads
+    once instead.
     """
     linked = False
     for word in LINKS:
@@ -259,7 +259,7 @@ def link(done: dict[str, list[str]]) -> bool:
 
 
 def apply(name: str, words: list[str], timeout_s: int) -> None:
-    """Does what was decided beside links; raises if the unit does not run afterwards."""
+    """Run the other commands; raises if the unit does not run afterwards."""
     for word in words:
         if word in LINKS:
             continue
@@ -275,7 +275,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
                 f"{journal(name) or 'nothing'}. "
                 f"See `journalctl -u {name}` on the host, repair the cause and run again."
             )
-        # To systemctl that is no failure.
+        # systemctl does not report this as a failure.
         idle = state["ActiveState"] == "inactive" and state["Type"] != "oneshot"
         if idle and state.get("ConditionResult") == "no":
             raise RefusalError(
@@ -285,7 +285,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
 
 
 def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
-    """Brings all units into their states; what was done to each, or would be."""
+    """Bring all units to their states; the changes, also in check mode."""
     names = [unit["name"] for unit in units]
     states = settled(names)
     stale = {"NeedDaemonReload": "yes", "LoadState": "not-found"}.items()
@@ -304,15 +304,15 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
     def decided(unit: dict[str, Any], current: str) -> list[str]:
         return decide(unit, states[unit["name"]], current, read_record(unit["name"]))
 
-    # systemd says of a file that changed that it has to be read, and not of a first drop-in: it remembers
-    # which folders there are, and goes on without the new one. So it reads before every start.
+    # systemd detects a changed file, but not a first drop-in: it caches
+    # the folders and starts without the new one. So reload before every start.
     coming = {unit["name"]: decided(unit, digest(unit["files"])) for unit in units}
     if not check and (link(coming) or (any(coming.values()) and not read)):
         systemctl("daemon-reload")
     done: dict[str, list[str]] = {}
     for unit in units:
         name = unit["name"]
-        current = digest(unit["files"])  # by now: a unit before it may write them
+        current = digest(unit["files"])  # computed now: an earlier unit may have written them
         words = decided(unit, current)
         if words:
             done[name] = words
@@ -320,14 +320,14 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
             continue
         apply(name, words, timeout_s)
         started = words and words[-1] in ("start", "restart", "reload-or-restart")
-        # Of a unit that is named here without its files, the record of another task's stays.
+        # Without files, keep the record of another task.
         if started and (unit["files"] or read_record(name) is None):
             write_record(name, current)
     return done
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Compares and changes; the result for Ansible."""
+    """Compare and change; the result for Ansible."""
     done = bring([unit for unit in params["units"] if unit["when"]], params["timeout_s"], check)
     after = "".join(f"{name}: {', '.join(words)}\n" for name, words in done.items())
     return {"changed": bool(done), "changed_units": done, "diff": difference("units", "", after)}

@@ -1,4 +1,4 @@
-"""A member of a control plane as kubeadm's manifests describe it, and snapshots of its etcd."""
+"""A control plane member from kubeadm's manifests, and snapshots of its etcd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# What of it differs from member to member, or is made anew by kubeadm, has no place in a backup.
+# Files that differ between members, or that kubeadm creates again, are not in a backup.
 AUTHORITIES = (
     "ca.crt",
     "ca.key",
@@ -28,11 +28,11 @@ AUTHORITIES = (
 
 
 class EtcdError(Exception):
-    """What is wrong and what helps, in one text."""
+    """Error and remedy in one text."""
 
 
 def call(*command: str, timeout_s: float = 1800) -> str:
-    """What a program writes; fails with the end of what it says when it fails."""
+    """The output of a program; fails with the end of its output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout_s)
     if done.returncode != 0:
         raise EtcdError(f"`{' '.join(command[-4:])}` failed: {(done.stderr or done.stdout).strip()[-500:]}")
@@ -40,7 +40,7 @@ def call(*command: str, timeout_s: float = 1800) -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a file for root alone, whole or not at all."""
+    """Write a file atomically, readable only by root."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = path.with_name(f".{path.name}.new")
     with part.open("w") as stream:
@@ -51,7 +51,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Renames, and waits until the disk has both folders: no power cut undoes it behind a later step."""
+    """Rename, and sync both folders: a power failure cannot undo it after a later step."""
     source.rename(target)
     for folder in {source.parent, target.parent}:
         number = os.open(folder, os.O_RDONLY)
@@ -60,7 +60,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def until(what: Callable[[], str], seconds: float, remedy: str) -> None:
-    """Waits until `what` has nothing to complain of; fails with its last complaint."""
+    """Wait until `what` returns no problem; fails with the last one."""
     deadline = time.monotonic() + seconds
     while complaint := what():
         if time.monotonic() > deadline:
@@ -69,7 +69,7 @@ def until(what: Callable[[], str], seconds: float, remedy: str) -> None:
 
 
 class Snapshot:
-    """The folder that etcd-backup has made."""
+    """A folder of etcd-backup."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder.absolute(), folder.absolute() / "snapshot.db"
@@ -87,7 +87,7 @@ class Snapshot:
             ) from None
 
     def require_whole(self) -> None:
-        """etcd writes the sha256 of what it sends behind it; what is cut short or was changed has another."""
+        """etcd appends the SHA-256 of a snapshot; a truncated or changed one does not match."""
         digest, left = hashlib.sha256(), self.bytes - 32
         with self.path.open("rb") as stream:
             while left > 0 and (part := stream.read(min(left, 1 << 20))):
@@ -101,7 +101,7 @@ class Snapshot:
             )
 
     def authorities(self) -> dict[str, bytes]:
-        """Certificates and keys of the cluster by name, nothing else that the archive may have."""
+        """Certificates and keys of the cluster by name, without other files of the archive."""
         try:
             with tarfile.open(self.folder / "pki.tar") as archive:
                 files = [item for item in archive if item.isreg() and item.name in AUTHORITIES]
@@ -117,7 +117,7 @@ class Snapshot:
 
 
 class Member:
-    """This host as the control plane's manifests describe it, and how far a restore has come here."""
+    """This host from the control plane's manifests, and its progress in a restore."""
 
     def __init__(self, kubernetes: Path) -> None:
         self.kubernetes = kubernetes
@@ -126,7 +126,7 @@ class Member:
         self.order_file = kubernetes / "gpufleet" / "restore" / "order.json"
 
     def manifest(self, part: str) -> str:
-        """The text of a part's manifest, also while it is stopped."""
+        """The manifest of a component, also while it is stopped."""
         for folder in (self.manifests, self.stopped):
             if (folder / f"{part}.yaml").is_file():
                 return (folder / f"{part}.yaml").read_text()
@@ -136,40 +136,40 @@ class Member:
         )
 
     def flag(self, name: str, part: str = "etcd") -> str:
-        """The value of a program's flag."""
+        """The value of a command line flag."""
         if hit := re.search(rf"^\s*- --{name}=(\S+)$", self.manifest(part), re.MULTILINE):
             return hit[1].strip("\"'")
         raise EtcdError(f"{part}.yaml has no --{name}; it is not kubeadm's")
 
     @property
     def data(self) -> Path:
-        """The folder of etcd's data, which may be a disk of its own."""
+        """etcd's data folder, which may be a mount point."""
         return Path(self.flag("data-dir"))
 
     @property
     def order(self) -> dict[str, Any] | None:
-        """What a restore is to do here, or has done."""
+        """The plan for this host, or the completed one."""
         return json.loads(self.order_file.read_text()) if self.order_file.is_file() else None
 
     def required(self) -> dict[str, Any]:
-        """The order, without which there is nothing to do."""
+        """The plan; fails without one."""
         if (order := self.order) is None:
             raise EtcdError("no restore is under way here; begin with `etcd-restore prepare`")
         return order
 
     @property
     def new(self) -> Path:
-        """Where the data of the order are made."""
+        """Folder of the new data."""
         return self.data / f"restoring-{self.required()['id']}"
 
     @property
     def exchanged(self) -> bool:
-        """Whether the data are those of the order."""
+        """Whether the data are those of the plan."""
         mark = self.data / "gpufleet-restored"
         return mark.is_file() and mark.read_text().strip() == self.required()["id"]
 
     def program(self, *words: str, folder: Path | None = None, timeout_s: float = 1800) -> str:
-        """Runs a program of etcd's image, also where no kubelet runs; `folder` is shown to it."""
+        """Run a program of etcd's image, also without a kubelet, with `folder` mounted."""
         if not (hit := re.search(r"^\s*image: (\S+)$", self.manifest("etcd"), re.MULTILINE)):
             raise EtcdError("etcd.yaml names no image; it is not kubeadm's")
         mounts = [(self.data, "rw"), (Path(self.flag("trusted-ca-file")).parent, "ro")]
@@ -181,7 +181,7 @@ class Member:
         return call(*run, *words, timeout_s=timeout_s)
 
     def etcdctl(self, *words: str) -> Any:
-        """What the member of this host answers, in JSON."""
+        """The answer of etcd on this host, as JSON."""
         address = re.sub(r".*?(https?://127\.0\.0\.1:\d+).*", r"\1", self.flag("listen-client-urls"))
         said = self.program(
             "etcdctl",
@@ -197,7 +197,7 @@ class Member:
         return json.loads(said or "null")
 
     def runs(self, part: str) -> bool:
-        """Whether the kubelet has a pod of the part."""
+        """Whether the kubelet has a pod of the component."""
         return bool(
             call(
                 "crictl",
@@ -213,7 +213,7 @@ class Member:
         )
 
     def revision(self) -> int | None:
-        """How far etcd is here; 0 where it has no data, None where they cannot be read."""
+        """The revision of etcd here; 0 without data, None if it cannot be read."""
         database = self.data / "member" / "snap" / "db"
         if not database.is_file():
             return 0
@@ -227,20 +227,20 @@ class Member:
 
 
 def release(text: str) -> tuple[int, ...]:
-    """Major and minor number of a version; empty where none is named."""
+    """Major and minor number of a version; empty without one."""
     hit = re.match(r"v?(\d+)\.(\d+)", text)
     return tuple(int(part) for part in hit.groups()) if hit else ()
 
 
 def encryption_keys(kubernetes: Path) -> list[str]:
-    """Digests of the keys that secrets are encrypted with, as etcd-backup notes them."""
+    """Digests of the encryption keys, as etcd-backup records them."""
     path = kubernetes / "gpufleet" / "encryption.yaml"
     found = re.findall(r'secret: "?([A-Za-z0-9+/=]+)', path.read_text()) if path.is_file() else []
     return [hashlib.sha256(key.encode()).hexdigest() for key in found]
 
 
 def release_of_api(kubernetes: Path) -> str:
-    """The release of the API server that this host runs, as `1.35.4`; empty where it runs none."""
+    """The API server release of this host, as `1.35.4`; empty without one."""
     path = kubernetes / "manifests" / "kube-apiserver.yaml"
     hit = re.search(r"/kube-apiserver:v?([\d.]+)", path.read_text()) if path.is_file() else None
     return hit[1] if hit else ""

@@ -1,4 +1,4 @@
-"""Runs programs side by side, each with a time limit, and never waits for one that cannot be killed."""
+"""Run programs in parallel, each with a time limit, and never wait for one that cannot be killed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ KILL_S = 0.5
 
 @dataclass(frozen=True)
 class Done:
-    """How a program ended. `code` is NOT_FOUND or TIMED_OUT where it did not end by itself.
+    """Result of a program. `code` is NOT_FOUND or TIMED_OUT if it did not end by itself.
 
-    `left` is the process that could not be killed (a driver that hangs in the kernel), or 0.
+    `left` is the PID of a process that could not be killed (a driver that hangs in the kernel), or 0.
     """
 
     code: int
@@ -29,7 +29,7 @@ class Done:
 
     @property
     def said(self) -> str:
-        """What it said of its failure, in one line."""
+        """Its error output, in one line."""
         text = " ".join((self.err.strip() or self.out.strip()).split())
         return text[:200] or f"exit code {self.code}"
 
@@ -70,7 +70,7 @@ def run(command: Sequence[str], limit_s: float) -> Done:
 
 
 def run_all(commands: Mapping[str, Sequence[str]], limit_s: float) -> dict[str, Done]:
-    """Run all of them at the same time."""
+    """Run all of them in parallel."""
     if not commands:
         return {}
     with ThreadPoolExecutor(max_workers=len(commands)) as pool:
@@ -79,7 +79,7 @@ def run_all(commands: Mapping[str, Sequence[str]], limit_s: float) -> dict[str, 
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is still there."""
+    """Whether a process still exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The configuration, as the role writes it: /etc/gpufleet/health.json."""
+"""The configuration written by the role: /etc/gpufleet/health.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Config:
-    """What this node has to show, and the limits. -1 stands for a number that nobody published."""
+    """Expected values and limits of this node. -1 means unpublished."""
 
     node: str
     gpus: int
@@ -47,12 +47,12 @@ class Config:
     root: str = "/"
 
     def path(self, absolute: str) -> Path:
-        """A path of this node; tests put another tree below it."""
+        """A path on this node; tests use another root."""
         return Path(self.root) / absolute.lstrip("/")
 
 
 def load(file: str = "") -> Config:
-    """Read it. Raises ValueError for a file that is not what the role writes, OSError for none."""
+    """Read it. Raises ValueError for an invalid file, OSError for a missing one."""
     path = Path(file or os.environ.get("GPUFLEET_HEALTH_CONFIG", FILE))
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     known = {item.name for item in fields(Config)}

@@ -1,4 +1,4 @@
-"""What a check finds, and what is done about it."""
+"""Findings of checks, and their actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACTIONS = {
     # NVIDIA: the GPU needs triage; what it keeps there includes the record of its memory's repairs.
     "inforom": DRAIN,
     "memory_repair_failed": DRAIN,
-    # Work may go on until the GPU is next reset (NVIDIA, GPU memory error management).
+    # Jobs may continue until the next reset of the GPU (NVIDIA, GPU memory error management).
     "memory_repair_pending": ADVISE,
     "recovery_action": DRAIN,
     "xid": DRAIN,
@@ -44,20 +44,20 @@ ACTIONS = {
     "disk": DRAIN,
     "read_only": DRAIN,
     "clock": DRAIN,
-    # Without its servers a clock still runs, and a fleet whose time server is away must not stand still.
+    # A clock keeps running without time servers, and their outage must not drain the fleet.
     "clock_source": ADVISE,
     "memory": DRAIN,
     "memory_errors": DRAIN,
 }
-"""Check -> what a finding of it does, unless the configuration says otherwise."""
+"""Check -> default action of a finding."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong. `subject` is what it is about: a GPU, a port, a path.
+    """One fault. `subject` is a GPU, a port or a path.
 
-    `confirmed` is False for a state that comes and goes by itself: it drains when the next periodic run
-    sees it again.
+    `confirmed` is False for a temporary state: it drains if the next periodic run
+    finds it again.
     """
 
     check: str
@@ -69,21 +69,21 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """The same for the same fault in the next run."""
+        """Key of the same fault in the next run."""
         return f"{self.check} {self.subject}"
 
     @property
     def short(self) -> str:
-        """For the reason of a drained node."""
+        """Text for the drain reason."""
         return f"{self.subject} {self.message}".strip()
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As plain values."""
         return asdict(self)
 
 
 def with_actions(findings: list[Finding], wanted: dict[str, str]) -> list[Finding]:
-    """The findings with what each of them does; those that are switched off are left out."""
+    """Findings with their actions, without disabled ones."""
     actions = {**ACTIONS, **wanted}
     found = [replace(item, action=item.action or actions[item.check]) for item in findings]
     return [item for item in found if actions[item.check] != OFF]

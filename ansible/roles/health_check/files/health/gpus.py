@@ -1,4 +1,4 @@
-"""GPUs: how many, which driver, their memory, PCIe links, clocks, and what the driver says of them."""
+"""GPUs: number, driver, memory, PCIe links, clocks, and requested recovery actions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_RETIRED_PAGES = 60
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as nvidia-smi shows it. `bus` is domain:bus:device in lower case, as in the kernel's log."""
+    """One GPU in nvidia-smi. `bus` is domain:bus:device in lower case, as in the kernel log."""
 
     index: int
     bus: str
@@ -35,11 +35,11 @@ class Gpu:
 
     @property
     def label(self) -> str:
-        """What findings call it."""
+        """Name in findings."""
         return f"GPU {self.index}"
 
     def number(self, name: str) -> int | None:
-        """A field as a number; None for one that this GPU or driver does not have."""
+        """A field as a number; None if this GPU or driver does not have it."""
         text = self.values.get(name, "")
         return int(float(text)) if text.replace(".", "", 1).isdigit() else None
 
@@ -49,7 +49,7 @@ class Gpu:
 
     @property
     def mig(self) -> bool:
-        """Whether it is divided into MIG instances."""
+        """Whether MIG mode is enabled."""
         return self.says("mig.mode.current", "enabled")
 
 
@@ -60,7 +60,7 @@ def short_bus(text: str) -> str:
 
 
 def parse(text: str, names: tuple[str, ...]) -> list[Gpu]:
-    """The GPUs of `nvidia-smi --query-gpu`. Lines with another number of fields are not GPUs."""
+    """Parse `nvidia-smi --query-gpu`. Lines with another number of fields are not GPUs."""
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -71,7 +71,7 @@ def parse(text: str, names: tuple[str, ...]) -> list[Gpu]:
 
 
 def buses(config: Config) -> list[str]:
-    """Where the kernel finds GPUs: NVIDIA's PCI functions of the classes VGA and 3D controller, in order."""
+    """GPUs on the PCI bus: NVIDIA functions of the classes VGA and 3D controller, in order."""
     return sorted(
         short_bus(device.name)
         for device in config.path("/sys/bus/pci/devices").glob("*")
@@ -95,7 +95,7 @@ def message_of(done: Done) -> str:
 
 
 def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """All GPUs are on the bus, and the driver has all of them."""
+    """Find GPUs missing on the bus or in the driver."""
     bus = len(buses(config))
     if bus != config.gpus:
         return [
@@ -135,7 +135,7 @@ def check_inforom(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[
 
 
 def check_driver(config: Config, _readings: Readings, _gpus: list[Gpu]) -> list[Finding]:
-    """The driver that the kernel runs is the one that was agreed on."""
+    """Find a loaded driver of another version."""
     loaded = _text(config.path("/sys/module/nvidia/version"))
     if not loaded:
         return [
@@ -154,7 +154,7 @@ def check_driver(config: Config, _readings: Readings, _gpus: list[Gpu]) -> list[
 
 
 def check_ecc(config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """No uncorrectable errors since the driver was loaded. A GPU without ECC has nothing to count."""
+    """Find uncorrectable errors since the driver was loaded. A GPU without ECC has none."""
     found = []
     for gpu in gpus:
         if gpu.says("ecc.mode.current", "disabled"):
@@ -167,7 +167,7 @@ def check_ecc(config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Find
 
 
 def check_repairs(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Rows that could not be remapped, and repairs that wait for a reset. Older GPUs retire pages."""
+    """Find rows that could not be remapped, and repairs that wait for a reset. Older GPUs retire pages."""
     found = []
     labels = {gpu.bus: gpu.label for gpu in gpus}
     for gpu in gpus:
@@ -179,7 +179,7 @@ def check_repairs(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[
             message = f"{pages} retired pages, limit {MOST_RETIRED_PAGES}"
             found.append(Finding("memory_repair_failed", gpu.label, message, REPLACE))
     if not readings.ok("rows"):
-        # Without GPUs there is nothing to ask, and another check says so.
+        # Without GPUs another check reports it.
         return (
             [*found, *_unread("memory_repair_failed", "remapped rows", readings, "rows")] if gpus else found
         )
@@ -200,7 +200,7 @@ def _unread(check: str, what: str, readings: Readings, name: str) -> list[Findin
 
 
 def check_recovery(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """The driver itself asks for a reset or a reboot."""
+    """Find GPUs whose driver requests a reset or a reboot."""
     return [
         Finding("recovery_action", gpu.label, f"the driver asks for: {wanted}", RESET)
         for gpu in gpus
@@ -209,7 +209,7 @@ def check_recovery(_config: Config, _readings: Readings, gpus: list[Gpu]) -> lis
 
 
 def check_pcie(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Full width always; full speed while the GPU works, since an idle link may be slow to save power."""
+    """Find links below full width, and below full speed while the GPU works: an idle link may save power."""
     found = []
     for gpu in gpus:
         width, most = gpu.number("pcie.link.width.current"), gpu.number("pcie.link.width.max")
@@ -232,7 +232,7 @@ HARDWARE_REASONS = {
 
 
 def check_throttle(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Clocks that hardware lowers, in two runs in a row; those that the driver lowers are told only."""
+    """Find hardware slowdowns in two runs in a row; software slowdowns are only reported."""
     found = []
     for gpu in gpus:
         for name, why in HARDWARE_REASONS.items():

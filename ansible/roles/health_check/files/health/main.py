@@ -1,4 +1,4 @@
-"""One run: measure, judge, tell Slurm, write it down."""
+"""One run: measure, judge, update Slurm, write results."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def main(arguments: list[str]) -> int:
     try:
         config = configuration.load()
     except (OSError, ValueError, TypeError) as error:
-        # Not to know what is right is no reason to call the node healthy.
+        # An unreadable configuration must not pass as healthy.
         report.say(f"the configuration is unusable: {error}", syslog.LOG_ERR)
         sys.stderr.write(f"health-check: the configuration is unusable: {error}\n")
         return 1
     limit_s = config.prolog_timeout_s if mode in ("prolog", "epilog") else config.timeout_s
-    # Should a file of the kernel's hang: the prolog fails then, which drains the node as well.
+    # If a kernel file hangs, the prolog fails, which drains the node too.
     signal.alarm(int(3 * limit_s) + 5)
     try:
         with remembering.locked(config.path(config.state_directory)) as mine:
@@ -62,9 +62,9 @@ def main(arguments: list[str]) -> int:
 
 
 def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
-    """One run with the memory held; without it (another run has it) nothing is written.
+    """One run with the state locked; if another run holds the lock, nothing is written.
 
-    Jobs that start together find each other at work: each says what it found to Slurm all the same.
+    Jobs that start together run it concurrently: each one still reports its findings to Slurm.
     """
     started = time.monotonic()
     state = config.path(config.state_directory)
@@ -78,12 +78,12 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
         memory.good_runs = 0 if result.drains else memory.good_runs + 1
     elif result.drains:
         memory.good_runs = 0
-    told = True
+    drained = True
     if config.slurm and node is None:
-        told = False
+        drained = False
         result.slurm = f"slurmctld did not answer: {taken.done['node'].said}"
     elif node is not None and mode != "show":
-        result.slurm, told = talk(mode, config, memory, node, result, events, limit_s)
+        result.slurm, drained = talk(mode, config, memory, node, result, events, limit_s)
     result.drained = bool(memory.reason)
     result.duration_s = time.monotonic() - started
     result.xids = xid.as_json(events)
@@ -96,13 +96,13 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
             remembering.save(state, memory)
         except OSError as error:
             report.say(f"cannot write {state}: {error.strerror}", syslog.LOG_WARNING)
-    return exit_code(mode, result, drained=told)
+    return exit_code(mode, result, drained=drained)
 
 
 def examine(
     config: Config, taken: Readings, memory: Memory, node: slurm.Node | None, *, periodic: bool
 ) -> tuple[list[Finding], list[xid.Event]]:
-    """All findings with what each of them does, and the Xids that count."""
+    """All findings with their actions, and the active Xids."""
     gpus = gpu_checks.parse(taken.done["gpus"].out, taken.gpu_fields) if taken.ok("gpus") else []
     events = xid.update(
         memory,
@@ -152,14 +152,14 @@ def examine(
 
 
 def unread_log(taken: Readings) -> list[Finding]:
-    """Without the kernel's log nobody knows of Xids."""
+    """Report that Xids are unknown without the kernel log."""
     if taken.ok("kernel"):
         return []
     return [Finding("xid", "", f"the kernel's log was not read: {taken.done['kernel'].said}", "run dmesg")]
 
 
 def confirm(findings: list[Finding], memory: Memory, *, periodic: bool) -> list[Finding]:
-    """What comes and goes by itself drains when two periodic runs in a row have seen it."""
+    """Temporary states drain if two periodic runs in a row have found them."""
     unsure = {item.key for item in findings if not item.confirmed}
     if periodic:
         memory.seen = {key: memory.seen.get(key, 0) + 1 for key in unsure}
@@ -180,7 +180,7 @@ def talk(
     events: list[xid.Event],
     limit_s: float,
 ) -> tuple[str, bool]:
-    """Tell Slurm; what was told, and whether a node with faults is now drained."""
+    """Update Slurm; the order, and whether a faulty node is now drained."""
     remembered = memory.reason if memory.boot_id else None
     if slurm.is_ours(node, config, remembered):
         memory.reason = node.reason
@@ -191,7 +191,7 @@ def talk(
     said = f"left as it is ({node.state})" if result.drains else ""
     if order.do == "drain" or (order.do and mode == "periodic"):
         done = slurm.carry_out(order, config, limit_s)
-        # A drain is noted in any case: an answer that comes too late does not undo what slurmctld did.
+        # Record the drain in any case: a late response does not undo it.
         if order.do == "drain" or done.code == 0:
             memory.reason = order.reason
         said = f"{order.do}: {order.reason}" if order.reason else order.do
@@ -207,7 +207,7 @@ def talk(
 
 
 def exit_code(mode: str, result: Report, *, drained: bool) -> int:
-    """A prolog that fails gives the job back; an epilog fails only where Slurm has to do the draining."""
+    """A failing prolog requeues the job; an epilog fails only if Slurm must drain the node."""
     if mode == "show":
         sys.stdout.write(json.dumps(result.as_json(), indent=1) + "\n")
     if mode in ("prolog", "show"):
@@ -242,7 +242,7 @@ def diagnose(level: str) -> int:
 
 
 def forget(what: str) -> int:
-    """Drop what is remembered of Xids, of the size of the memory, or of ports."""
+    """Delete recorded Xids, memory size, or ports."""
     config = configuration.load()
     state = config.path(config.state_directory)
     with remembering.locked(state) as mine:
@@ -267,19 +267,19 @@ def forget(what: str) -> int:
 
 
 def labels(config: Config, gpus: list[Gpu]) -> dict[str, str]:
-    """Bus -> the GPU's name. The driver counts GPUs in the order of their buses, as this does without it."""
+    """Bus -> GPU name. Without the driver, GPUs are numbered in bus order, as the driver does."""
     if gpus:
         return {gpu.bus: gpu.label for gpu in gpus}
     return {bus: f"GPU {index}" for index, bus in enumerate(gpu_checks.buses(config))}
 
 
 def boot_id(config: Config) -> str:
-    """Another one after every boot."""
+    """The boot ID of the kernel."""
     return config.path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
 def uvm_used(config: Config) -> bool:
-    """Whether something uses unified memory now; taken as used when the kernel does not say."""
+    """Whether unified memory is in use; assumed if the kernel does not report it."""
     try:
         text = config.path("/sys/module/nvidia_uvm/refcnt").read_text(encoding="utf-8").strip()
     except OSError:

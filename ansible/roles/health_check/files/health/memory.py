@@ -1,4 +1,4 @@
-"""What the health check remembers between runs: one JSON file, used by one run at a time."""
+"""State of the health check between runs: one JSON file, used by one run at a time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LOCK_S = 3.0
 class Memory:
     """State of earlier runs. `boot_id` is that of the last one; `xids` are `health.xid.Event`s as JSON.
 
-    `reason` is the drain that this program set last, "" when it set none. `seen` counts periodic runs in
-    a row that saw an unconfirmed finding. `good_ports` have been up at the fabric's rate once. `hung` are
-    processes by program that could not be killed.
+    `reason` is the last drain reason set by this program, or "". `seen` counts consecutive periodic
+    runs with an unconfirmed finding. `good_ports` were once up at the rate of the fabric. `hung` are
+    unkillable processes by program.
     """
 
     boot_id: str = ""
@@ -40,7 +40,7 @@ class Memory:
 
 
 def load(folder: Path) -> Memory:
-    """What is remembered; a file that is missing or broken is no memory, and no reason to stop."""
+    """Read the state; a missing or damaged file gives an empty one."""
     try:
         values = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         known = {item.name for item in fields(Memory)}
@@ -50,12 +50,12 @@ def load(folder: Path) -> Memory:
 
 
 def save(folder: Path, memory: Memory) -> None:
-    """Remember it."""
+    """Write the state."""
     write(folder / "state.json", json.dumps(asdict(memory), indent=1, sort_keys=True) + "\n", 0o600)
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file, whole or not at all. A disk without room keeps the old one and raises OSError."""
+    """Replace a file atomically. A full disk keeps the old one and raises OSError."""
     new = path.with_name(f".{path.name}.new")
     try:
         new.write_text(text, encoding="utf-8")
@@ -69,7 +69,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, limit_s: float = LOCK_S) -> Iterator[bool]:
-    """Holds the memory; False when another run holds it for longer than `limit_s`."""
+    """Lock the state; False if another run holds it for longer than `limit_s`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / "lock").open("w", encoding="utf-8")

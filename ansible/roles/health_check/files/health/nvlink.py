@@ -1,4 +1,4 @@
-"""NVLink and the daemon that makes one fabric of it."""
+"""NVLink and Fabric Manager."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 
 def inactive(text: str) -> dict[int, list[int]]:
-    """GPU -> its links that are down, from `nvidia-smi nvlink --status`."""
+    """GPU -> its down links, from `nvidia-smi nvlink --status`."""
     found: dict[int, list[int]] = {}
     gpu = -1
     for line in text.splitlines():
@@ -29,7 +29,7 @@ def inactive(text: str) -> dict[int, list[int]]:
 
 
 def errors(text: str) -> dict[int, int]:
-    """GPU -> all its links' errors together, from `nvidia-smi nvlink --errorcounters`."""
+    """GPU -> total errors of all links, from `nvidia-smi nvlink --errorcounters`."""
     found: dict[int, int] = {}
     gpu = -1
     for line in text.splitlines():
@@ -42,7 +42,7 @@ def errors(text: str) -> dict[int, int]:
 
 
 def check_links(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Every link of every GPU is up. Links of a GPU in MIG mode are not in use."""
+    """Find down links. Links of a GPU in MIG mode are not used."""
     if not gpus:
         return []
     if not readings.ok("nvlinks"):
@@ -66,7 +66,7 @@ def _numbers(links: list[int]) -> str:
 
 
 def check_errors(config: Config, readings: Readings, memory: Memory) -> list[Finding]:
-    """Errors by the hour, where a limit is set: nobody published one. Counts since the last run."""
+    """Find hourly errors above a configured limit: none is published. Counts since the last run."""
     if not readings.ok("nvlink_errors"):
         return []
     counts = {str(gpu): count for gpu, count in errors(readings.done["nvlink_errors"].out).items()}
@@ -86,12 +86,12 @@ def check_errors(config: Config, readings: Readings, memory: Memory) -> list[Fin
 
 
 def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Fabric Manager runs where there are switches, and has taken every GPU into the fabric."""
+    """Find a stopped Fabric Manager on nodes with NVSwitches, and GPUs outside the fabric."""
     if not config.nvswitches:
         return []
     state = readings.done["fabric_manager"]
     found = []
-    # Where nobody published whether there are switches, a service that is not installed is no fault.
+    # Without a published number of NVSwitches, a missing service is not a fault.
     judged = config.nvswitches != UNKNOWN or state.code == 0 or state.out.strip() == "failed"
     if judged and state.code != 0:
         found.append(
@@ -102,7 +102,7 @@ def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) ->
                 "its version has to be the driver's; see /var/log/fabricmanager.log",
             )
         )
-        # That no GPU is in the fabric then goes without saying.
+        # Then no GPU is in the fabric either; do not report that too.
         return found
     for gpu in gpus:
         where = gpu.values.get("fabric.state", "")

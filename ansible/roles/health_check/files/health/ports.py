@@ -1,4 +1,4 @@
-"""The fabric's ports, from /sys: state, rate, PCIe link, and how fast their error counters grow."""
+"""Fabric ports in /sys: state, rate, PCIe link, and growth of error counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CABLE = "see the cable and both its ends; exchange it if the port stays so"
 
 @dataclass(frozen=True)
 class Port:
-    """A port of an adapter. Widths are lanes of PCI Express, 0 where the kernel does not say."""
+    """A port of an adapter. Widths are PCI Express lanes, 0 if unknown."""
 
     device: str
     layer: str
@@ -30,7 +30,7 @@ class Port:
 
 
 def read(config: Config) -> list[Port]:
-    """All ports of all RDMA devices, in the order of their numbers."""
+    """All ports of all RDMA devices, in order of number."""
     folder = config.path("/sys/class/infiniband")
     found = [
         _port(device, port)
@@ -74,7 +74,7 @@ def _number(path: Path) -> int:
 
 
 def fault(port: Port, config: Config) -> str:
-    """What is wrong with a port of the compute fabric; empty when nothing is."""
+    """The fault of a compute fabric port; empty without one."""
     layer = LAYERS[config.fabric_kind]
     if port.layer != layer:
         return f"is {port.layer} instead of {layer}"
@@ -86,10 +86,10 @@ def fault(port: Port, config: Config) -> str:
 
 
 def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Finding]:
-    """Every named port is up at its rate; where none is named, as many as the node has adapters.
+    """Find named ports that are down or slow; without names, missing good ports.
 
-    Adapters for storage are of the same make and may be slower: without names, a port that is not good
-    counts when good ones are missing, or when it was good before.
+    Storage adapters are of the same vendor and may be slower: without names, a bad port
+    counts only if good ones are missing, or if it was good before.
     """
     faults = {port.device: said for port in ports if (said := fault(port, config))}
     good = [port.device for port in ports if port.device not in faults]
@@ -99,7 +99,7 @@ def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Findi
     memory.good_ports = sorted({*memory.good_ports, *good})
     worse = [name for name in memory.good_ports if name not in good]
     if config.adapters == UNKNOWN:
-        # Whoever published no number of adapters did not say either what the others are for.
+        # Without a published number of adapters the purpose of the others is unknown.
         layer = LAYERS[config.fabric_kind]
         worse = sorted(
             {*worse, *(port.device for port in ports if port.device in faults and port.layer == layer)}
@@ -120,7 +120,7 @@ def _finding(name: str, faults: dict[str, str], there: set[str]) -> Finding:
 
 
 def check_links(config: Config, ports: list[Port]) -> list[Finding]:
-    """The adapters' PCIe links are as wide as both ends can do."""
+    """Find PCIe links of adapters below the width of both ends."""
     return [
         Finding(
             "pcie_width", port.device, f"PCIe link x{port.width} of x{port.width_most}", "reseat the adapter"
@@ -133,9 +133,9 @@ def check_links(config: Config, ports: list[Port]) -> list[Finding]:
 
 
 def check_counters(config: Config, ports: list[Port], memory: Memory, now: float) -> list[Finding]:
-    """Links that went down and came back over the last day, and other errors by the hour.
+    """Find link flaps in the last day, and other hourly errors.
 
-    Counts since the last periodic run; a counter that is smaller than before was reset.
+    Counts since the last periodic run; a smaller counter was reset.
     """
     found = []
     chosen = [port for port in ports if not config.devices or port.device in config.devices]

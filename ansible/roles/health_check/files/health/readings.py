@@ -1,4 +1,4 @@
-"""What is measured in one run: the programs that are asked, all at once, and what they answered."""
+"""Measurements of one run: all programs in parallel, and their output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU_FIELDS = (
     *("clocks_event_reasons.hw_power_brake_slowdown", "clocks_event_reasons.sw_thermal_slowdown"),
     *("temperature.gpu", "fabric.state", "fabric.status", "gpu_recovery_action"),
 )
-# Drivers before these came refuse the whole query.
+# Older drivers refuse a query with these fields.
 OPTIONAL = ("gpu_recovery_action", "fabric.status", "fabric.state")
 ROW_FIELDS = ("gpu_bus_id", "remapped_rows.pending", "remapped_rows.failure")
 UNKNOWN_FIELD = "is not a valid field to query"
@@ -32,7 +32,7 @@ INFOROM_WARNING = re.compile(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]+)", re
 
 @dataclass
 class Readings:
-    """Answers by name, and when they were given."""
+    """Results by name, and their time."""
 
     now: float
     done: dict[str, Done] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Readings:
 
 
 def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool) -> Readings:
-    """Ask all programs. A program that hung in an earlier run and still does is not started again."""
+    """Run all programs. A program that still hangs from an earlier run is not started again."""
     readings = Readings(time.time())
     readings.gpu_fields = tuple(name for name in GPU_FIELDS if name not in memory.unsupported)
     commands = _commands(config, readings.gpu_fields, slurm=slurm)
@@ -95,7 +95,7 @@ def _commands(config: Config, gpu_fields: tuple[str, ...], *, slurm: bool) -> di
 
 
 def _without_unknown_fields(readings: Readings, memory: Memory, limit_s: float) -> None:
-    """Ask again without what this driver does not know, and remember that."""
+    """Repeat the query without fields that this driver does not support, and record that."""
     answer = readings.done["gpus"]
     if UNKNOWN_FIELD not in answer.out + answer.err:
         return

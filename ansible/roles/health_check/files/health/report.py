@@ -1,4 +1,4 @@
-"""What a run tells: a JSON file, metrics for the node exporter's textfile collector, and the journal."""
+"""Results of a run: a JSON file, metrics for the node exporter's textfile collector, and the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = 1
 
 @dataclass
 class Report:
-    """One run. `drained` is whether the node is drained by this program afterwards."""
+    """One run. `drained` is whether this program has drained the node."""
 
     mode: str
     node: str
@@ -32,11 +32,11 @@ class Report:
 
     @property
     def drains(self) -> list[Finding]:
-        """Those that keep jobs away."""
+        """Findings that drain."""
         return [item for item in self.findings if item.action == DRAIN]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """As plain values."""
         return {
             "schema": SCHEMA,
             "mode": self.mode,
@@ -53,12 +53,12 @@ class Report:
 
 
 def label(text: str) -> str:
-    """A label's value as Prometheus wants it."""
+    """Escape a label value for Prometheus."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
 def metrics(report: Report, wanted: dict[str, str]) -> str:
-    """The metrics; checks that are switched off have none."""
+    """The metrics, without disabled checks."""
     lines: list[str] = []
 
     def metric(name: str, text: str, samples: list[tuple[str, float]]) -> None:
@@ -106,7 +106,7 @@ def metrics(report: Report, wanted: dict[str, str]) -> str:
 
 
 def publish(report: Report, state: Path, textfiles: Path, wanted: dict[str, str]) -> None:
-    """Write the files. A disk without room must not keep the node from being drained: that comes first."""
+    """Write the files. The drain comes first, since a full disk must not prevent it."""
     problems = []
     for path, text in (
         (state / "findings.json", json.dumps(report.as_json(), indent=1) + "\n"),
@@ -121,7 +121,7 @@ def publish(report: Report, state: Path, textfiles: Path, wanted: dict[str, str]
 
 
 def tell(report: Report, memory: Memory) -> None:
-    """What is new and what is gone, in the journal: a fault that stays is told once."""
+    """Log new and resolved findings to the journal; a lasting fault is logged once."""
     levels = {DRAIN: syslog.LOG_ERR, ADVISE: syslog.LOG_WARNING}
     now = {f"{item.check}: {item.short}": item for item in report.findings}
     for text, item in now.items():
@@ -134,6 +134,6 @@ def tell(report: Report, memory: Memory) -> None:
 
 
 def say(text: str, level: int = syslog.LOG_NOTICE) -> None:
-    """One line in the journal."""
+    """Log one line to the journal."""
     syslog.openlog("gpufleet-health", syslog.LOG_PID, syslog.LOG_DAEMON)
     syslog.syslog(level, text)

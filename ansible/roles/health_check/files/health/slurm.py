@@ -1,4 +1,4 @@
-"""The node in Slurm: drained with a reason that starts with our mark, and taken back only then."""
+"""The node in Slurm: drained with a reason that starts with the mark, and resumed only with such a reason."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ MOST = 240
 
 @dataclass(frozen=True)
 class Node:
-    """What slurmctld says of this node."""
+    """The node in slurmctld."""
 
     state: str
     reason: str
 
     @property
     def drained(self) -> bool:
-        """Whether it takes no jobs because somebody or something drained it."""
+        """Whether it is drained, by anyone."""
         return "DRAIN" in self.state.upper()
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to tell slurmctld: `drain` with a reason (also to change it), `undrain`, or nothing."""
+    """The order for slurmctld: `drain` with a reason (also to change it), `undrain`, or none."""
 
     do: str = ""
     reason: str = ""
 
 
 def parse(text: str) -> Node | None:
-    """The node of `scontrol --oneliner show node`; None for anything else."""
+    """The node in `scontrol --oneliner show node`; None for other text."""
     state = STATE.search(text)
     if state is None:
         return None
@@ -45,16 +45,16 @@ def parse(text: str) -> Node | None:
 
 
 def reason_of(findings: list[Finding], mark: str) -> str:
-    """Why the node is drained, short enough for Slurm's listings."""
+    """The drain reason, short enough for Slurm's listings."""
     said = mark + "; ".join(finding.short for finding in findings)
     text = " ".join(said.encode("ascii", "replace").decode().split())
     return text if len(text) <= MOST else text[: MOST - 3] + "..."
 
 
 def is_ours(node: Node, config: Config, remembered: str | None) -> bool:
-    """Whether this program drained it. A reason that a person has added to is the person's.
+    """Whether this program drained it. A reason edited by an administrator belongs to them.
 
-    `remembered` is the reason that was set last; None if that is lost, and the mark alone has to tell.
+    `remembered` is the last reason set; if it is None, only the mark decides.
     """
     if not node.drained or not node.reason.startswith(config.mark.strip()):
         return False
@@ -64,7 +64,7 @@ def is_ours(node: Node, config: Config, remembered: str | None) -> bool:
 def decide(
     node: Node, drains: list[Finding], config: Config, remembered: str | None, good_runs: int
 ) -> Order:
-    """What to do with the node. A drain that is not ours is left as it is."""
+    """The order for the node. Drains by others are kept."""
     ours = is_ours(node, config, remembered)
     if drains:
         reason = reason_of(drains, config.mark)
@@ -75,6 +75,6 @@ def decide(
 
 
 def carry_out(order: Order, config: Config, limit_s: float) -> Done:
-    """Tell slurmctld."""
+    """Send the order to slurmctld."""
     change = ["State=DRAIN", f"Reason={order.reason}"] if order.do == "drain" else ["State=UNDRAIN"]
     return run(["scontrol", "update", f"NodeName={config.node}", *change], limit_s)

@@ -1,4 +1,4 @@
-"""The host itself: file systems, clock, memory."""
+"""The host: file systems, clock, memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from health.readings import Readings
 
 LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs"})
 GIB_IN_KIB = 1024**2
-# The firmware may keep a little more or less from one boot to the next; a module of memory is far more.
+# Firmware may reserve slightly different amounts at each boot; a memory module is far more.
 MEMORY_SHARE = 0.98
 
 
 def check_disks(config: Config) -> list[Finding]:
-    """Room and inodes on the file systems of the configured paths, and that they can be written to."""
+    """Find configured paths without free space or inodes, or without write access."""
     found = []
     for path in config.disk_paths:
         try:
@@ -41,7 +41,7 @@ def check_disks(config: Config) -> list[Finding]:
 
 
 def check_read_only(config: Config) -> list[Finding]:
-    """Local file systems that the kernel made read-only after an error: fstab did not ask for it."""
+    """Find local file systems that the kernel made read-only after an error, unless fstab asks for it."""
     declared = declared_read_only(config.path("/etc/fstab"))
     return [
         Finding("read_only", path, "is read-only", "see the kernel's log for disk errors")
@@ -51,13 +51,13 @@ def check_read_only(config: Config) -> list[Finding]:
 
 
 def declared_read_only(fstab: Path) -> set[str]:
-    """The mount points that an administrator wants read-only."""
+    """Mount points that are read-only in fstab."""
     rows = [line.split() for line in _lines(fstab) if not line.startswith("#")]
     return {row[1] for row in rows if len(row) > 3 and "ro" in row[3].split(",")}
 
 
 def read_only_mounts(mountinfo: Path) -> list[str]:
-    """Where local file systems are mounted that are read-only as a whole, and not just in one place."""
+    """Mount points of local file systems that are read-only as a whole."""
     found = []
     for line in _lines(mountinfo):
         place, _, system = line.partition(" - ")
@@ -76,12 +76,12 @@ def _lines(file: Path) -> list[str]:
 
 
 def check_clock(config: Config, readings: Readings) -> list[Finding]:
-    """How far the clock is off, as chrony says: munge and Slurm refuse hosts whose clocks differ."""
+    """Find a clock offset, from chrony: munge and Slurm refuse hosts with different clocks."""
     if not readings.ok("clock"):
         said = readings.done["clock"].said
         return [Finding("clock_source", "", f"chrony does not answer: {said}", "start chrony")]
     cells = readings.done["clock"].out.strip().split(",")
-    # Reference, its name, stratum, reference time, offset of the system's clock, ..., leap status.
+    # Reference, its name, stratum, reference time, offset of the system clock, ..., leap status.
     if len(cells) < 14:
         return [Finding("clock_source", "", "chrony's answer is not readable", "run chronyc -c tracking")]
     found = []
@@ -95,7 +95,7 @@ def check_clock(config: Config, readings: Readings) -> list[Finding]:
 
 
 def check_memory(config: Config, memory: Memory) -> list[Finding]:
-    """As much memory as the node has had before, and some of it free."""
+    """Find less memory than before, and a lack of free memory."""
     values = {}
     for line in config.path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
         name, _, rest = line.partition(":")
@@ -117,7 +117,7 @@ def check_memory(config: Config, memory: Memory) -> list[Finding]:
 
 
 def check_memory_errors(config: Config) -> list[Finding]:
-    """Uncorrectable errors of the host's memory since boot."""
+    """Find uncorrectable errors of host memory since boot."""
     count = 0
     for file in config.path("/sys/devices/system/edac/mc").glob("mc*/ue_count"):
         text = file.read_text(encoding="utf-8").strip()

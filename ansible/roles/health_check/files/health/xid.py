@@ -1,8 +1,8 @@
-"""Xids and SXids: what the driver logged of GPUs and NVSwitches, its action, and until when it counts.
+"""Xids and SXids: errors of GPUs and NVSwitches in the driver log, their actions, and how long they count.
 
-An Xid that asks for a reboot counts until the next boot, one that asks for a reset until the GPU was
-reset (the driver says so) or the next boot, one that isolates until somebody says `forget`. What was
-drained for once and resumed by a person is told and does not drain again.
+An Xid that needs a reboot counts until the next boot, one that needs a reset until the driver reports
+a reset or the next boot, one that isolates until `forget`. An Xid whose drain
+was lifted by an administrator is reported and does not drain again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ DRAINING = (ISOLATE, REBOOT, RESET)
 LINE = re.compile(r"(?:^|\b)NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.*))?$")
 FALLEN = re.compile(r"(?:^|\b)NVRM: GPU ([0-9a-fA-F:.]+): (GPU has fallen off the bus)\b")
 FALLEN_XID = 79
-# 154 says which action the driver has come to: "... changed from 0x0 (None) to 0x1 (GPU Reset Required)".
+# 154 has the recovery action: "... changed from 0x0 (None) to 0x1 (GPU Reset Required)".
 DERIVED, CONTAINED, UVM = 154, 95, 159
 CHANGED = re.compile(r"changed from .* to 0x[0-9a-fA-F]+ \(([^)]*)\)")
-# Fabric Manager's log has whole seconds of a clock that may be set: the same line may move by this.
+# Fabric Manager's log has whole seconds of a clock that may be set: times of one line may differ by this.
 SAME_S = 1.0
 HOUR = 3600.0
 REMEDY = {
@@ -45,7 +45,7 @@ class Event:
 
     Xids 144 to 150 and SXids differ in what they ask for: there is one event for each action.
 
-    `acted`: the node was drained for it. `accepted`: a person resumed the node all the same.
+    `acted`: the node was drained for it. `accepted`: an administrator resumed the node anyway.
     """
 
     bus: str
@@ -65,7 +65,7 @@ class Event:
 
     @property
     def drains(self) -> bool:
-        """Whether it keeps jobs away."""
+        """Whether it drains."""
         return self.action in DRAINING and not self.accepted
 
 
@@ -89,7 +89,7 @@ def action_of(line: Line, config: Config, *, mig: bool, uvm_used: bool) -> str:
         return derived_action(line.text)
     if line.xid == UVM:
         return RESET if uvm_used else MONITOR
-    # Of an A100 in MIG mode the error stays within one instance.
+    # With MIG an error of an A100 is contained in one instance.
     if not (line.xid == CONTAINED and mig):
         for action, numbers in config.xid_overrides.get(config.gpu, {}).items():
             if line.xid in numbers:
@@ -101,7 +101,7 @@ def action_of(line: Line, config: Config, *, mig: bool, uvm_used: bool) -> str:
 
 
 def derived_action(text: str) -> str:
-    """What Xid 154 says: the action that is wanted from now on; MONITOR for none."""
+    """The action in Xid 154; MONITOR for none."""
     hit = CHANGED.search(text)
     wanted = hit[1].lower() if hit else ""
     if "reboot" in wanted:
@@ -124,7 +124,7 @@ def update(
     now: float,
     uvm_used: bool,
 ) -> list[Event]:
-    """Take the lines of the log into the memory; what counts now."""
+    """Record new log lines; the active events."""
     events = remembered(memory)
     if memory.boot_id != boot_id:
         events = [event for event in events if event.action == ISOLATE]
@@ -161,13 +161,13 @@ def _note(events: list[Event], new: Event) -> None:
 
 
 def _was_reset(memory: Memory, events: list[Event], bus: str, at: float) -> list[Event]:
-    """What a reset of the GPU repairs is forgotten."""
+    """Drop events that a GPU reset repairs."""
     memory.xid_horizon[bus] = at
     return [event for event in events if event.bus != bus or event.action in (ISOLATE, REBOOT)]
 
 
 def _recovered(memory: Memory, events: list[Event], gpu: Gpu) -> list[Event]:
-    """A driver that asked for an action and no longer does has had it."""
+    """Drop events whose driver no longer requests an action."""
     wanted = gpu.values.get("gpu_recovery_action", "")
     if not wanted or "N/A" in wanted:
         return events
@@ -183,14 +183,14 @@ def _latest(events: list[Event], bus: str) -> float:
 
 
 def accept(events: list[Event]) -> None:
-    """A person resumed the node after it was drained for these."""
+    """Accept events after an administrator resumed the node."""
     for event in events:
         if event.acted and event.drains:
             event.accepted = True
 
 
 def forget(memory: Memory, bus: str = "") -> int:
-    """Drop the events of a GPU, or of all; the number dropped. What is logged from now on counts again."""
+    """Drop the events of a GPU, or of all; the number dropped. Later log lines count again."""
     gone = [event for event in remembered(memory) if not bus or event.bus == bus]
     for event in gone:
         memory.xid_horizon[event.bus] = max(memory.xid_horizon.get(event.bus, 0.0), event.last)
@@ -199,13 +199,13 @@ def forget(memory: Memory, bus: str = "") -> int:
 
 
 def check(events: list[Event], labels: dict[str, str], config: Config, now: float) -> list[Finding]:
-    """The events that drain, and for a day those that are only told."""
+    """Events that drain, and for a day those that are only reported."""
     found = []
     for event in events:
         switch = event.xid >= sxid.FIRST
         label = f"NVSwitch {event.bus}" if switch else labels.get(event.bus, f"PCI {event.bus}")
         name, check = ("SXid", "sxid") if switch else ("Xid", "xid")
-        # Of text that programs can reach into, only the words of the driver are repeated.
+        # User programs can write to this text: repeat only words of the driver.
         said = event.text.rpartition(", ")[2].partition(" (0x")[0][:60].rstrip(". ")
         said = said or xid_catalog.description_of(event.xid)
         times = f", {event.count} times" if event.count > 1 else ""
@@ -220,5 +220,5 @@ def check(events: list[Event], labels: dict[str, str], config: Config, now: floa
 
 
 def as_json(events: list[Event]) -> list[dict[str, Any]]:
-    """Plain values."""
+    """As plain values."""
     return [asdict(event) for event in events]
