@@ -1,8 +1,8 @@
-"""The stack that our program registers for an environment, with every value known, as rules see it.
+"""The stack of an environment with every value known, as rules see it.
 
-A preview leaves ids and all that is computed from them unknown, such as whole IAM policies. Here
+A preview leaves ids and everything computed from them unknown, such as whole IAM policies. Here
 the program runs on the SDK's mocks, which answer as if everything were created, so that rules and
-third-party judges can look into what a preview hides.
+third-party tools can inspect what a preview hides.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def plan_of(environment: str) -> FleetPlan:
 
 
 def collect(environment: str, program: Callable[[], None] | None = None) -> Stack:
-    """What the program of the environment registers. Raises what the program raises."""
+    """The resources that the program of the environment registers. Raises what the program raises."""
     monitor = CollectingMonitor()
     set_mocks(monitor.mocks, project=PROJECT, stack=environment, preview=False, monitor=monitor)
 
@@ -111,7 +111,7 @@ def judge_of(environment: str) -> Judge:
 
 
 def violations(environment: str, stack: Stack) -> Violations:
-    """What the environment's rules find in a stack that stops a run."""
+    """Violations of the environment's rules in a stack that stop a run."""
     judge = judge_of(environment)
     found = [violation for resource in stack for violation in judge.resource(resource)]
     found += judge.stack(stack)

@@ -1,4 +1,4 @@
-"""What all tests share: a checkout of their own, and the command line as a user calls it."""
+"""Shared fixtures: a checkout per test, and the command line as a user calls it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests import forked, leftovers
 pytest_plugins = ("tests.skips", "tests.timings", "tests.unsteady")
 
 ROOT = Path(__file__).resolve().parents[1]
-# What takes longest is begun first; a process that begins it last would keep the others waiting. With nothing
-# cached yet, all racks wait for one root file system: kube compiles meanwhile.
+# The longest groups start first; started last, they would keep the others waiting. With empty
+# caches all racks wait for one root file system: kube compiles meanwhile.
 LONGEST = (
     "rack-sites",
     "rack-hosts",
@@ -38,9 +38,9 @@ LONGEST_VALUE = 80
 LEFT = pytest.StashKey[dict[int, str]]()
 
 
-@pytest.hookimpl(trylast=True)  # after those that name the groups
+@pytest.hookimpl(trylast=True)  # after the hooks that assign groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups of tests, which one process runs, come before all other tests, and the longest of them first."""
+    """Order tests: groups, which one process runs, come first, and the longest of them at the start."""
     places = {name: place for place, name in enumerate(LONGEST)}
 
     def place(item: pytest.Item) -> int:
@@ -51,16 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The processes that run tests have the mark from the one that starts them."""
-    # Output goes to pipes, and has their width wherever the tests are started.
+    """The worker processes inherit the mark from the process that starts them."""
+    # Output goes to pipes, with a fixed width wherever the tests start.
     os.environ.pop("COLUMNS", None)
     if not hasattr(config, "workerinput"):
         leftovers.mark()
 
 
-@pytest.hookimpl(trylast=True)  # after the processes that run tests have ended
+@pytest.hookimpl(trylast=True)  # after the worker processes have ended
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """What tests have left at work is a failure of the run."""
+    """A process still running after the tests fails the run."""
     if hasattr(session.config, "workerinput"):
         return
     session.config.stash[LEFT] = leftovers.left()
@@ -69,25 +69,25 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Names what is left at work."""
+    """Print processes that are still running."""
     for number, command in config.stash.get(LEFT, {}).items():
         terminalreporter.write_line(f"ERROR: a test left process {number} at work: {command}", red=True)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Begins the name of a test with a long value; the whole value would be in every report of it."""
+    """Shorten a test name with a long value; otherwise every report would repeat it."""
     if isinstance(val, str | bytes) and len(val) > LONGEST_VALUE:
         return f"{val[:LONGEST_VALUE]!a} of {len(val)}"
     return None
 
 
-# Ten thousand tests and what they import stay until the end: looking through them for garbage again and again
-# was a quarter of the time that the test processes themselves took.
+# Ten thousand tests and their imports stay until the end: scanning them again and again for garbage
+# took a quarter of the time of the test processes.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is looked for among what is new, and not as often."""
+    """Collect garbage only among new objects from here on, and less often."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     gc.enable()
@@ -95,13 +95,13 @@ def pytest_collection_finish() -> None:
 
 @dataclass
 class Checkout:
-    """A checkout in a temporary folder, with its own state and its own emulated AWS."""
+    """A checkout in a temporary folder, with its own state and emulated AWS."""
 
     root: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Any:
-        """`gpufleet <arguments>` as a process; returns it with text output, whatever its exit code."""
+        """Run `gpufleet <arguments>` as a process; returns text output, with any exit code."""
         command = [*prefix, sys.executable, "-m", "gpufleet.cli.main", *arguments]
         return forked.run(command, cwd=self.root, env=os.environ | self.env | (env or {}), timeout_s=600)
 
@@ -113,7 +113,7 @@ class Checkout:
 
 
 def make_checkout(folder: Path) -> Checkout:
-    """Copies the program folders of this checkout into `folder`."""
+    """Copy the program folders of this checkout into `folder`."""
     shutil.copy(ROOT / "Pulumi.yaml", folder)
     for name in ("stacks", "ansible", "policies"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -125,9 +125,9 @@ def make_checkout(folder: Path) -> Checkout:
 
 
 def fork_packages(root: Path) -> None:
-    """Makes `gpufleet` in `root` a package that has components, stacks and policies of `root`.
+    """Make `gpufleet` in `root` a package with the components, stacks and policies of `root`.
 
-    Everything else in it is that of this checkout, so that its bytecode is used.
+    Everything else in it belongs to this checkout, so that its bytecode is used.
     """
     package = root / "gpufleet"
     package.mkdir()
@@ -141,7 +141,7 @@ def fork_packages(root: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Checkout]:
-    """A checkout of one test; its emulated AWS is stopped at the end."""
+    """A checkout for one test; its emulated AWS is stopped at the end."""
     made = make_checkout(tmp_path)
     yield made
     made.run("sandbox", "stop")
@@ -149,7 +149,7 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
 
 @pytest.fixture(scope="module")
 def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    """A checkout that the tests of one module go through in order."""
+    """A checkout that the tests of one module use in order."""
     made = make_checkout(tmp_path_factory.mktemp("checkout"))
     yield made
     made.run("sandbox", "stop")

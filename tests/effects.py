@@ -1,7 +1,7 @@
-"""The effect of a change, read from the steps that an engine takes.
+"""The effect of a change, from the steps of an engine.
 
-What an engine cannot see is declared here: which updates make AWS replace nodes one after another, and
-which resources can be deleted and created again without interrupting anybody. Every other deletion or
+Facts that an engine cannot see are declared here: which updates make AWS replace nodes one after another, and
+which resources can be deleted and created again without an interruption. Every other deletion or
 replacement counts as a replacement, so a new resource type counts as one until it is listed.
 """
 
@@ -22,7 +22,7 @@ ROLLS: Mapping[str, frozenset[str]] = {
 
 UNNOTICED = frozenset(
     {
-        # Rights and rules: the new one is there before the old one goes, or nothing holds on to it.
+        # Permissions and rules: the new one exists before the old one is deleted, or nothing depends on it.
         "aws:eks/accessEntry:AccessEntry",
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
         "aws:iam/rolePolicy:RolePolicy",
@@ -31,13 +31,13 @@ UNNOTICED = frozenset(
         "aws:sns/topicSubscription:TopicSubscription",
         "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
-        # When nodes of a Capacity Block are asked for: the block's own times, written again.
+        # Start times of Capacity Block nodes: the times of the block, written again.
         "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
-        # The link of a file system to its bucket: files that are there stay.
+        # The link of a file system to its bucket: existing files stay.
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
     }
 )
-"""Types whose deletion or replacement interrupts nobody and loses nothing."""
+"""Types whose deletion or replacement interrupts and loses nothing."""
 
 
 def effect_of(steps: Iterable[ObservedStep]) -> Effect:

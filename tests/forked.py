@@ -1,4 +1,4 @@
-"""`gpufleet` as a process of its own, forked from one that has imported it: most of a start is imports."""
+"""`gpufleet` as a forked process of one that has imported it: imports are most of a start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPORTED = (
 def run(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """What subprocess.run gives of `command`, with its outputs as text and nothing to read."""
+    """Like subprocess.run for `command`, with text output and empty input."""
     server = prepare(env, IMPORTED)
     warm = {**env, warm_servers.VARIABLE: warm_servers.address_of(env)}
     process = server.start(command, warm, cwd) if server is not None else None

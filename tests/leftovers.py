@@ -1,7 +1,7 @@
-"""What a run of the tests has left at work on this machine when it ends: there must be nothing.
+"""Processes that tests leave running on this machine: there must be none.
 
-Whatever tests start inherits a mark in the environment. Processes with a title of their own (forks of one
-that has imported gpufleet) hide it; what they start in turn does not. Hosts of racks do not have it: their
+Processes started by tests inherit a mark in the environment. Processes with their own title (forks of one
+that has imported gpufleet) hide it; their child processes do not. Hosts of racks do not have it: their
 own tests look for them.
 """
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from gpufleet.racks.stragglers import marked_processes
 
 MARK = "GPUFLEET_TEST_RUN"
-# Some end by themselves when they notice that nobody is left: a sandbox's provider, an ssh that is shared.
+# Some end by themselves when their client is gone: a sandbox's provider, a shared ssh connection.
 _GRACE_S = 60.0
 
 
 def mark() -> None:
-    """Marks what this process starts from here on."""
+    """Mark the processes that this process starts from here on."""
     os.environ[MARK] = secrets.token_hex(16)
 
 
@@ -38,7 +38,7 @@ def at_work(token: str) -> dict[int, str]:
 
 
 def left(grace_s: float = _GRACE_S) -> dict[int, str]:
-    """The same once they had time to end."""
+    """The same after they had time to end."""
     deadline = time.monotonic() + grace_s
     while (found := at_work(os.environ[MARK])) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""Our environments as the rules see them."""
+"""Shipped environments as the rules see them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.workspace import Workspace
 
 
 def preview_environment(root: Path, environment: str) -> Report:
-    """What the environment of the checkout `root` comes to from nothing, judged by the checkout's rules.
+    """Preview of an environment of the checkout `root` from an empty state, judged by its rules.
 
     `environment` is a name or the path of a fleet file. Raises InputError for one that does not exist
     or whose preview fails.

@@ -1,6 +1,6 @@
-"""Programs that tests run. `scripts/setup system` installs them all; a test that lacks one fails.
+"""Programs that tests run. `scripts/setup system` installs them all; a test without one fails.
 
-A skip would hide a step that the set-up forgot. Kinds of tests that may be skipped are listed in README.md
+A skip would hide a missing step of the set-up. README.md lists the kinds of tests that may be skipped
 (tests/skips.py).
 """
 
@@ -15,9 +15,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 GO = ROOT / ".venv-go" / "bin" / "go"
-# Sources only as go.sum pins them, and no other release of Go than the one that is called.
+# Use only sources pinned in go.sum, and no other Go release.
 GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-# Debian keeps daemons and what root runs in folders that are not on every user's PATH.
+# Debian keeps daemons and root's programs in folders that are not on every user's PATH.
 _FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/sbin")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -1,7 +1,7 @@
-"""A Redfish service over HTTPS for tests: one node's controller, strict in what it takes.
+"""A Redfish service over HTTPS for tests: the BMC of one node, strict in what it accepts.
 
 The resources and their properties are those of DMTF's schemas (DSP8010: ComputerSystem, BootOption, Bios,
-SoftwareInventory, Power, EnvironmentMetrics). What a schema does not let a client write is refused with the
+SoftwareInventory, Power, EnvironmentMetrics). Writes that a schema does not allow are refused with the
 registry's own messages, as are a changed ETag, an unknown reset and a wrong password.
 """
 
@@ -35,7 +35,7 @@ WRITABLE: dict[str, Any] = {
 
 
 def certificate(folder: Path) -> Path:
-    """A key and a certificate for 127.0.0.1 that it signs itself, in one file."""
+    """A self-signed key and certificate for 127.0.0.1, in one file."""
     path = folder / "bmc.pem"
     subprocess.run(
         [
@@ -60,13 +60,13 @@ def certificate(folder: Path) -> Path:
 
 
 def fingerprint(pem: Path) -> str:
-    """SHA-256 of the certificate that `certificate` has made."""
+    """SHA-256 of the certificate from `certificate`."""
     text = (pem.parent / "bmc.crt").read_text()
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text)).hexdigest()
 
 
 def node(serial: str = "1660224000001", model: str = "DGXH100") -> dict[str, dict[str, Any]]:
-    """The resources of a DGX H100 that is on, with a cap by EnvironmentMetrics and a boot order."""
+    """The resources of a running DGX H100, with a cap in EnvironmentMetrics and a boot order."""
 
     def collection(path: str, *names: str) -> dict[str, Any]:
         return {"@odata.id": path, "Members": [{"@odata.id": f"{path}/{name}"} for name in names]}
@@ -137,7 +137,7 @@ def node(serial: str = "1660224000001", model: str = "DGXH100") -> dict[str, dic
 
 
 class Service:
-    """The service while it runs; `requests` is what came in, without what was only read in `changes`."""
+    """The running service; `requests` has all requests, `changes` those that write."""
 
     def __init__(
         self,
@@ -169,11 +169,11 @@ class Service:
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """Verb and path of everything that was not only read."""
+        """Method and path of all changing requests."""
         return [(verb, path) for verb, path, _ in self.requests if verb != "GET"]
 
     def boot(self) -> None:
-        """The node boots: what was staged holds now."""
+        """Boot the node: staged settings take effect."""
         self.resources[BIOS]["Attributes"] |= self.resources[f"{BIOS}/SD"]["Attributes"]
         self.resources[f"{BIOS}/SD"]["Attributes"] = {}
 
@@ -273,7 +273,7 @@ def tag(resource: dict[str, Any]) -> str:
 
 
 def unwritable(body: Any, allowed: Any, where: str) -> str:
-    """What of a request the schema does not let a client write; empty if nothing."""
+    """Properties of a request that the schema does not allow to write; empty if there are none."""
     if isinstance(allowed, type):
         right = isinstance(body, allowed) and (allowed is bool or not isinstance(body, bool))
         return "" if right else f"The value {body!r} for the property {where} is of a different type."

@@ -36,7 +36,7 @@ PAGE = "prod"
 
 
 def run_in_terminal(*arguments: str, columns: int = COLUMNS) -> str:
-    """What `gpufleet <arguments>` prints on a terminal of so many columns, escape sequences included."""
+    """Output of `gpufleet <arguments>` on a terminal with this many columns, including escape sequences."""
     own, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
@@ -59,7 +59,7 @@ def run_in_terminal(*arguments: str, columns: int = COLUMNS) -> str:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # how Linux says that nobody writes any more
+    except OSError:  # Linux reports the end of output so
         return b""
 
 
@@ -75,7 +75,7 @@ def terminal_lines(name: str) -> list[Text]:
 
 
 def terminal_svg(name: str) -> str:
-    """The screenshot itself. It names no font of elsewhere: a picture asks for nothing."""
+    """The screenshot. It references no external fonts: a picture loads nothing."""
     arguments, _ = TERMINALS[name]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     for line in terminal_lines(name):
@@ -96,7 +96,7 @@ def svg_text(svg: str) -> list[str]:
 
 
 def photograph(browser: Browser, report: Path, folder: Path) -> None:
-    """Pictures of a report: its top and its fleet on a desk, its cost on a phone at night."""
+    """Pictures of a report: its top and its fleet at desktop width, its cost on a phone in dark mode."""
     desk = browser.new_page(viewport={"width": 1216, "height": 640})
     desk.goto(report.as_uri())
     desk.screenshot(path=folder / "report-top.png")

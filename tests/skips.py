@@ -1,4 +1,4 @@
-"""A pytest plugin: a skip whose reason README.md does not list makes the run fail, and is named.
+"""A pytest plugin: a skip whose reason README.md does not list fails the run and is printed.
 
 README's section "Tests that may be skipped" has a table; the first column holds, in backticks, how a reason
 begins. A program that `scripts/setup system` installs is never a reason (tests/programs.py).
@@ -19,13 +19,13 @@ HEADING = "## Tests that may be skipped\n"
 
 
 def listed_reasons(text: str) -> tuple[str, ...]:
-    """How the reasons begin that README's text lists."""
+    """Prefixes of the reasons in README's text."""
     section = text.partition(HEADING)[2].partition("\n## ")[0]
     return tuple(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
 
 
 def skip_reasons(config: pytest.Config) -> Counter[str]:
-    """How often each reason was given in this run."""
+    """Number of skips by reason in this run."""
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter else []
     return Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
@@ -37,7 +37,7 @@ def unlisted_reasons(config: pytest.Config) -> list[str]:
     return sorted(reason for reason in skip_reasons(config) if not reason.startswith(listed))
 
 
-@pytest.hookimpl(trylast=True)  # after the processes that run tests have ended
+@pytest.hookimpl(trylast=True)  # after the worker processes have ended
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Make a run with an unlisted skip fail."""
     green = session.exitstatus == pytest.ExitCode.OK
@@ -45,7 +45,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # after all that pytest itself lists
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after everything that pytest itself prints
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Iterator[None]:
     """Print the counts of the run, with the skipped tests by reason, and each unlisted skip as an error."""
     yield

@@ -56,7 +56,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def tear_down_everything(item: pytest.Item) -> None:
-    """Do so once for each test that may run twice, and no more often than LIMIT in one process."""
+    """Once for each test that may run twice, and at most LIMIT times in one process."""
     stash = item.config.stash
     done = stash.get(FRESH_SETUPS, 0)
     if item.get_closest_marker("flaky") and not item.stash.get(FRESH, False) and done < LIMIT:

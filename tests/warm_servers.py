@@ -27,7 +27,7 @@ from gpufleet.preload import LIBRARIES
 
 VARIABLE = "GPUFLEET_TEST_FORKS"
 _PLAIN = client.start_server
-# By what only a start reads: a fork cannot take over other values. With each, the pipe that ends it.
+# Keyed by everything that only a start reads: a fork cannot change it. Each with the pipe that ends it.
 _started: dict[frozenset[tuple[str, str]], tuple[str, int, subprocess.Popen[bytes]]] = {}
 
 
@@ -60,7 +60,7 @@ def address_of(env: Mapping[str, str]) -> str:
 
 @atexit.register
 def end() -> None:
-    """End what `address_of` has started."""
+    """End the server of `address_of`."""
     for _, pipe, process in _started.values():
         os.close(pipe)
         process.wait()

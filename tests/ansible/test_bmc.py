@@ -32,7 +32,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def run(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a playbook on two nodes that are this machine; both have the one controller."""
+    """Run a playbook on two nodes that are this machine, both with the same BMC."""
     monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "home"))
     site = {
         "ansible_connection": "local",
@@ -194,7 +194,7 @@ def test_force_power_cycles_only_the_named_node(run: Run, service: Service) -> N
 def test_unreachable_node_is_power_cycled_and_waited_for(
     run: Run, service: Service, monkeypatch: pytest.MonkeyPatch, transport: Transport
 ) -> None:
-    """Nobody answers at its port, before or after: the wait ends at its limit, and says so."""
+    """The BMC answers neither before nor after: the wait ends at its limit and reports it."""
     monkeypatch.setenv("ANSIBLE_SSH_RETRIES", "0")
     given = {
         "gpufleet_power_cycle": "dgx01",

@@ -1,4 +1,4 @@
-"""The collection as others get it: built, installed by ansible-galaxy, its playbooks run by full name."""
+"""The collection as users get it: built, installed by ansible-galaxy, with playbooks run by full name."""
 
 from __future__ import annotations
 

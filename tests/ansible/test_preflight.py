@@ -1,4 +1,4 @@
-"""The role on this very machine, through ansible-runner: real tasks, real measurements."""
+"""The role on this machine, through ansible-runner: real tasks and measurements."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ANSIBLE = Path(__file__).resolve().parents[2] / "ansible"
 
 @pytest.fixture
 def plan(monkeypatch, tmp_path):
-    """A rack whose first node is this machine, while nobody answers for the others."""
+    """A rack whose first node is this machine; the other nodes are unreachable."""
     monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path))
     monkeypatch.setenv("ANSIBLE_SSH_RETRIES", "0")
     ask = inventory_module._host_vars

@@ -1,4 +1,4 @@
-"""The driver: outcomes by host, secrets out of sight, errors that say what to do."""
+"""The driver: results by host, hidden secrets, errors with remedies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "planted-4f1c"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder for playbooks with two local hosts and one that nobody can reach."""
+    """A folder for playbooks with two local hosts and an unreachable one."""
     monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "home"))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_user": "nobody"}

@@ -1,1 +1,1 @@
-"""Figures beside their peers, measured in one run: `make bench`."""
+"""Benchmarks against peers, measured in one run: `make bench`."""

@@ -26,7 +26,7 @@ PARTS = ("commands", "engine", "scale", "rules", "racks", "hosts")
 
 
 def main() -> int:
-    """Measure, print one table, and return 0; nothing here passes or fails by time."""
+    """Measure, print one table, and return 0; no time limit fails it."""
     parser = argparse.ArgumentParser(prog="tests.bench")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each measurement; the median is shown")
     parser.add_argument("--groups", type=int, nargs="*", default=[10, 50], help="node groups of the fleets")
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def engine_table(options: argparse.Namespace) -> Table:
-    """Fleet files and engines beside their peers."""
+    """Fleet files and engines against peers."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
         rows: list[Row] = []
         rows += validation.measure(Path(folder), options.rounds)
@@ -83,7 +83,7 @@ def engine_table(options: argparse.Namespace) -> Table:
 
 
 def hosts_table(options: argparse.Namespace) -> Table:
-    """A hundred thousand rack hosts beside Ansible's own list of them."""
+    """A hundred thousand rack hosts against Ansible's list of them."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
         return _table(hosts.measure(Path(folder), options.rounds))
 

@@ -1,7 +1,7 @@
-"""`plan` and `check` of prod, each a process of its own from its start to its end.
+"""`plan` and `check` of prod, each as a process from start to end.
 
-A plan stands beside the start of the libraries that it uses, a check beside its program under the SDK's
-mocks, and a check against a base that is kept beside one that brings its base up.
+The peer of a plan is the start of its libraries; that of a check is its program under the SDK's
+mocks; that of a check with a kept base is a check that deploys its base.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _gpufleet(cache: Path, *words: str) -> Callable[[], None]:
 
 
 def _python(cache: Path, *words: str) -> Callable[[], None]:
-    # An address where nothing listens: the program under mocks asks no AWS, and must start none.
+    # An unused address: the program under mocks calls no AWS, and must start none.
     env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     if "tests.bench.floor" in words:
         env["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"

@@ -90,7 +90,7 @@ def _measure(workspace: Workspace, groups: int, rounds: int) -> list[Row]:
 
 
 def _forked(engine: Engine, request: StackRequest, size: str, rounds: int) -> Row:
-    """A preview and an update in one process, as `gpufleet up` has them, beside processes of their own."""
+    """A preview and an update in one process, as in `gpufleet up`, against separate processes."""
     request = replace(request, preload=(*PROGRAMS, *PROVIDERS))
 
     def both() -> None:
@@ -109,7 +109,7 @@ def _forked(engine: Engine, request: StackRequest, size: str, rounds: int) -> Ro
 
 
 def run(engine: Engine, verb: Verb, request: StackRequest) -> RunResult:
-    """One run that has to go well, with nothing imported before it begins."""
+    """One run that must succeed, with nothing imported before it starts."""
     forks.end()
     return _run(engine, verb, request)
 

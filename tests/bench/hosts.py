@@ -1,7 +1,7 @@
 """A hundred thousand rack hosts: `gpufleet inventory` and `plan` beside ansible-inventory on the same hosts.
 
-Ours ends with the file that Ansible reads; the peer reads that file and lists it. Both are processes of
-their own, from their start to their end. The plan has no peer; it is compared with the same list.
+gpufleet ends with the file that Ansible reads; the peer reads that file and lists it. Both are separate
+processes, from start to end. The plan has no peer; it is compared with the same list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PEER_ENDS_S = 600.0
 def measure(folder: Path, rounds: int, sites: int = SITES, peer_ends_s: float = PEER_ENDS_S) -> list[Row]:
     """The inventory and the plan of sites with 10,000 nodes and a controller each.
 
-    The peer takes minutes: it runs once, and not longer than `peer_ends_s`, which its row then says.
+    The peer takes minutes: it runs once, for at most `peer_ends_s`, which its row then shows.
     """
     path = fleet(folder / "fleet.yaml", sites, NODES)
     hosts = folder / "inventory.yaml"

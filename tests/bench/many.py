@@ -1,13 +1,13 @@
-"""What Ansible holds for hundreds of hosts: memory and open files of all its processes, at their highest.
+"""Peak memory and open files of all Ansible processes for hundreds of hosts.
 
-The hosts do not exist (tests/bench/connection), so that what is measured is the controller's part alone:
+The hosts do not exist (tests/bench/connection), so only the controller is measured:
 the inventory as `gpufleet inventory` writes it, of a site with monitoring and management, ansible.cfg as it
-is, the playbook of every host's base. Nodes take no part in what is asked of their management controllers:
-that is real, and all controllers are one Redfish service on loopback.
+is, the playbook of every host's base. Requests to management controllers do not involve the nodes:
+they are real, to one Redfish service on loopback.
 
-mitogen has connections of its own: over it, an ssh that runs its command here makes each host a Python
-that only answers for its facts. Those stand for remote hosts and are not counted; an ssh client each would
-come on top.
+mitogen has its own connections: with an ssh that runs its command here, each host is a Python
+that only returns its facts. Those represent remote hosts and are not counted; an ssh client per host would
+be additional.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOSTS = (50, 500)
 
 @dataclass(frozen=True)
 class TaskTransport:
-    """How tasks get to hosts that do not exist, and what is run there.
+    """How tasks reach hosts that do not exist, and what runs there.
 
     Processes with `hosts` in their command line stand for remote hosts, and are not counted.
     """
@@ -47,7 +47,7 @@ class TaskTransport:
 CONNECTION = Path(__file__).parent / "connection"
 WAYS = (
     TaskTransport("ssh", "playbooks/base.yml", {"ansible_connection": "canned"}),
-    # mitogen calls the Pythons that it starts so.
+    # The process name of Pythons started by mitogen.
     TaskTransport(
         "mitogen", "playbooks/facts.yml", {"ansible_ssh_executable": str(CONNECTION / "ssh")}, b"(mitogen:"
     ),
@@ -63,7 +63,7 @@ SITE = """\
 
 @dataclass
 class Peak:
-    """The highest seen of all processes together, and how long the run took."""
+    """Peak of all processes together, and the duration of the run."""
 
     hosts: int
     way: TaskTransport
@@ -76,7 +76,7 @@ class Peak:
 
 
 def table(sizes: tuple[int, ...] = HOSTS) -> Table:
-    """The peaks side by side."""
+    """The peaks of all transports."""
     made = Table(
         *("hosts", "playbook", "transport", "s", "task-hosts / s"),
         *("memory, MiB", "processes", "open files", "of one process"),
@@ -99,7 +99,7 @@ def table(sizes: tuple[int, ...] = HOSTS) -> Table:
 
 
 def measure(hosts: int, way: TaskTransport) -> Peak:
-    """One run over so many hosts."""
+    """One run over this number of hosts."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as name:
         folder = Path(name)
         fleet = folder / "fleet.yaml"
@@ -139,7 +139,7 @@ def measure(hosts: int, way: TaskTransport) -> Peak:
 
 
 class ResourceMonitor:
-    """Adds up memory (proportional, so that shared pages count once) and open files of our children."""
+    """Sum memory (proportional, so that shared pages count once) and open files of child processes."""
 
     def __init__(self, apart: bytes) -> None:
         self._apart = apart
@@ -172,7 +172,7 @@ class ResourceMonitor:
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below one."""
+    """All descendants of a process."""
     children: dict[int, list[int]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -189,7 +189,7 @@ def descendants(root: int) -> list[int]:
 
 
 def command_line(pid: int) -> bytes:
-    """A process's arguments; nothing for one that is gone."""
+    """Arguments of a process; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -197,7 +197,7 @@ def command_line(pid: int) -> bytes:
 
 
 def proportional_mib(pid: int) -> float:
-    """A process's share of memory (PSS) in MiB; 0 for one that is gone."""
+    """Proportional memory (PSS) of a process in MiB; 0 if it has ended."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -208,7 +208,7 @@ def proportional_mib(pid: int) -> float:
 
 
 def open_files(pid: int) -> int:
-    """How many files a process has open; 0 for one that is gone."""
+    """Number of open files of a process; 0 if it has ended."""
     try:
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement beside its peer's: seconds of each run."""
+    """One measurement and its peer: seconds of each run."""
 
     what: str
     size: str
@@ -19,7 +19,7 @@ class Row:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Seconds of one call."""
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
@@ -28,7 +28,7 @@ def seconds(call: Callable[[], object]) -> float:
 def interleaved(
     ours: Callable[[], object], peer: Callable[[], object], rounds: int
 ) -> tuple[list[float], list[float]]:
-    """Both calls in turn, so that whatever else the machine does weighs on both alike."""
+    """Alternate both calls, so that other load affects both equally."""
     mine: list[float] = []
     theirs: list[float] = []
     for _ in range(rounds):

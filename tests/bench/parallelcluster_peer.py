@@ -1,11 +1,11 @@
 # mypy: ignore-errors
 # Another environment runs this one, with other libraries.
-"""The validators of aws-parallelcluster over generated clusters, run by the Python that has it.
+"""The validators of aws-parallelcluster over generated clusters, run by a Python that has it.
 
 `python parallelcluster_peer.py <queues> <rounds>` prints JSON: `parse`, `schema` and `validate`, each a
-list of seconds. The clients through which its validators ask AWS are replaced by answers that are
-there at once, so AWS costs it nothing; a question that has no answer here, or a verdict against the
-cluster, ends the run, so that nothing is measured that was cut short.
+list of seconds. The clients that its validators use for AWS are replaced by immediate
+responses, so AWS costs no time; a request without a prepared response, or a verdict against the
+cluster, ends the run, so that no partial run is measured.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ IMAGE = {
 
 
 class SilentClient:
-    """A client that has no answer to anything, and remembers what it was asked."""
+    """A client without responses that records its calls."""
 
     asked: ClassVar[list[str]] = []
 
@@ -78,7 +78,7 @@ class SilentClient:
 
 
 class Ec2(SilentClient):
-    """What the validators of these clusters ask of EC2."""
+    """The EC2 requests of the validators for these clusters."""
 
     def __init__(self):
         self._types = {name: InstanceTypeInfo(_type_data(name, **known)) for name, known in TYPES.items()}
@@ -156,7 +156,7 @@ def _type_data(name, vcpus, memory, gpus):
 
 
 def answer_at_once():
-    """Put the answers in the place of AWS."""
+    """Replace AWS by the prepared responses."""
     api = aws_api.AWSApi()
     for name in vars(api):
         if name.startswith("_"):
@@ -166,7 +166,7 @@ def answer_at_once():
 
 
 def main(queues, rounds):
-    """Parse, load into the schema, validate: each timed apart, after one run that is not counted."""
+    """Parse, load into the schema, validate: each timed separately, after a warm-up run."""
     answer_at_once()
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

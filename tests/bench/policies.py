@@ -40,7 +40,7 @@ BIG = 1 << 29
 
 @dataclass(frozen=True)
 class PolicyTiming:
-    """One judge: what it is, seconds of each run, and how many checks a run made."""
+    """One judge: name, seconds of each run, and number of checks of a run."""
 
     what: str
     runs: list[float]
@@ -48,7 +48,7 @@ class PolicyTiming:
 
 
 def table(rounds: int) -> Table:
-    """The judges side by side: seconds of a run, and checks a second; the first column is the median."""
+    """Compare the judges: seconds per run and checks per second; the first column is the median."""
     made = Table(
         "judge", "s", "checks", "checks / s", "us / check", title=f"rules over {RESOURCES} resources, medians"
     )
@@ -73,7 +73,7 @@ def measure(rounds: int) -> list[PolicyTiming]:
     def here() -> None:
         for resource in stack:
             judge.resource(resource)
-        # Another stack each time: what one costs is computed once for all rules, and kept with it.
+        # A new stack each time: its cost is computed once for all rules and cached with it.
         judge.stack(Stack(stack))
 
     judges: list[tuple[str, Any, int]] = [("our rules, in process", here, ours)]
@@ -111,7 +111,7 @@ def measure(rounds: int) -> list[PolicyTiming]:
 
 
 def of_size(wanted: int) -> Stack:
-    """Prod's AWS resources, again and again under other names and URNs, references with them."""
+    """Prod's AWS resources, repeated under other names and URNs, including references."""
     prod = [each for each in collect("prod") if each.type.startswith("aws:")]
     made: list[Resource] = []
     for copy in count():
@@ -135,7 +135,7 @@ def _renamed(resource: Resource, suffix: str) -> Resource:
 
 
 def checks_of(stack: Stack) -> int:
-    """How often one of our rules is asked about one resource: by type; a stack rule looks at its types."""
+    """How often one rule runs on one resource: by type; a stack rule reads its types."""
     from gpufleet.policy.pack import load_rules
 
     rules = [rule for rule in load_rules(ROOT) if rule.scope != "change"]
@@ -196,7 +196,7 @@ def struct(values: Mapping[str, Any], secrets: frozenset[str] = frozenset()) -> 
 
 
 def request_of(resource: Resource) -> Any:
-    """The resource as the engine sends it to be judged by itself."""
+    """The resource as the engine sends it to be judged alone."""
     made = analyzer_pb2.AnalyzeRequest(
         type=resource.type,
         name=resource.name,
@@ -213,7 +213,7 @@ def request_of(resource: Resource) -> Any:
 
 
 def stack_resource_of(resource: Resource) -> Any:
-    """The resource as the engine sends it with the whole stack: with outputs and what refers to what."""
+    """The resource as the engine sends it with the whole stack: with outputs and dependencies."""
     made = analyzer_pb2.AnalyzerResource(
         type=resource.type,
         name=resource.name,

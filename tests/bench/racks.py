@@ -1,6 +1,6 @@
-"""A run of `site.yml` that changes nothing, on the hosts of a rack in a box: ours beside plain ansible-core.
+"""A run of `site.yml` that changes nothing, on a rack in a box: gpufleet against plain ansible-core.
 
-Ours is what `gpufleet configure` starts: the checkout's settings and mitogen. The peer is ansible-core with
+gpufleet uses the settings of the checkout and mitogen. The peer is ansible-core with
 its defaults (5 forks, no pipelining) over the same playbook, roles and hosts; it only keeps the fact cache,
 without which controllers do not know nodes that a run with a limit leaves out. Both run in turn.
 
@@ -27,13 +27,13 @@ from tests.rack.lab import ROOT, Lab, fleet_text
 
 SIZES = (2, 4, 8, 16)
 SITE = "playbooks/site.yml"
-# No package of Grafana can be had here.
+# The package of Grafana is not available here.
 MONITORING = "    monitoring: { grafana: false }\n"
 
 
 @dataclass
 class Size:
-    """Runs over one number of hosts: seconds of each, and how many task-hosts a run has."""
+    """Runs over one number of hosts: seconds of each, and the number of task-hosts."""
 
     hosts: int
     ours: list[float] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Size:
 
 
 def table(rounds: int, sizes: tuple[int, ...] = SIZES) -> Table | None:
-    """The figures side by side, medians; None where this machine cannot hold racks."""
+    """Medians of both; None if this machine cannot run racks."""
     if missing():
         return None
     made = Table(
@@ -65,7 +65,7 @@ def table(rounds: int, sizes: tuple[int, ...] = SIZES) -> Table | None:
 
 
 def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
-    """Every size in turn, each with ours and the peer."""
+    """Every size in turn, with gpufleet and the peer."""
     secret = dict(site_secrets())
     with (
         tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder,
@@ -87,7 +87,7 @@ def measure(rounds: int, sizes: tuple[int, ...]) -> list[Size]:
 
 @contextmanager
 def site_of(folder: Path, hosts: int, secret: Mapping[str, str]) -> Iterator[Lab]:
-    """A rack with one controller, on which the whole site was set up, its monitoring with it."""
+    """A rack with one controller and a configured site, including monitoring."""
     lab = Lab.up(folder, fleet_text(gpu_nodes=hosts - 1, controllers=1, login=False, more=MONITORING))
     try:
         done = lab.run(SITE, transport="mitogen", secrets=secret)
@@ -100,13 +100,13 @@ def site_of(folder: Path, hosts: int, secret: Mapping[str, str]) -> Iterator[Lab
 
 
 def site_secrets() -> Iterator[tuple[str, str]]:
-    """Secrets of the rack's site, new each time."""
+    """New secrets for the site."""
     yield "GPUFLEET_SECRET_MUNGE_KEY_LAB", secrets.token_hex(64)
     yield "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB", secrets.token_hex(16)
 
 
 def quiet(lab: Lab, hosts: list[str], secret: Mapping[str, str], **how: Any) -> PlaybookResult:
-    """A run that has to change nothing, with options of `Lab.run`."""
+    """A run that must change nothing, with options of `Lab.run`."""
     result = lab.run(SITE, limit=",".join(hosts), secrets=secret, **how)
     if result.failures or result.changed:
         raise RuntimeError(f"the run changed {result.changed} and failed on {result.failed_hosts}")
@@ -114,7 +114,7 @@ def quiet(lab: Lab, hosts: list[str], secret: Mapping[str, str], **how: Any) -> 
 
 
 def plain_settings(folder: Path, lab: Lab) -> dict[str, str]:
-    """Settings of ansible-core with its defaults, but for where things are."""
+    """Default settings of ansible-core, except paths."""
     settings = folder / "plain.cfg"
     settings.write_text(
         "[defaults]\n"

@@ -52,7 +52,7 @@ class Runs:
 
 @dataclass
 class Size:
-    """What one fleet took: by verb ours and the CLI's (empty without it), and the SDK's floor."""
+    """Results of one fleet: by verb for gpufleet and the CLI (empty without it), and the SDK's floor."""
 
     groups: int
     resources: int = 0
@@ -63,7 +63,7 @@ class Size:
 
 @dataclass
 class Budget:
-    """The CLI's time: what a next size would take is judged by the square of the last one's growth."""
+    """Time budget of the CLI: the time of the next size is estimated by the square of the last growth."""
 
     left: float
     last: tuple[int, float] | None = None
@@ -76,7 +76,7 @@ class Budget:
         return took * (resources / before) ** 2 <= self.left
 
     def spend(self, resources: int, took: float) -> None:
-        """A size has been measured."""
+        """Record a measured size."""
         self.left -= took
         self.last = resources, took
 
@@ -98,7 +98,7 @@ def report(console: Console, folder: Path, groups: Sequence[int], rounds: int, c
                     f"{budget.left:.0f} s that are left of --cli-seconds."
                 )
     finally:
-        # Also of a run that was interrupted: the largest fleet takes most of the time.
+        # Also after an interruption: the largest fleet takes most of the time.
         if sizes:
             console.print(times(sizes))
         if sizes and stored:
@@ -110,7 +110,7 @@ def report(console: Console, folder: Path, groups: Sequence[int], rounds: int, c
 
 
 def measure(folder: Path, groups: int, rounds: int, budget: Budget | None) -> Size:
-    """One fleet on both engines; the CLI's part only where `budget` allows it."""
+    """One fleet on both engines; the CLI only where `budget` allows it."""
     folder.mkdir()
     size, text = Size(groups), teams_file(groups)
     with ExitStack() as stack:
@@ -145,7 +145,7 @@ def measure(folder: Path, groups: int, rounds: int, budget: Budget | None) -> Si
 def _note(runs: Runs, call: Callable[[Verb], object], verb: Verb) -> None:
     before = file_bytes()
     runs.seconds.append(seconds(lambda: call(verb)))
-    # What its processes have stored counts here when they have ended, and with them the one they come from.
+    # Writes of a process count when it and its parent have ended.
     forks.end()
     runs.stored.append(file_bytes() - before)
 
@@ -181,7 +181,7 @@ def _growth(first: Size, size: Size, before: Runs, now: Runs) -> float:
 
 
 def _slope(former: Size | None, size: Size, what: str) -> str:
-    """What each further resource costs: without the start-up, which flatters a large fleet."""
+    """Cost of each additional resource, without the start-up time."""
     if former is None or former.resources == size.resources:
         return ""
     more = size.ours[what].time - former.ours[what].time

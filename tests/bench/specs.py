@@ -23,13 +23,13 @@ from tests.bench.measure import interleaved, seconds
 
 VERSION = "3.16.1"
 MOST = 50
-"""Queues of one cluster: aws-parallelcluster takes no more."""
+"""Queues of one cluster: the maximum of aws-parallelcluster."""
 
 SIZES = (MOST, 200, 1000)
 
 
 def report(console: Console, folder: Path, rounds: int) -> None:
-    """Print the table, without aws-parallelcluster's rows where it cannot be had."""
+    """Print the table, without aws-parallelcluster if it is not available."""
     table = Table("what", "groups", "ms", "groups / s", title="validation: medians, everything loaded before")
     for groups in SIZES:
         ours, bare = _ours(folder, groups, rounds)
@@ -82,7 +82,7 @@ def _theirs(python: Path, rounds: int) -> dict[str, list[float]]:
 
 
 def _peer_python() -> tuple[Path | None, str]:
-    """The Python that has aws-parallelcluster, installed now if need be; else why it is not to be had."""
+    """The Python that has aws-parallelcluster, installed if needed; otherwise why it is not available."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = caches / "gpufleet-bench" / f"aws-parallelcluster-{VERSION}"
     python, complete = folder / "bin" / "python", folder / "complete"

@@ -1,4 +1,4 @@
-"""How much a piece of work writes to files, as the kernel counts it."""
+"""Bytes written by a piece of work, as counted by the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PROBE = 1 << 20
 
 
 def file_bytes() -> int:
-    """Bytes that this process, and its children that have ended, have sent to be stored.
+    """Bytes written by this process and its ended child processes.
 
     The kernel counts a page when it becomes dirty (`write_bytes` in /proc/<pid>/io): sockets, pipes
     and file systems in memory count nothing, and each record that is synced by itself counts a page.
@@ -19,7 +19,7 @@ def file_bytes() -> int:
 
 
 def counts(folder: Path) -> bool:
-    """Whether what is written in `folder` is counted: not on a file system in memory, nor off Linux."""
+    """Whether writes in `folder` are counted: not on tmpfs, nor outside Linux."""
     probe = folder / "probe"
     try:
         before = file_bytes()

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser.pages import chromium
 
 
-@pytest.fixture(scope="module")  # not longer: tests of others start event loops
+@pytest.fixture(scope="module")  # not longer: other tests start event loops
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """Chromium of the distribution."""
     with chromium(tmp_path_factory.mktemp("home")) as made:
@@ -24,8 +24,8 @@ OpenPage = Callable[..., Page]
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """`open_page(file, width, scheme)`: the page in a profile of its own. At the end nothing may have been
-    asked for but the file, and no console may have a word."""
+    """`open_page(file, width, scheme)`: the page in a fresh profile. At the end, no other file may have been
+    requested, and the console must be empty."""
     contexts: list[Any] = []
     said: list[str] = []
 

@@ -27,7 +27,7 @@ FLAGS = [
 def chromium(home: Path) -> Iterator[Browser]:
     """Chromium of the distribution, driven by Playwright; it writes nothing outside of `home`.
 
-    Until it ends, the thread has a running event loop: no other one can be started in it.
+    Until it ends, the thread has a running event loop: no other can start in it.
     """
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
@@ -42,7 +42,7 @@ TOO_WIDE = """
     .filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 0.5)
     .map(e => e.tagName + '.' + e.className)
 """
-"""What reaches beyond the right edge of the window."""
+"""Elements that extend beyond the right edge of the window."""
 
 CUT = """
 () => [...document.querySelectorAll('svg *')].filter(e => e.checkVisibility() && e.getBBox).filter(e => {
@@ -51,7 +51,7 @@ CUT = """
         || own.top < sheet.top - 1.5 || own.bottom > sheet.bottom + 1.5;
 }).map(e => e.outerHTML)
 """
-"""What of a picture lies outside of its sheet, and is cut."""
+"""Parts of a picture outside its sheet."""
 
 OVERLAPPING = """
 () => {
@@ -76,7 +76,7 @@ OVERLAPPING = """
     return found;
 }
 """
-"""Pairs of texts that lie over each other."""
+"""Pairs of overlapping texts."""
 
 LOW_CONTRAST = """
 (least) => {
@@ -102,4 +102,4 @@ LOW_CONTRAST = """
     return [...found];
 }
 """
-"""Kinds of marks in pictures whose contrast with what is behind them is below the argument."""
+"""Mark types in pictures whose contrast is below the argument."""

@@ -29,7 +29,7 @@ def version() -> str:
 
 
 def actionlint() -> Path:
-    """The binary, built first if need be; one build at a time over all test processes."""
+    """The binary, built if needed; one build at a time over all test processes."""
     path = _binary()
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / "lock").open("w") as lock:

@@ -1,4 +1,4 @@
-"""Runs the scripts of a workflow's job as a runner does, with stand-ins for the service alone."""
+"""Run the scripts of a workflow's job as a runner does, with stand-ins only for the service."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ class Runner:
 
 
 def done(result: Any) -> str:
-    """What a failed assertion should show of a step."""
+    """Output of a step for a failed assertion."""
     return f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"

@@ -1,4 +1,4 @@
-"""The check of a pull request, step by step in a clone, with a stand-in for GitHub's API alone."""
+"""The check of a pull request, step by step in a clone, with a stand-in only for GitHub's API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 class Project:
-    """A project on a host: `main` is this checkout as it lies here, with pull requests on top of it."""
+    """A project on a host: `main` is the current checkout, with pull requests on top."""
 
     def __init__(self, folder: Path) -> None:
         self.origin = folder / "origin"
@@ -72,7 +72,7 @@ class Project:
         return merge
 
     def checkout(self, into: Path, commit: str) -> Path:
-        """As actions/checkout with fetch-depth 0 does it."""
+        """Like actions/checkout with fetch-depth 0."""
         _git(into.parent, "clone", "--quiet", "--no-checkout", str(self.origin), str(into))
         _git(into, "fetch", "--quiet", "origin", "+refs/pull/*/merge:refs/remotes/pull/*/merge")
         _git(into, "checkout", "--quiet", "--detach", commit)
@@ -94,7 +94,7 @@ def _pull(number: int, repository: str = "acme/fleet", *, draft: bool = False) -
 
 
 def _installed(workspace: Path) -> None:
-    """An environment that the step that installs finds complete: with what this test runs on."""
+    """An environment with everything installed, so that the install step has nothing to do."""
     for name, command in (("python", ""), ("uv", "-m uv"), ("gpufleet", "-m gpufleet.cli.main")):
         path = workspace / ".venv" / "bin" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,13 +125,13 @@ def _runner(
             "GITHUB_REPOSITORY": "acme/fleet",
             "GITHUB_EVENT_PATH": str(event),
             "GITHUB_API_URL": api.address,
-            # The workspace's own code, not that of the checkout that .venv was made in.
+            # The code of the workspace, not of the checkout that .venv was made in.
             "PYTHONPATH": str(workspace),
             "GPUFLEET_ROOT": "",
         },
     )
     (folder / "pulls.json").write_text(json.dumps(opened))
-    # The stand-in for `gh api`; anything else, or another token, would be an error.
+    # The stand-in for `gh api`; any other call or token is an error.
     gh = (
         '[ "$GH_TOKEN" = ghs_token ] || exit 4',
         f'[ "$1" = api ] && exec cat {folder}/pulls.json',
@@ -142,7 +142,7 @@ def _runner(
 
 
 def _check(runner: Runner) -> Any:
-    """The steps of the check job in their order, up to and with the check itself."""
+    """The steps of the check job, up to and including the check."""
     for name in ("Fetch the other open pull requests", "Install gpufleet from its lock file"):
         ran = runner.step("gpufleet-check", "check", name)
         assert ran.returncode == 0, done(ran)
@@ -168,7 +168,7 @@ def test_passing_change_publishes_its_verdict_as_a_comment(
     shown = runner.step("gpufleet-check", "check", "Show the verdict on the run's page")
     assert shown.returncode == 0 and runner.summary.read_text() == text
 
-    # The job that comments: another checkout, of the target branch, with the verdict as data.
+    # The job that comments: a separate checkout of the target branch, with the verdict as data.
     shutil.copytree(verdict, runner.temp / "verdict")
     trusted = project.checkout(tmp_path / "trusted", project.base)
     commenting = Runner(trusted, runner.temp, runner._known, runner._env | {"PYTHONPATH": ""})

@@ -44,7 +44,7 @@ def test_exit_code_of_pulumi_separates_drift_from_failure(
 
 
 def _gh(runner: Runner, open_issues: list[int]) -> Path:
-    """A `gh` that knows the open issues, and writes down what it is asked to do."""
+    """A `gh` with open issues that records its calls."""
     log = runner.temp / "asked"
     log.touch()
     listed = json.dumps([{"number": number} for number in open_issues])

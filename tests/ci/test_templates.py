@@ -1,4 +1,4 @@
-"""The CI templates before anybody copies them: judged by the hosts' own linters, pinned, least privilege."""
+"""The CI templates: linted with the tools of their hosts, pinned, with least privilege."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_zizmor_finds_no_vulnerability(workflows: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    # `$/...` in place of `./...` is a proposal of newer runners alone, which actionlint does not know.
+    # `$/...` instead of `./...` is a proposal for newer runners only; actionlint does not support it.
     assert [each["ident"] for each in found if each["ident"] != "self-repository"] == []
 
 

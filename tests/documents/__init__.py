@@ -1,1 +1,1 @@
-"""README and guides: what they print is what is printed, and their commands run."""
+"""README and guides: their output is current, and their commands run."""

@@ -31,7 +31,7 @@ class Block:
 
     @property
     def chunks(self) -> list[list[str]]:
-        """The lines between `...`, those of the command and empty ones at the ends left out."""
+        """The lines between `...`, without the command and blank lines at the ends."""
         found: list[list[str]] = [[]]
         for line in self.lines:
             if line == GAP:
@@ -74,7 +74,7 @@ _COMMAND = re.compile(
 
 
 def commands_of(block: Block) -> list[str]:
-    """The command lines of a shell block; the output below a `$` line is none."""
+    """The command lines of a shell block; output below a `$` line is skipped."""
     if block.language not in _SHELL:
         return []
     prompted = any(line.startswith("$ ") for line in block.lines)

@@ -1,4 +1,4 @@
-"""What the README's commands print, in a checkout of their own; `make readme` writes it into the README."""
+"""Output of the README's commands, in a separate checkout; `make readme` writes it into the README."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ EXAMPLES: dict[str, Callable[[Checkout], str]] = {
     "gpufleet validate prod": _validate,
     "gpufleet check dev --base HEAD": _check,
 }
-"""Command -> what prints it. The command stands in the block behind `$`, or in the text line above it."""
+"""Command -> its function. The command is in the block after `$`, or in the text line above it."""
 
 
 def example_of(block: Block) -> str:
@@ -70,12 +70,12 @@ def example_of(block: Block) -> str:
 
 
 def printed_lines(text: str) -> list[str]:
-    """Output as blocks show it: without spaces at the ends of lines, and one commit in place of all."""
+    """Normalize output for blocks: no trailing spaces, and one commit for all."""
     return [_COMMIT.sub("(0123456789ab)", line.rstrip()) for line in text.splitlines()]
 
 
 def missing(block: Block, printed: list[str]) -> list[str]:
-    """The first chunk of the block that the output does not have behind the ones before; [] without one."""
+    """The first chunk of the block that is missing in the output after the previous ones; [] if none is."""
     at = 0
     for chunk in block.chunks:
         wanted = printed_lines("\n".join(chunk))
@@ -101,7 +101,7 @@ def rewritten(block: Block, printed: list[str]) -> list[str]:
 
 
 def _find(line: str, printed: list[str], at: int, block: Block) -> int:
-    """The next printed line that begins as `line` does: the most words of it that lead to one."""
+    """The next printed line with the longest common prefix of words with `line`."""
     words = line.split()
     for count in (3, 2, 1):
         for place in range(at, len(printed)):

@@ -55,12 +55,12 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """CONTRIBUTING with the table of today."""
+    """CONTRIBUTING with the current table."""
     return _TABLE.sub(lambda _: table(), text)
 
 
 def _folder(name: str) -> str:
-    """As it is written in the checkout: some packages are links to folders at its top."""
+    """As written in the checkout: some packages are links to top-level folders."""
     place = ROOT / "gpufleet" / name
     if place.is_symlink():
         return name

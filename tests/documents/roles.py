@@ -71,7 +71,7 @@ def kind_of(option: dict[str, Any]) -> str:
 
 
 def meaning_of(option: dict[str, Any]) -> str:
-    """What a variable means and takes, in Markdown."""
+    """Meaning and values of a variable, in Markdown."""
     text = option["description"]
     text = " ".join((text if isinstance(text, str) else " ".join(text)).split())
     text = re.sub(r"\b[CVOI]\(([^)]*)\)", r"`\1`", text)
@@ -81,7 +81,7 @@ def meaning_of(option: dict[str, Any]) -> str:
 
 
 class _IndentedDumper(yaml.SafeDumper):
-    """Items of lists stand below their key with an indent, as ansible-lint wants them."""
+    """Indent list items below their key, as ansible-lint requires."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, indentless=False)

@@ -1,4 +1,4 @@
-"""A command in a terminal of a given width: what it prints there, and how it ends."""
+"""Run a command in a terminal of a given width; its output and exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# What moves the cursor begins another line; colours and the like are nothing.
+# A cursor movement starts a new line; colors are ignored.
 _MOVED = re.compile(r"\r+\n|\r|\x1b\[[0-9;]*[A-HJ]")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
 _QUESTION = re.compile(rb"\[y/N\]:? *$")
@@ -22,7 +22,7 @@ ROWS = 40
 
 @dataclass(frozen=True, slots=True)
 class TerminalOutput:
-    """What a terminal was sent; `lines` are without colours and movements of the cursor."""
+    """Output of a terminal; `lines` are without colors and cursor movements."""
 
     code: int
     lines: tuple[str, ...]
@@ -33,7 +33,7 @@ class TerminalOutput:
 
     @property
     def words(self) -> set[str]:
-        """What stands between spaces, without the commas of lists and the lines of tables."""
+        """Words between spaces, without commas of lists and lines of tables."""
         return {word.rstrip(",;") for line in self.lines for word in line.split() if word.strip("─━│")}
 
 
@@ -65,7 +65,7 @@ def in_terminal(
             try:
                 data = os.read(master, 65536)
             except OSError:
-                # Linux says EIO when the last one has closed the other end.
+                # Linux reports EIO after the last writer has closed the other end.
                 break
             if not data:
                 break

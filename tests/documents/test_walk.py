@@ -1,7 +1,7 @@
-"""README and guides walked in a terminal: each command that they print runs, and no table breaks a word.
+"""Run README and guides in a terminal: each command that they print runs, and no table breaks a word.
 
-One checkout and one sandbox serve all commands, in the order of the documents. What runs an engine is run
-once, at 80 columns; the rest at 80 and 120 columns, and once so wide that nothing wraps, for the words.
+One checkout and one sandbox serve all commands, in the order of the documents. Commands with an engine run
+once, at 80 columns; the others at 80 and 120 columns, and once so wide that nothing wraps, for the words.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ELSEWHERE = {
     r"cd ansible && ansible-playbook": "needs prod's racks: tests/rack",
     r"scontrol|sinfo|/usr/lib/gpufleet": "runs on a rack host: tests/rack",
 }
-"""Pattern of commands that do not run here -> why, and what runs them."""
+"""Pattern of commands that do not run here -> reason, and the test that runs them."""
 
 FIRST = ("gpufleet init walk --template sandbox --yes", "gpufleet preview dev", "gpufleet up dev --yes")
-"""What the guides take for granted: dev is up. Its cloud is the sandbox here."""
+"""Assumption of the guides: dev is deployed. Its cloud is the sandbox here."""
 
 BEYOND = (
     *("gpufleet --help", "gpufleet validate dev", "gpufleet plan sandbox", "gpufleet plan prod"),
@@ -51,14 +51,14 @@ BEYOND = (
     *("gpufleet outputs dev", "gpufleet sandbox status", "gpufleet sandbox faults"),
     *("gpufleet refresh dev --yes", "gpufleet destroy dev --yes --allow-data-loss", "gpufleet sandbox reset"),
 )
-"""Commands with tables that stand in text and not in blocks."""
+"""Commands with tables that are in text and not in blocks."""
 
 _SLOW = re.compile(
     r"gpufleet (init|preview|up|check|refresh|destroy|state (import|repair)|secrets|sandbox reset)\b"
 )
-# Written for programs: never wrapped.
+# Output for programs: never wrapped.
 _RAW = re.compile(r"gpufleet (schema|inventory|state (show|export))\b|--json\b|ansible-inventory")
-# Headings of first columns: a table that becomes lists does without.
+# Headings of first columns: a table that becomes lists has none.
 _HEADINGS = {"type", "name", "site", "node", "group", "storage", "rule", "what", "system", "key", "channel"}
 
 
@@ -73,7 +73,7 @@ def printed_commands() -> list[tuple[str, str]]:
 
 
 def elsewhere(command: str) -> str:
-    """The pattern that says why the command does not run here; "" for one that does."""
+    """Why the command does not run here; "" for one that does."""
     return next((pattern for pattern in ELSEWHERE if re.match(pattern, command)), "")
 
 
@@ -90,7 +90,7 @@ class Walk:
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
-    """The walk's place, as the guides suppose it."""
+    """The checkout of the walk, as the guides assume it."""
     made = make_checkout(tmp_path_factory.mktemp("walk"))
     (made.root / "stacks" / "Pulumi.dev.yaml").write_text(
         'config:\n  gpufleet:cloud: sandbox\n  gpufleet:protect: "false"\n'
@@ -114,13 +114,13 @@ def _json_of(guide: str, text: str) -> str:
 
 
 def words_broken(narrow: TerminalOutput, wide: TerminalOutput, width: int) -> set[str]:
-    """Words of the wide screen that the narrow one has not whole; what is wider than it cannot be."""
+    """Words of the wide screen that are broken on the narrow one; longer ones than its width are skipped."""
     headings = _HEADINGS | {each.capitalize() for each in _HEADINGS}
     return {word for word in wide.words - narrow.words - headings if len(word) <= width - 8}
 
 
 def faults_of(walk: Walk, place: str, command: str) -> list[str]:
-    """What is wrong with a command in a terminal: its exit code, lines that are too long, broken words."""
+    """Errors of a command in a terminal: exit code, too long lines, broken words."""
     widths = (80,) if _SLOW.search(command) else (80, 120)
     found = []
     wide = walk.at(1000, command) if len(widths) > 1 and not _RAW.search(command) else None
@@ -138,7 +138,7 @@ def faults_of(walk: Walk, place: str, command: str) -> list[str]:
 
 def test_every_command_of_readme_and_guides_runs_and_fits_the_screen(walk: Walk) -> None:
     found: list[str] = []
-    # What the README shows the output of is run for that, with what leads to it.
+    # Commands whose output the README shows run for that, with their prerequisites.
     printed = [each for each in printed_commands() if not elsewhere(each[1]) and each[1] not in EXAMPLES]
     for place, command in [
         *(("before", each) for each in FIRST),
@@ -188,7 +188,7 @@ def _unknown(words: list[str]) -> str:
     return f"no option {sorted(options - known)}" if options - known else ""
 
 
-# -- the walk finds what it is for
+# -- the walk finds errors
 
 
 @pytest.mark.parametrize(

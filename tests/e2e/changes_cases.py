@@ -1,7 +1,7 @@
 """Every documented change of a field that concerns the cloud, as a change to the fleet of `changes_fleet`.
 
-A case says where its effects are: a regular expression on `type name` of resources. Cases whose
-places do not meet are previewed together; a step that none of them claims fails the test.
+A case selects its effects by a regular expression on `type name` of resources. Cases with disjoint
+places are previewed together; a step that no case claims fails the test.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SITES = {"kube": "kubernetes", "batch": "slurm"}
 
 @dataclass(frozen=True)
 class Case:
-    """One change: `path` and `how` as documented, what is written where, and whose steps count.
+    """One change: `path` and `how` as documented, the written value, and whose steps count.
 
     `exclusive`: it changes everything, so nothing else is previewed with it. `environment`
-    is the one that the changed fleet belongs to.
+    is that of the changed fleet.
     """
 
     path: str
@@ -38,11 +38,11 @@ class Case:
     environment: str = "test"
 
     def __str__(self) -> str:
-        # With its place: a change may be run in several.
+        # With its place: a change may run in several.
         return f"{self.path}: {self.how} ({self.scheduler}, {next(iter(self.changes))})"
 
     def owns(self, step: ObservedStep) -> bool:
-        """Whether a step is this case's."""
+        """Whether a step belongs to this case."""
         return self.exclusive or _claims(self, f"{step.type} {step.name}")
 
 
@@ -51,7 +51,7 @@ def _group(
 ) -> Iterator[Case]:
     """The same change of a node group in the Kubernetes site and in the Slurm site.
 
-    A `silent` one claims no steps: there must not be any.
+    A `silent` case claims no steps: there must be none.
     """
     for site, scheduler in SITES.items():
         zoned = _zoned(value, site)
@@ -66,7 +66,7 @@ def _group(
 
 
 def _zoned(value: Any, site: str) -> Any:
-    """The value with NEAR and FAR put as the zones of the site."""
+    """The value with NEAR and FAR replaced by zones of the site."""
     if isinstance(value, str):
         region = "us-east-1" if site == "kube" else "us-west-2"
         return {"NEAR": f"{region}a", "FAR": f"{region}b"}.get(value, value)
@@ -130,7 +130,7 @@ def node_group_cases() -> Iterator[Case]:
         yield from _group(start, f"capacity.{kind}.desired", "another number", 2, silent=True)
     yield from _group("cheap", "capacity.spot.on_shortage", "on-demand added", ["on-demand", "wait"])
     yield from _group("idle", "capacity.spot.on_shortage", "anything else", ["other-zone", "wait"])
-    # EKS takes no maximum price, and a check refuses one.
+    # EKS has no maximum price, and a check refuses one.
     yield from (
         case
         for case in _group("cheap", SPOT_PRICE, "another price", "1.5 USD/h")
@@ -328,7 +328,7 @@ def _kube(path: str, how: str, value: Any, claims: str, *, at: str = "") -> Case
 
 
 def site_cases() -> Iterator[Case]:
-    """Whole sites, their networks, and what is set for a whole cluster."""
+    """Sites, their networks, and settings of a whole cluster."""
     yield Case(
         "cloud[]",
         "add an entry",
@@ -394,7 +394,7 @@ MONEY = "(aws:budgets/budget:Budget|aws:sns/topicSubscription:TopicSubscription)
 
 
 def fleet_cases() -> Iterator[Case]:
-    """What is written once for the whole fleet."""
+    """Fields of the whole fleet."""
     yield Case("budget.monthly", "another amount", {"budget.monthly": "2900000 USD"}, MONEY)
     yield Case("budget.alerts", "another list", {"budget.alerts": ["60%"]}, MONEY)
     yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY)
@@ -440,14 +440,14 @@ def fleet_cases() -> Iterator[Case]:
 
 
 def rack_cases() -> Iterator[Case]:
-    """Every field of rack sites at once: whatever it says, the cloud stays as it is."""
+    """Every field of rack sites at once: none changes the cloud."""
     yield Case(
         "onprem[]", "every field", {f"onprem[{site['site']}]": site for site in RACKS_AFTER}, exclusive=True
     )
 
 
 def all_cases(held: Mapping[str, Mapping[str, str]]) -> list[Case]:
-    """Every case; those that change the most come first, so that others fill up their rounds."""
+    """Every case; those with the most changes first, so that others fill their rounds."""
     cases = [
         *site_cases(),
         *node_group_cases(),
@@ -459,7 +459,7 @@ def all_cases(held: Mapping[str, Mapping[str, str]]) -> list[Case]:
 
 
 def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
-    """The cases in as few previews as their places allow: they share no resource (`type name`) of the
+    """The cases in as few previews as possible: they share no resource (`type name`) of the
     state, and none writes where another does.
     """
     claimed = {id(case): frozenset(each for each in resources if _claims(case, each)) for case in cases}

@@ -1,4 +1,4 @@
-"""A small fleet that has every feature of the cloud half, and changes to it by path."""
+"""A small fleet with every feature of the cloud half, and changes to it by path."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from tests.e2e.changes_racks import RACKS_BEFORE
 
 KEYS = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-4000-8000-"
-"""Keys that no stack owns, but for their last twelve digits."""
+"""Keys outside the stack, without their last twelve digits."""
 
 GONE: Any = object()
-"""As a new value: the field, or the item of a list, is taken out."""
+"""As a new value: remove the field or list item."""
 
 _STEP = re.compile(r"([A-Za-z_]+)(?:\[([^\]]+)\])?$")
 _NAMED_BY = {"cloud": "site", "onprem": "site"}
@@ -22,7 +22,7 @@ TRAIN = {"instance_types": ["g6.8xlarge"], "workload": "training"}
 
 
 def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The node groups of a site in two zones; `held` are reservations that exist there already."""
+    """The node groups of a site in two zones; `held` are existing reservations."""
     plain = {"instance_types": ["g6e.2xlarge"], "zones": [near], "workload": "batch"}
     scaled = {"on_demand": {"min": 0, "max": 3, "desired": 1}}
     return [
@@ -157,7 +157,7 @@ def small(site: str, region: str, cidr: str) -> dict[str, Any]:
 
 
 def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """The fleet before any change; `held` has the reservations that exist already, by site."""
+    """The fleet before any change; `held` has the existing reservations, by site."""
     return {
         "apiVersion": "gpufleet/v1",
         "fleet": "chg",
@@ -212,7 +212,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
 def changed(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The fleet with values at paths like `cloud[kube].node_groups[one].volume.size` set or taken out.
 
-    An item of a list is found by its name; a name that is not there is appended.
+    A list item is found by its name; an unknown name is appended.
     """
     after: dict[str, Any] = copy.deepcopy(dict(before))
     for path, value in changes.items():

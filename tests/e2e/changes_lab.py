@@ -24,7 +24,7 @@ from tests.conftest import make_checkout
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """The result of a run and the steps on cloud resources that it took or foresees."""
+    """The result of a run, and its steps or planned steps on cloud resources."""
 
     result: RunResult
     steps: tuple[ObservedStep, ...]
@@ -36,7 +36,7 @@ PROVIDERS = {
 }
 
 GROUP = "own-group"
-"""A cluster placement group that no stack owns."""
+"""A cluster placement group outside any stack."""
 
 
 class Lab:
@@ -60,7 +60,7 @@ class Lab:
         )
 
     def held(self) -> dict[str, dict[str, str]]:
-        """Reservations that no stack owns, in the regions of the sites that use them."""
+        """Reservations outside any stack, in the regions of the sites that use them."""
         return {"kube": self._held("us-east-1"), "batch": self._held("us-west-2")}
 
     def _held(self, region: str) -> dict[str, str]:
@@ -134,7 +134,7 @@ class Lab:
         return ObservedRun(result, observed_steps(events))
 
     def stop(self) -> None:
-        """End the emulated AWS."""
+        """Stop the emulated AWS."""
         daemon.stop(self.root / ".gpufleet" / "sandbox")
 
 

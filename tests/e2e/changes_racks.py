@@ -1,4 +1,4 @@
-"""Rack sites with as little as they need, and the same sites with every field written and changed."""
+"""Rack sites with only the required fields, and the same sites with every field set and changed."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ NAMED = {
 
 
 def written(document: Any, prefix: str = "") -> set[str]:
-    """The paths of the fields that a part of a fleet file writes, as documentation names them."""
+    """The paths of the fields that a part of a fleet file sets, as documented."""
     found: set[str] = set()
     for key, value in document.items():
         path = f"{prefix}.{key}" if prefix else key

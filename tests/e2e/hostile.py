@@ -1,6 +1,6 @@
-"""Hostile files and command lines, made from a seed: each is wrong in a way that one message can name.
+"""Hostile files and command lines from a seed: each has one error that a message can name.
 
-A case is a command line with the files that it needs, below a folder of its own in a checkout.
+A case is a command line with its files, in its own folder of a checkout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READERS = ("validate", "plan", "inventory", "check", "configure", "verify", "hos
 
 @dataclass
 class Case:
-    """`arguments` may hold `{here}`, the case's own folder, which `make` has filled."""
+    """`arguments` may contain `{here}`, the folder of the case, which `make` fills."""
 
     name: str
     arguments: list[str]
@@ -30,7 +30,7 @@ class Case:
 
 
 def cases(seed: int) -> list[Case]:
-    """All cases of a seed, always the same ones."""
+    """All cases of a seed, always the same."""
     dice = random.Random(seed)
     made = [*_bytes(dice), *_values(dice), *_paths(dice), *_states(dice), *_options(dice), *_others(dice)]
     for number, case in enumerate(made):
@@ -52,7 +52,7 @@ def _file(name: str, data: bytes, dice: random.Random) -> Case:
 
 
 def _bytes(dice: random.Random) -> Iterator[Case]:
-    """What is no fleet file at all."""
+    """Contents that are not a fleet file."""
     bomb = b"a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + b"".join(
         b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 12)
     )
@@ -106,7 +106,7 @@ def _bytes(dice: random.Random) -> Iterator[Case]:
         yield _file(f"noise {number}", FLEET[:start] + b"\xff" + noise + FLEET[start:], dice)
 
 
-# Wrong for every scalar of a fleet file.
+# Invalid for every scalar of a fleet file.
 _VALUES = {
     "a list of lists": "[[[]]]",
     "a mapping": "{a: {b: c}}",
@@ -119,7 +119,7 @@ _VALUES = {
 
 
 def _values(dice: random.Random) -> Iterator[Case]:
-    """A fleet file with one value that no field takes."""
+    """A fleet file with one invalid value."""
     places = [
         *("fleet: atlas", "environment: demo", "monthly: 1000 USD", "site: use1", "region: us-east-1"),
         *("cidr: 10.0.0.0/16", "name: serve", "min: 1", "max: 2", "mount: /fsx/scratch", "site: dc1"),
@@ -159,7 +159,7 @@ def _values(dice: random.Random) -> Iterator[Case]:
 
 
 def _paths(dice: random.Random) -> Iterator[Case]:
-    """What is there in the place of a fleet file, and names that are none."""
+    """Other file types in place of a fleet file, and invalid names."""
 
     def fifo(folder: Path) -> None:
         os.mkfifo(folder / "fleet.yaml")
@@ -212,7 +212,7 @@ def _paths(dice: random.Random) -> Iterator[Case]:
 
 
 def _states(dice: random.Random) -> Iterator[Case]:
-    """What is no state."""
+    """Contents that are not a state."""
     resource = {"urn": "urn:pulumi:sandbox::gpufleet::a::b", "type": "a", "custom": True, "id": "i"}
     for name, text in {
         "empty": "",
@@ -254,7 +254,7 @@ def _states(dice: random.Random) -> Iterator[Case]:
 
 
 def _options(dice: random.Random) -> Iterator[Case]:
-    """Options with values that they do not take."""
+    """Options with invalid values."""
     digits = "9" * 100_000
     for words in (
         ["up", "sandbox", "--parallel", digits],
@@ -324,7 +324,7 @@ def _options(dice: random.Random) -> Iterator[Case]:
 
 
 def _others(dice: random.Random) -> Iterator[Case]:
-    """Files beside the fleet file, and settings, that are none."""
+    """Invalid files beside the fleet file, and invalid settings."""
     for name, text in {
         "no YAML": "a: [",
         "deep": "[" * 10_000,

@@ -1,4 +1,4 @@
-"""A checkout with a small fleet of one site and an emulated AWS, worked on by the command line alone."""
+"""A checkout with a small fleet of one site and an emulated AWS, used only by the command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place:
         self._file.write_text(yaml.safe_dump(changed(fleet, changes), sort_keys=False))
 
     def faults(self, *arguments: str) -> dict[str, Any]:
-        """`gpufleet sandbox faults`; what holds and what was injected."""
+        """`gpufleet sandbox faults`; active and injected faults."""
         said: dict[str, Any] = self.checkout.json("sandbox", "faults", *arguments)
         return said
 
@@ -54,11 +54,11 @@ class Place:
         return (self.checkout.root / ".gpufleet/state/sandbox/test.json").read_text()
 
     def failures(self) -> list[str]:
-        """`gpufleet up` that fails: what it says of each resource."""
+        """A failing `gpufleet up`: its message for each resource."""
         return [each["error"] for each in self.up(code=4)["failures"] if "error" in each]
 
     def finished(self) -> dict[str, Any]:
-        """A further run without faults finishes what is left; its changes."""
+        """Run again without faults to finish; its changes."""
         self.faults("--clear")
         done = self.up()
         assert done["ok"]

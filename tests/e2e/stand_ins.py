@@ -1,4 +1,4 @@
-"""`gpufleet` with a stand-in for ansible-playbook, which works on hosts for ever, and racks on this machine.
+"""`gpufleet` with a stand-in for ansible-playbook that never ends, and racks on this machine.
 
 Run as `python -m tests.e2e.stand_ins configure ...`; the stand-in is the file that TEST_PLAYBOOK names.
 """
@@ -24,7 +24,7 @@ time.sleep(600)
 
 
 def write_playbook(path: Path) -> None:
-    """Write the stand-in. Once it works there is a file beside it: `<path>.working`."""
+    """Write the stand-in. While it runs, the file `<path>.working` exists."""
     path.write_text(_PLAYBOOK.format(python=sys.executable))
     path.chmod(0o755)
 

@@ -1,4 +1,4 @@
-"""gpufleet at a terminal of its own, as a person runs it."""
+"""gpufleet in its own terminal, as a user runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOVES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """A gpufleet that a person runs at a terminal of its own."""
+    """A gpufleet process in its own terminal."""
 
     def __init__(
         self, checkout: Checkout, *arguments: str, columns: int = 200, module: str = "gpufleet.cli.entry"
@@ -36,7 +36,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What it has printed so far, without what only moves the cursor."""
+        """Output so far, without cursor movements."""
         while select.select([self._terminal], [], [], 0.05)[0]:
             try:
                 part = os.read(self._terminal, 65536)
@@ -49,7 +49,7 @@ class Terminal:
 
     @property
     def rows(self) -> int:
-        """How many rows of the terminal are written: long lines take several, and some are taken back."""
+        """Number of written terminal rows: long lines take several, and some are erased."""
         lines = [
             line.rstrip("\r").rpartition("\r")[2] for line in _MOVES.sub("", self._raw).rstrip().split("\n")
         ]
@@ -61,14 +61,14 @@ class Terminal:
         return self._text.decode(errors="replace")
 
     def wait(self, until: Callable[[], bool]) -> None:
-        """Read on until something holds."""
+        """Read until a condition holds."""
         end = time.monotonic() + _PATIENCE_S
         while not until():
             assert time.monotonic() < end, self.text[-2000:]
             _ = self.text
 
     def ctrl_c(self) -> None:
-        """What the key does: the signal goes to everything that runs at the terminal."""
+        """Press Ctrl-C: the signal goes to all processes of the terminal."""
         os.write(self._terminal, b"\x03")
 
     def type(self, text: str) -> None:
@@ -76,7 +76,7 @@ class Terminal:
         os.write(self._terminal, text.encode())
 
     def ended(self) -> int:
-        """Its exit code, once it has ended."""
+        """Its exit code, after it has ended."""
         status: list[int] = []
 
         def over() -> bool:
@@ -93,7 +93,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(status[0])
 
     def catches(self, sign: signal.Signals) -> bool:
-        """Whether it has a handler of its own for a signal."""
+        """Whether it handles a signal."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith("SigCgt:"):
                 return bool(int(line.split()[1], 16) >> (sign - 1) & 1)

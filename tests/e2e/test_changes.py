@@ -1,4 +1,4 @@
-"""Every documented change runs through the engine, and does what its documentation says."""
+"""Every documented change runs through the engine and has its documented effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class ObservedCases:
-    """What the engine did with each case, and what it did that no case or several claim."""
+    """The engine's steps for each case, and steps that no case or several claim."""
 
     steps: Mapping[str, tuple[ObservedStep, ...]]
     strays: tuple[str, ...]
@@ -76,7 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def seen(world: World) -> ObservedCases:
-    """All cases previewed, those that do not meet together."""
+    """All cases previewed, disjoint ones together."""
     resources = [
         f"{each['type']} {each['urn'].rpartition('::')[2]}"
         for each in world.exported()["deployment"]["resources"]
@@ -99,7 +99,7 @@ def seen(world: World) -> ObservedCases:
 
 @pytest.fixture(scope="module")
 def of_racks(world: World) -> tuple[ObservedStep, ...]:
-    """What changing every field of the rack sites does to the cloud."""
+    """Effect on the cloud of changing every field of the rack sites."""
     (case,) = rack_cases()
     return world.lab.run("preview", world.lab.write("racks", changed(world.before, case.changes))).steps
 
@@ -170,7 +170,7 @@ def test_loss_of_data_or_a_reservation_is_documented_to_need_approval(
 
 
 def _at_home(case: Case) -> bool:
-    """Whether the case's site has storage: what is true of all sites is run in a small one without."""
+    """Whether the site of the case has storage: changes of all sites run in a small one without."""
     return not any(path.startswith(("cloud[near]", "cloud[far]")) for path in case.changes)
 
 
@@ -203,7 +203,7 @@ def test_up_matches_its_preview_and_keeps_storage_and_reservations(world: World,
     foreseen = {step.urn: step.how for case in cases for step in seen.steps[str(case)]}
     assert {step.urn: step.how for step in done.steps} == foreseen
     assert before - world.guarded() == set()
-    # Nodes of the groups that were documented to roll are other ones now, and no others are.
+    # Only nodes of groups that are documented to roll are new.
     rolled = {
         step.name for case in cases for step in seen.steps[str(case)] if effect_of([step]) is Effect.ROLLING
     }

@@ -1,4 +1,4 @@
-"""Storage goes with a word of the user's alone, and nothing is changed before it is given."""
+"""Storage is deleted only with the flag, and nothing changes before a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpufleet check` as a pull request meets it: a repository, a base, a change, one verdict."""
+"""`gpufleet check` in a pull request: a repository, a base, a change, one verdict."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def repository(tmp_path: Path) -> Checkout:
     (root / "stacks" / "tiny" / "fleet.yaml").write_text(FLEET)
     (root / ".gitignore").write_text("__pycache__/\n")
     Git(root).commit("base")
-    # Whatever account the user has chosen, nothing is asked of it.
+    # No request goes to the account that the user has chosen.
     env = {
         "HOME": str(tmp_path / "home"),
         "GPUFLEET_POLICY_NOW": "2026-11-21T12:00:00+00:00",
@@ -121,7 +121,7 @@ def git_of(repository: Checkout) -> Git:
 
 
 def change(repository: Checkout, *changes: tuple[str, str], file: str = "stacks/tiny/fleet.yaml") -> None:
-    """Replace text in a file; what is to be replaced must be there."""
+    """Replace text in a file; the old text must exist."""
     path = repository.root / file
     text = path.read_text()
     for old, new in changes:
@@ -196,7 +196,7 @@ def test_base_is_deployed_once_for_two_checks_and_again_after_a_change(
     assert (made, kept) == ("bringing up", "taking")
     assert second == first
     assert first["changes"]["update"] > 0
-    # The base becomes what the change is: nothing is left to do.
+    # The base equals the change: nothing is left to do.
     git_of(repository).commit("what was a change")
     changed, third = _with_base(repository)
     assert changed == "bringing up"
@@ -204,7 +204,7 @@ def test_base_is_deployed_once_for_two_checks_and_again_after_a_change(
 
 
 def _with_base(repository: Checkout) -> tuple[str, dict[str, Any]]:
-    """What became of the base, and what the verdict says apart from its times and the order of its lines."""
+    """The base's result, and the verdict without times and line order."""
     file = repository.root.parent / "verdict.json"
     done = repository.run("check", "tiny", "--base", "main", "--json-file", str(file))
     step = next(line for line in done.stderr.splitlines() if " the base main " in line)

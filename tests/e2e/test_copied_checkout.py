@@ -1,4 +1,4 @@
-"""Two checkouts of which one is a copy of the other, both with an emulated AWS that runs."""
+"""Two checkouts, one a copy of the other, both with a running emulated AWS."""
 
 from __future__ import annotations
 

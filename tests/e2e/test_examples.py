@@ -11,7 +11,7 @@ from tests.conftest import ROOT, Checkout, make_checkout
 
 pytestmark = pytest.mark.xdist_group("e2e-templates")
 
-# What rules have to say of ages and support dates comes with the calendar, and tutorials are written once.
+# Rules on ages and support dates depend on the date, and tutorials are written once.
 TODAY = {"GPUFLEET_POLICY_NOW": "2026-11-24T12:00:00+00:00"}
 EXAMPLES = ("startup", "university", "enterprise")
 GAP = "..."
@@ -26,7 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 def _shown(example: str) -> dict[str, list[str]]:
-    """Command -> the lines that the tutorial shows of what it prints."""
+    """Command -> the output lines that the tutorial shows."""
     text = (ROOT / "docs" / "guide" / f"tutorial_{example}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n\$ gpufleet ([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return {command: [line for line in said.splitlines() if line != GAP] for command, said in blocks}
@@ -40,7 +40,7 @@ def test_example_is_valid_breaks_no_rule_and_matches_its_tutorial(place: Checkou
         done = place.run(*command.split(), env=TODAY)
         assert done.returncode == 0, done.stdout + done.stderr
         said = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
-        # Validate has something to say of some of them only.
+        # Validate prints findings only for some of them.
         assert command in shown or verb == "validate"
         assert [line for line in shown.pop(command, []) if line not in said] == []
     assert shown == {}

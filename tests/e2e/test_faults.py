@@ -1,4 +1,4 @@
-"""What `gpufleet up` makes of a cloud that throttles, has no capacity, is late, slow or fails."""
+"""`gpufleet up` on a cloud that throttles, lacks capacity, is late, slow or fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_up_survives_throttling_and_backs_off(place: Place) -> None:
     counts = place.faults()["injected"]
     assert counts["admitted ec2:CreateVpcEndpoint"] == 14
     refused = counts["throttled ec2:CreateVpcEndpoint"]
-    # Ten requests wait 17 s each on average: repeated at once or every 100 ms they would be thousands.
+    # Ten requests wait 17 s each on average: retried at once or every 100 ms they would be thousands.
     assert 0 < refused < 150
     assert done["duration_s"] > (14 - 4) / 0.3
 

@@ -51,7 +51,7 @@ CHANGES = {
     "cloud[usw2].node_groups[burst].instance_types": ["g6e.4xlarge"],
 }
 _MADE_UP = re.compile(
-    # Times, ports, addresses, secrets at rest, and what AWS and Pulumi call things by chance.
+    # Times, ports, addresses, secrets at rest, and random names of AWS and Pulumi.
     r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?|127\.0\.0\.1:\d+|\b\d+\.\d+\.\d+\.\d+\b"
     r"|\b(?:ec2|ip)-\d+-\d+-\d+-\d+\b|v1:[\w+/=]+:[\w+/=]+|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
     r"|(?<=https://)\w{20}\.\w{3}(?=\.[\w-]+\.eks\.)|\b[A-Z0-9]{20,32}\b|(?<=-)[0-9a-f]{7,17}\b"
@@ -61,7 +61,7 @@ _BY_CHANCE = {"created", "modified", "sourcePosition", "stackTrace", "ciphertext
 
 
 class Stack:
-    """A checkout of its own with an emulated AWS of its own, driven by one engine."""
+    """A checkout with its own emulated AWS, driven by one engine."""
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self.engine = engine
@@ -96,7 +96,7 @@ class Stack:
         )
 
     def inventory(self) -> list[str]:
-        """What is in the account, without its ids."""
+        """Contents of the account, without ids."""
         endpoint = daemon.ensure(self.workspace.sandbox_root)
         found = list_resources(endpoint, regions=REGIONS)
         return sorted(
@@ -113,7 +113,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stac
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "true")
-    # Dynamic providers of the CLI are started by a script that looks for `python` on PATH.
+    # The CLI starts dynamic providers with a script that searches `python` on PATH.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     made = (Stack(EmbeddedEngine(), tmp_path / "ours"), Stack(PulumiCliEngine(), tmp_path / "theirs"))
     yield made
@@ -122,7 +122,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stac
 
 
 def comparable(stack: Stack) -> dict[str, Any]:
-    """Each resource of the state by URN, with ids called by the resource that has them."""
+    """Resources of the state by URN, with ids replaced by resource names."""
     resources = stack.resources()
     long = [each for each in resources if len(each.get("id", "")) > 8]
     names = {each["id"]: f"<{each['urn'].rpartition('::')[2]}>" for each in long}
@@ -137,7 +137,7 @@ def comparable(stack: Stack) -> dict[str, Any]:
             return {key: normal(item) for key, item in sorted(value.items()) if key not in _BY_CHANCE}
         if isinstance(value, list):
             items = [normal(item) for item in value]
-            # Rules of security groups are a set: in whose order they come is chance.
+            # Rules of security groups are a set: their order is arbitrary.
             return sorted(items, key=json.dumps) if any(isinstance(item, dict) for item in items) else items
         return value
 
@@ -145,14 +145,14 @@ def comparable(stack: Stack) -> dict[str, Any]:
     for each in resources:
         one = normal(each)
         one.get("dependencies", []).sort()
-        # A refresh of the CLI drops empty lists here; they mean the same.
+        # A refresh of the CLI drops empty lists here; they are equivalent.
         needed = {key: sorted(urns) for key, urns in one.pop("propertyDependencies", {}).items() if urns}
         found.setdefault(each["urn"], []).append({**one, "propertyDependencies": needed})
     return found
 
 
 def planned(result: RunResult) -> list[tuple[Any, ...]]:
-    """What a result says of each resource that changes."""
+    """Changed resources in a result."""
     return sorted(
         (each.urn, each.op.value, each.diff, each.replace_keys)
         for each in result.resources
@@ -161,7 +161,7 @@ def planned(result: RunResult) -> list[tuple[Any, ...]]:
 
 
 def differences(ours: dict[str, Any], theirs: dict[str, Any]) -> list[str]:
-    """Where two states differ, one line each."""
+    """Differences between two states, one line each."""
     lines = [f"only ours: {urn}" for urn in ours.keys() - theirs.keys()]
     lines += [f"only the CLI's: {urn}" for urn in theirs.keys() - ours.keys()]
     for urn in sorted(ours.keys() & theirs.keys()):
@@ -184,12 +184,12 @@ def _leaves(mine: Any, other: Any, path: str = "") -> Iterator[str]:
 
 
 def alike(pair: tuple[Stack, Stack], verb: str) -> RunResult:
-    """Run a verb on both; what it did and what it left is the same."""
+    """Run a verb on both; results and states must be equal."""
     mine, theirs = (stack.run(verb) for stack in pair)
     assert (mine.ok, theirs.ok) == (True, True), (verb, mine.failures, theirs.failures, theirs.diagnostics)
     assert mine.changes == theirs.changes, verb
     if verb != "refresh":
-        # Of a refresh the CLI's events do not say what has changed of a resource: the states do, below.
+        # The events of a refresh of the CLI do not list changes of a resource: compare the states below.
         assert planned(mine) == planned(theirs), verb
     if verb != "preview":
         found = differences(*(comparable(stack) for stack in pair))
@@ -219,7 +219,7 @@ def test_fleet_is_the_same_on_both_engines(pair: tuple[Stack, Stack]) -> None:
 
 
 def _meddle(stack: Stack) -> None:
-    """Somebody changes one thing and deletes another behind our back."""
+    """Change one resource and delete another outside the engines."""
 
     def first(kind: str) -> dict[str, Any]:
         # States are in no particular order: the same one in both.

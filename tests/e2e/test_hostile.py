@@ -66,7 +66,7 @@ def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, case: 
 
 
 def _run(place: Checkout, arguments: list[str]) -> tuple[Any, float]:
-    """The command as a process, and its time: the best of some tries, since other tests run beside it."""
+    """Run the command; its time is the best of some tries, since other tests run in parallel."""
     best = float("inf")
     for _ in range(TRIES):
         begun = time.monotonic()

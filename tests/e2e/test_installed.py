@@ -1,4 +1,4 @@
-"""What `pip install 'gpufleet[lab]'` brings: the wheel in an empty environment, outside any checkout.
+"""What `pip install 'gpufleet[lab]'` installs: the wheel in an empty environment, outside any checkout.
 
 The tests go through one fleet repository in order.
 """
@@ -55,7 +55,7 @@ class Installation:
     env: dict[str, str]
 
     def run(self, *command: str, cwd: Path | None = None, code: int = 0, timeout_s: int = 300) -> str:
-        """A program of the environment; returns its output, asserts its exit code."""
+        """Run a program of the environment; returns its output, asserts its exit code."""
         done = subprocess.run(
             [str(self.venv / "bin" / command[0]), *command[1:]],
             cwd=cwd or self.fleet,
@@ -88,7 +88,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation
     into = ("pip", "install", "--python", str(folder / "venv" / "bin" / "python"))
     locked = ("--constraint", str(ROOT / "requirements" / "lock.txt"))
     if uv(*into, *locked, f"gpufleet[lab] @ {wheel.as_uri()}", check=False) != 0:
-        # uv's cache has been emptied since `make setup`: the locked packages are taken where it put them.
+        # uv's cache was emptied since `make setup`: the locked packages come from its own folder.
         uv(*into, "--no-deps", str(wheel))
         packages = folder / "venv" / SITE
         (packages / "locked.pth").write_text(f"{sys.prefix}/{SITE}\n")
@@ -148,7 +148,7 @@ def test_change_gets_a_verdict_against_its_base(installed: Installation, environ
 
 
 def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installation) -> None:
-    """On this machine in place of the racks' hosts, in check mode."""
+    """Run on this machine instead of rack hosts, in check mode."""
     local = installed.fleet.parent / "configure_local.py"
     shutil.copy(ROOT / "tests" / "unit" / "cli" / "configure_local.py", local)
     command = ("configure", "prod", "--check", "--only", "users", "--transport", "ssh", "--skip-preflight")
@@ -161,7 +161,7 @@ def test_racks_are_configured_by_the_roles_of_the_wheel(installed: Installation)
         check=False,
         timeout=300,
     )
-    # A machine may lack what the role needs of a host, a running sshd: then its last task fails, and says so.
+    # A machine may lack a running sshd: then the last task of the role fails and reports it.
     assert done.returncode in (0, 4), done.stdout + done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["check"] is True

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during the other commands: one line, 130, nothing left running or half written."""
+"""Ctrl-C and SIGTERM during other commands: one line, 130, no running process, no partial file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.unit.cli.configuring import SECRETS
 pytestmark = pytest.mark.xdist_group("e2e-interruptions")
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
-# What write_atomically makes beside a file while it writes.
+# Temporary files of write_atomically.
 _HALF_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}")
-# A server that starts never gets to its first line.
+# A starting server never reaches its first line.
 _NEVER_STARTS = """
 import sys, time
 if "gpufleet.lab.aws.server" in sys.orig_argv:
@@ -34,7 +34,7 @@ if "gpufleet.lab.aws.server" in sys.orig_argv:
 
 @dataclass
 class Place:
-    """A checkout with a folder for what is temporary."""
+    """A checkout with a temporary folder."""
 
     checkout: Checkout
     scratch: Path
@@ -45,7 +45,7 @@ class Place:
         return Terminal(self.checkout, *arguments, module=module)
 
     def interrupt(self, terminal: Terminal, sign: signal.Signals) -> str:
-        """Send the signal; the line that ends the command. Nothing is left of it."""
+        """Send the signal; the last line of the command. No process may be left."""
         if sign == signal.SIGINT:
             terminal.ctrl_c()
         else:

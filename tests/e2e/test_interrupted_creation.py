@@ -1,6 +1,6 @@
-"""A first `up` that breaks off anywhere is finished by the next one, under our own policies.
+"""A first `up` that is interrupted anywhere is finished by the next one, with gpufleet's policies.
 
-A part of `make faults`: some deaths, every action refused once, and a creation that is often interrupted.
+A part of `make faults`: some crashes, every action refused once, and a frequently interrupted creation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.faults.world import World
 pytestmark = pytest.mark.xdist_group("e2e-interrupted-creation")
 
 SEED = 19
-# Where a bucket has no tags, and where it has no lifecycle yet.
+# When a bucket has no tags, and when it has no lifecycle yet.
 ALWAYS = {("s3", "CreateBucket"), ("s3", "PutBucketTagging")}
 
 
@@ -37,7 +37,7 @@ def test_next_up_finishes_after_a_crash_at_any_call(sweep: Sweep) -> None:
 
 
 def test_next_up_finds_a_resource_whose_creation_response_was_lost(sweep: Sweep) -> None:
-    # Sent again, the subnet and the route conflict with the first ones, and the address is a second one.
+    # Sent again, the subnet and the route would conflict with the first ones, and the address would be new.
     once = {"ec2:CreateSubnet#3", "ec2:CreateRoute#1", "ec2:AllocateAddress#1", "ec2:CreateRouteTable#2"}
     calls = [call for call in sweep.calls if str(call) in once]
     found = list(sweep.lost(calls, len(calls)))

@@ -1,4 +1,4 @@
-"""Ctrl-C at a terminal: an answer at once, exit code 130, nothing left running; the next `up` finishes."""
+"""Ctrl-C at a terminal: an immediate response, exit code 130, no running process; the next `up` finishes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def left_of(place: Place) -> list[str]:
-    """The command lines of what works in this checkout, but for its emulated AWS."""
+    """Command lines of running processes of this checkout, except its emulated AWS."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -39,7 +39,7 @@ def left_of(place: Place) -> list[str]:
 
 
 def slowed(place: Place, action: str) -> Callable[[], bool]:
-    """Whether a request of a slow action is being answered."""
+    """Whether a request of a slow action is in progress."""
     root = place.checkout.root / ".gpufleet" / "sandbox"
     return lambda: f"slow {action}" in ((daemon.faults(root) or {}).get("injected") or {})
 
@@ -71,7 +71,7 @@ def test_ctrl_c_finishes_running_operations_and_the_next_up_continues(place: Pla
     terminal = Terminal(place.checkout, *UP)
     terminal.wait(slowed(place, "ec2:CreateVpc"))
     terminal.ctrl_c()
-    # At once: the answer to the request is still to come.
+    # Immediately: the request is still in progress.
     terminal.wait(
         lambda: bool(re.search(r"interrupted: waiting for \d+ operations?; the state is kept", terminal.text))
     )
@@ -85,7 +85,7 @@ def test_ctrl_c_finishes_running_operations_and_the_next_up_continues(place: Pla
     assert "aws:ec2/vpc:Vpc" in state
     assert "aws:ec2/subnet:Subnet" not in state
     place.faults("--clear")
-    # With policies, and without any option that was not given before.
+    # With policies, and without additional options.
     done = place.checkout.json(*UP)
     assert done["ok"]
     assert place.checkout.json(*UP)["changes"]["same"] == done["changes"]["same"] + done["changes"]["create"]

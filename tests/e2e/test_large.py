@@ -1,4 +1,4 @@
-"""A hundred thousand hosts on the command line: within ten seconds, and not in silence."""
+"""A hundred thousand hosts on the command line: within ten seconds, with progress output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_inventory_of_100_000_hosts_takes_under_ten_seconds_and_shows_progress(
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
-    # One thread works: the processor's time is what the command takes where no other tests run beside it.
+    # One thread works: CPU time is the time without other tests.
     assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < BOUND_S
     assert "100010 hosts" in done.stderr
     assert "100,010 hosts: written 500,000 of about" in done.stderr

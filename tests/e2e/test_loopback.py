@@ -1,4 +1,4 @@
-"""A machine that does not reach itself: a message before anything is started."""
+"""A machine without loopback: a message before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy pack in `preview` and `up`: what breaks a rule is stopped before anything changes."""
+"""The policy pack in `preview` and `up`: a violation stops the run before any change."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SmallCheckout:
 
     @property
     def in_the_account(self) -> list[object]:
-        """What exists in the emulated account."""
+        """Resources in the emulated account."""
         endpoint = daemon.ensure(self.checkout.root / ".gpufleet" / "sandbox")
         return list(list_resources(endpoint, regions=("us-east-1",)))
 

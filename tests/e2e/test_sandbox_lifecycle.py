@@ -1,4 +1,4 @@
-"""The main job as a user does it: up, up again, look, destroy, on a sandbox of its own."""
+"""The main use case: up, up again, refresh, destroy, on a sandbox."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _leftovers(checkout: Checkout) -> list[object]:
 
 def two_years_later(checkout: Checkout, *arguments: str) -> Any:
     """The command's JSON with the clock of all its processes two years ahead."""
-    # The monotonic clock stays: waits with a time limit must not see a jump between processes.
-    # What it does about that clock for some releases of glibc makes every wait of a thread spin: a run takes
-    # three times as long so.
+    # The monotonic clock stays: waits with a timeout must not see a jump between processes.
+    # Its workaround for that clock in some glibc releases makes thread waits spin: a run takes three times
+    # as long.
     env = {
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
@@ -37,7 +37,7 @@ def two_years_later(checkout: Checkout, *arguments: str) -> Any:
 
 @pytest.fixture(scope="module")
 def first_runs(shared_checkout: Checkout) -> tuple[Any, Any]:
-    """What the first preview and the first up say."""
+    """Output of the first preview and the first up."""
     promised = shared_checkout.json("preview", "sandbox", "--engine", "embedded")
     return promised, shared_checkout.json("up", "sandbox", "--engine", "embedded", "--yes")
 

@@ -1,4 +1,4 @@
-"""A new environment of every template, as `gpufleet init` writes it: what a newcomer runs next is green."""
+"""A new environment of every template from `gpufleet init`: the next commands of a user succeed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.conftest import Checkout, make_checkout
 
 pytestmark = pytest.mark.xdist_group("e2e-templates")
 
-# Rules go by names: dev and prod are names that some of them know, and AWS cuts lengths. What is valid is
-# asked of every pair in tests/unit; a preview takes seconds, and each template and each name has one here.
-TODAY = {"GPUFLEET_POLICY_NOW": "2026-11-24T12:00:00+00:00"}  # support of versions ends some day
+# Rules depend on names: some know dev and prod, and AWS truncates. tests/unit validates every pair;
+# a preview takes seconds, and each template and each name has one here.
+TODAY = {"GPUFLEET_POLICY_NOW": "2026-11-24T12:00:00+00:00"}  # support of versions ends at some date
 JUDGED = (
     ("sandbox", "prod"),
     ("cloud", "dev"),
@@ -41,7 +41,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 def _write(checkout: Checkout, name: str, template: str) -> None:
-    """A new environment in place of what an earlier test wrote."""
+    """A new environment instead of that of an earlier test."""
     shutil.rmtree(checkout.root / "stacks" / name, ignore_errors=True)
     (checkout.root / "stacks" / f"Pulumi.{name}.yaml").unlink(missing_ok=True)
     checkout.json("init", name, "--template", template)

@@ -54,7 +54,7 @@ COMPUTED = PropertyValue(UNKNOWN)
 
 
 class InitFailed(Exception):  # noqa: N818 - a state of affairs, not an error class for callers
-    """The resource was made but does not come up."""
+    """The resource was created but did not initialize."""
 
     def __init__(self, identifier: str, outputs: dict[str, PropertyValue], reason: str) -> None:
         super().__init__(reason)
@@ -63,7 +63,7 @@ class InitFailed(Exception):  # noqa: N818 - a state of affairs, not an error cl
 
 
 class BrokenCall(Exception):  # noqa: N818 - likewise
-    """The call breaks off without an answer; the provider lives on."""
+    """The call breaks off without a response; the provider keeps running."""
 
 
 class Box(Provider):
@@ -160,7 +160,7 @@ class Box(Provider):
         if request.tok == "box:index:fail":
             raise ValueError("the function does not feel like it")
         if request.tok == "box:index:find":
-            # A cloud's search: the ids of what carries the tag `urn`.
+            # The search of a cloud: ids of resources with the tag `urn`.
             things = (json.loads(file.read_text()) for file in CLOUD.glob("things/*.json"))
             urn = _plain(request.args["urn"])
             found = [PropertyValue(thing["id"]) for thing in things if thing["urn"] == urn]
@@ -221,7 +221,7 @@ def record(op: str, name: str, started: float, **more: Any) -> None:
 
 
 async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> str:
-    """Do what faults.json says for this operation; returns the reason of a failed initialization."""
+    """Apply faults.json to this operation; returns the reason of a failed initialization."""
     file = CLOUD / "faults.json"
     if not file.exists():
         return ""
@@ -239,7 +239,7 @@ async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> s
     if found is None:
         return ""
     if found.get("stubborn"):
-        # Goes on with its work when it is asked to end.
+        # Keeps working when it is asked to end.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (CLOUD / "reached").write_text(name)
     await asyncio.sleep(found.get("delay", 0))
@@ -255,7 +255,7 @@ async def fault(op: str, name: str, made: Callable[[], None] | None = None) -> s
 
 
 class Servicer(server.ProviderServicer):
-    """The SDK's servicer, which has no way to say that a resource exists but did not come up."""
+    """The SDK's servicer, extended to report that a resource exists but did not initialize."""
 
     async def Create(self, request: Any, context: Any) -> Any:  # noqa: N802
         try:

@@ -1,4 +1,4 @@
-"""A laboratory for the engines: a program, a provider with a cloud in a folder, and a state."""
+"""A lab for the engines: a program, a provider with a cloud in a folder, and a state."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Lab:
             program_dir=program,
             state_file=folder / "state" / f"{stack}.json",
             providers={"box": PROVIDER},
-            # Programs are rewritten within a second and at the same length, which is all that Python
-            # looks at before it takes its bytecode for current.
+            # Programs are rewritten within a second and at the same length; Python would take their
+            # bytecode as current.
             env={"BOX_CLOUD": str(self.cloud), "PYTHONDONTWRITEBYTECODE": "1"},
             parallel=8,
         )
@@ -79,21 +79,21 @@ class Lab:
         return self
 
     def run(self, verb: str, **changes: Any) -> RunResult:
-        """Run a verb; the events are in `events`."""
+        """Run a verb; `events` has its events."""
         self.events = []
         request = replace(self.request, **changes)
         result: RunResult = getattr(self.engine, verb)(request, self.events.append)
         return result
 
     def up(self, text: str | None = None, **changes: Any) -> RunResult:
-        """Write the program and bring it up; it must succeed."""
+        """Write the program and deploy it; it must succeed."""
         if text is not None:
             self.program(text)
         result = self.run("up", **changes)
         assert result.ok, (result.failures, result.diagnostics)
         return result
 
-    # -- looking at what happened
+    # -- results
 
     def steps(self, status: str = "done") -> list[tuple[str, str]]:
         """(operation, name) of each resource event with that status, in order."""
@@ -123,21 +123,21 @@ class Lab:
     # -- the cloud
 
     def things(self) -> dict[str, dict[str, Any]]:
-        """What exists in the cloud, by id."""
+        """Resources in the cloud, by id."""
         return {file.stem: json.loads(file.read_text()) for file in sorted(self.cloud.glob("things/*.json"))}
 
     def names(self) -> list[str]:
-        """The names of what exists in the cloud."""
+        """Names of the resources in the cloud."""
         return sorted(thing["urn"].rpartition("::")[2] for thing in self.things().values())
 
     def calls(self, *ops: str) -> list[dict[str, Any]]:
-        """The provider's record of finished operations."""
+        """Finished operations in the provider's record."""
         file = self.cloud / "calls.jsonl"
         lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [line for line in lines if not ops or line["op"] in ops]
 
     def forget_calls(self) -> None:
-        """Empty the provider's record."""
+        """Clear the provider's record."""
         (self.cloud / "calls.jsonl").unlink(missing_ok=True)
 
     def fault(self, op: str, name: str, **what: Any) -> None:
@@ -147,7 +147,7 @@ class Lab:
         file.write_text(json.dumps([*faults, {"op": op, "name": name, **what}]))
 
     def no_faults(self) -> None:
-        """Everything works again."""
+        """Remove all faults."""
         (self.cloud / "faults.json").unlink(missing_ok=True)
 
     # -- the state
@@ -161,7 +161,7 @@ class Lab:
         return deployment
 
     def resources(self) -> dict[str, dict[str, Any]]:
-        """The exported resources by name (the one that is not to be deleted, where there are two)."""
+        """The exported resources by name (of two, the one that is not pending deletion)."""
         found: dict[str, dict[str, Any]] = {}
         for resource in self.export().get("resources", []):
             name = resource["urn"].rpartition("::")[2]
@@ -179,7 +179,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 @pytest.fixture
 def pack(tmp_path: Path, lab: Lab) -> Path:
-    """The folder of the pack that the laboratory runs with."""
+    """The folder of the policy pack of the lab."""
     folder = tmp_path / "pack"
     lab.configure(policy_packs=(folder,))
     return folder

@@ -1,8 +1,8 @@
-"""Whole lives of a stack within one process: random programs, faults and deaths, in milliseconds a run.
+"""Complete lifecycles of a stack in one process: random programs, faults and crashes, in milliseconds a run.
 
 The engine, its services and its state are the real ones. The program is a list of registrations sent
-over Pulumi's protocol without Python's SDK, the box provider serves from a thread, and a death is a
-power cut: from a chosen write on, nothing reaches the disk any more, and that write itself but in part.
+over Pulumi's protocol without Python's SDK, the box provider runs in a thread, and a crash is a
+power failure: from a chosen write on, nothing reaches the disk, and that write only in part.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ STACK = "urn:pulumi:dev::lab::pulumi:pulumi:Stack::lab-dev"
 
 @dataclass(frozen=True)
 class ResourceSpec:
-    """One resource of a program. `needs` and `parent` are places of earlier ones in the program.
+    """One resource of a program. `needs` and `parent` are indexes of earlier ones in the program.
 
-    Not deletedWith: what is deleted with another leaves the state before the cloud, as in Pulumi.
+    Not deletedWith: a resource deleted with another leaves the state before the cloud, as in Pulumi.
     """
 
     name: str
@@ -66,7 +66,7 @@ Program = tuple[ResourceSpec, ...]
 
 
 def register(program: Program, address: str) -> dict[int, resource_pb2.RegisterResourceResponse]:
-    """Register a program's resources one after another, as an SDK does; what came of those that were."""
+    """Register the resources of a program one after another, as an SDK does; results of registered ones."""
     answers: dict[int, resource_pb2.RegisterResourceResponse] = {}
     with grpc.insecure_channel(address) as channel:
         monitor = resource_pb2_grpc.ResourceMonitorStub(channel)
@@ -90,7 +90,7 @@ def _register_one(
 ) -> resource_pb2.RegisterResourceResponse | None:
     others = [*wish.needs, *wish.depends_on, *(() if wish.parent is None else (wish.parent,))]
     if any(place not in answers for place in others):
-        # As an SDK: what waits for the outputs of a failed resource is never registered.
+        # Like an SDK: resources that wait for outputs of a failed resource are never registered.
         return None
     request = resource_pb2.RegisterResourceRequest(
         type=wish.type,
@@ -118,7 +118,7 @@ def _register_one(
     return monitor.RegisterResource(request)
 
 
-# -- deaths
+# -- crashes
 
 
 class PowerCut(Exception):  # noqa: N818 - an event, not an error class for callers
@@ -126,7 +126,7 @@ class PowerCut(Exception):  # noqa: N818 - an event, not an error class for call
 
 
 class Power:
-    """Counts writes to the disk; `cut_at` is the one at which the power fails (None: it does not)."""
+    """Count disk writes; the power fails at write `cut_at` (None: never)."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -139,7 +139,7 @@ class Power:
         self.count, self.cut_at, self.torn, self.dead = 0, cut_at, torn, False
 
     def tick(self) -> bool:
-        """One more write; True when it is the one that is cut. Raises when the power is off."""
+        """Count one write; True if it is the torn one. Raises when the power is off."""
         with self._lock:
             if self.dead:
                 raise PowerCut
@@ -148,7 +148,7 @@ class Power:
             return self.dead
 
     def around(self, action: Callable[..., Any]) -> Callable[..., Any]:
-        """An atomic action on the disk: it happened, or it did not."""
+        """An atomic disk operation: it happens completely or not at all."""
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
             cut = self.tick()
@@ -182,7 +182,7 @@ class Power:
 
 
 class ProviderLost(Exception):  # noqa: N818 - an event
-    """The provider is gone in the middle of a call."""
+    """The provider disconnects in the middle of a call."""
 
 
 def load_boxes(cloud: Path) -> Any:
@@ -198,7 +198,7 @@ def load_boxes(cloud: Path) -> Any:
 
 
 class BoxServer:
-    """The box provider, served from a thread of this process."""
+    """The box provider, served by a thread of this process."""
 
     def __init__(self, cloud: Path) -> None:
         self.module = load_boxes(cloud)
@@ -222,7 +222,7 @@ class BoxServer:
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 
             async def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802
-                # The SDK's own answer is an exception, which is logged at each connection.
+                # The SDK's own response is an exception, which is logged at each connection.
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no handshake")
 
             async def Create(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -249,7 +249,7 @@ class BoxServer:
 
 
 class _Plugin:
-    """A process that is dead as soon as anybody doubts that it lives."""
+    """A process that is dead as soon as its liveness is checked."""
 
     alive = False
 
@@ -270,7 +270,7 @@ class _NoProcesses:
 
 @dataclass
 class World:
-    """A stack in a folder, its cloud and its power; `live` does one run."""
+    """A stack in a folder, its cloud and its power; `live` is one run."""
 
     folder: Path
     server: BoxServer
@@ -300,7 +300,7 @@ class World:
         return None if died else result
 
     def registered(self, context: RunContext) -> int:
-        """What the engine takes for the run of a program: its exit code."""
+        """The program run as the engine sees it: its exit code."""
         try:
             register(self.program, context.engine_address)
         except grpc.RpcError:
@@ -315,7 +315,7 @@ class World:
         return {thing["id"]: thing for thing in found}
 
     def lose(self, number: int) -> None:
-        """Something is deleted behind our back."""
+        """Delete a resource outside the engine."""
         files_there = sorted(self.cloud.glob("things/*.json"), key=lambda file: file.stem.split("-")[0])
         if files_there:
             files_there[number % len(files_there)].unlink()
@@ -325,7 +325,7 @@ class World:
         return {"resources": []} if exported is None else exported["deployment"]
 
     def check(self) -> None:
-        """The state is whole, and everything in the cloud is accounted for."""
+        """The state is complete, and every cloud resource is in it or pending."""
         state = self.state()
         assert problems(state["resources"]) == []
         pending = state.get("pending_operations", ())
@@ -336,7 +336,7 @@ class World:
         assert set(lost) <= being_made, f"lost: {lost}"
 
     def converge(self, *, refreshed: bool) -> None:
-        """Without faults, the next runs bring everything to what the program says, once."""
+        """Without faults, the next runs converge to the program, without duplicates."""
         self.faults([])
         if refreshed:
             result = self.live("refresh")
@@ -369,7 +369,7 @@ class World:
 
 @contextmanager
 def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], World]]:
-    """Makes worlds: everything that takes a process is done within this one."""
+    """Create worlds: everything that normally needs a process runs in this one."""
     server = BoxServer(cloud)
     power = Power()
     present: list[World] = []

@@ -38,7 +38,7 @@ PolicyPack("standard", [rule("small", too_big), stack_rule("few", too_many)])
 
 
 def write_pack(folder: Path, code: str, project: str = 'runtime: python\nversion: "1.2.3"\n') -> Path:
-    """Write a pack into `folder`; the SDK's names and `rule`, `stack_rule`, `boxes` are at hand."""
+    """Write a pack into `folder`; the SDK's names and `rule`, `stack_rule`, `boxes` are available."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "PulumiPolicy.yaml").write_text(project)
     (folder / "__main__.py").write_text(PREAMBLE + textwrap.dedent(code))
@@ -46,7 +46,7 @@ def write_pack(folder: Path, code: str, project: str = 'runtime: python\nversion
 
 
 def processes_of(folder: Path) -> list[int]:
-    """The ids of the processes that run a program in `folder`."""
+    """IDs of the processes that run a program in `folder`."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -59,7 +59,7 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-# A pack without the SDK's help: it writes down what it is asked, and where it runs.
+# A pack without the SDK: it records its requests and its working folder.
 RECORDER = """
 import json, time
 from concurrent import futures

@@ -1,4 +1,4 @@
-"""Killed, interrupted, locked out, or with a damaged state: nothing is lost and nothing is left running."""
+"""Killed, interrupted or locked runs, and damaged states: no resource is lost and no process left."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(result.ok, flush=True)
 
 @pytest.fixture
 def start(lab: Lab, tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
-    """Starts a verb in a process of its own."""
+    """Start a verb in its own process."""
     started: list[subprocess.Popen[str]] = []
 
     def run(verb: str) -> subprocess.Popen[str]:
@@ -60,7 +60,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def processes_of(lab: Lab) -> list[str]:
-    """The command lines of the processes that an engine has started in this laboratory."""
+    """Command lines of the processes that an engine has started in this lab."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -86,7 +86,7 @@ def test_killed_up_is_reported_and_finished_by_the_next_up(
     assert len(processes_of(lab)) == 2
     process.kill()
     process.wait()
-    # The journal has it all, before anything was written to the checkpoint.
+    # The journal has everything before the checkpoint is written.
     assert not lab.request.state_file.exists()
     assert "a" in lab.resources()
     (pending,) = lab.export()["pending_operations"]
@@ -161,7 +161,7 @@ def test_interrupted_run_ends_its_child_processes_and_keeps_the_state(
     out, _ = process.communicate(timeout=30)
     assert out.strip() == "False"
     assert processes_of(lab) == []
-    # The step under way was finished, the next one was not begun.
+    # The running step was finished, the next one was not started.
     assert set(lab.resources()) == {"lab-dev", "default", "a", "b"}
     assert "pending_operations" not in lab.export()
     assert lab.up().changes == Changes(create=1, same=3)
@@ -213,7 +213,7 @@ def test_run_after_a_crash_waits_for_operations_of_the_old_provider(
     lab: Lab, start: Callable[[str], subprocess.Popen[str]]
 ) -> None:
     lab.program('Box("a")\n')
-    # It does not heed the end, and makes the box just before it is killed.
+    # It ignores the request to end, and creates the box just before it is killed.
     lab.fault("create", "a", delay=0.8, stubborn=True)
     process = start("up")
     wait_for(lambda: (lab.cloud / "reached").exists())
@@ -275,7 +275,7 @@ def test_incomplete_journal_line_is_ignored(lab: Lab) -> None:
 
 
 def foreign_journal(lab: Lab, digest: str) -> Path:
-    """A journal beside the state that continues another checkpoint and would drop everything."""
+    """A journal of another checkpoint that would drop everything."""
     journal = lab.request.state_file.with_name("dev.json.journal")
     base, drop = {"kind": "base", "digest": digest}, {"kind": "step", "drop": [0, 1, 2]}
     journal.write_text(f"{json.dumps(base)}\n{json.dumps(drop)}\n")
@@ -347,7 +347,7 @@ except GpufleetError as error:
 
 
 def run_on_a_full_disk(lab: Lab, tmp_path: Path, limit: int) -> str:
-    """An `up` that can write no file beyond `limit` bytes from the start of `b` on; what it said."""
+    """An `up` that cannot write files beyond `limit` bytes from the start of `b` on; its output."""
     request = tmp_path / "request.pickle"
     lab.configure(config=dict(lab.request.config), providers=dict(lab.request.providers))
     request.write_bytes(pickle.dumps(lab.request))
@@ -363,7 +363,7 @@ def test_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path: P
     lab.up('Box("a")\n')
     before = lab.request.state_file.read_bytes()
     lab.program('Box("a")\nb = Box("b")\nBox("c", {"of": b.arn})\n')
-    # Room for the journal's line that begins `b`, and not for the one that ends it.
+    # Space for the journal line that starts `b`, and not for the one that ends it.
     said = run_on_a_full_disk(lab, tmp_path, limit=1)
     assert "the state cannot be written: File too large" in said
     assert "ulimit -f" in said

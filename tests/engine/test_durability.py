@@ -1,4 +1,4 @@
-"""What a power cut leaves: every step is on the disk before its operation begins, and after it has ended."""
+"""After a power failure: every step is on disk before its operation starts and after it has ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .conftest import Lab
 
 
 class Disk:
-    """The content of a file as of its last sync: what would be there after a power cut."""
+    """The content of a file as of its last sync, as after a power failure."""
 
     def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Disk:
         return [json.loads(line) for line in self.kept.splitlines()]
 
     def under_way(self, urn: str) -> list[str]:
-        """The operations on a resource that were begun and have not ended."""
+        """Operations on a resource that have started and not ended."""
         ended = {record.get("n") for record in self.records() if record["kind"] == "step"}
         return [
             record["type"]
@@ -105,7 +105,7 @@ def test_durable_line_is_synced_before_append_returns_and_other_lines_are_batche
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is synced, renamed and made, in order."""
+    """Syncs, renames and creations, in order."""
     seen: list[str] = []
     sync, rename, mkdir, open_ = os.fsync, Path.replace, Path.mkdir, os.open
 

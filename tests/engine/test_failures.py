@@ -1,4 +1,4 @@
-"""When things go wrong: in a provider, in the program, in what the program asks for."""
+"""Failures of a provider, of the program, and of its requests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_resource_that_fails_to_initialize_is_kept_with_its_errors(lab: Lab) -> 
     assert state["id"] in lab.things()
     assert state["outputs"]["arn"] == f"arn:{state['id']}"
     assert "b" not in lab.resources()
-    # Another run goes on with the same resource.
+    # Another run continues with the same resource.
     result = lab.up()
     assert result.changes == Changes(create=1, update=1, same=1)
     assert len(lab.things()) == 2
@@ -129,7 +129,7 @@ def test_resource_that_fails_to_initialize_is_kept_with_its_errors(lab: Lab) -> 
 
 
 def test_large_resource_that_fails_to_initialize_is_kept(lab: Lab) -> None:
-    # It comes in the trailers of the answer. grpc takes 8 KiB of them unless told otherwise.
+    # It is in the trailers of the response; grpc accepts 8 KiB by default.
     text = "x" * 200_000
     lab.fault("create", "a", init="it never answered")
     lab.program(f'Box("a", {{"text": "{text}"}})\n')
@@ -158,7 +158,7 @@ def test_exception_shows_only_frames_of_the_program(lab: Lab) -> None:
     assert "runpy" not in error
     assert "exec_program" not in error
     assert "site-packages" not in error
-    # What was registered before is there, and nothing was deleted.
+    # Resources registered before exist, and nothing was deleted.
     assert lab.names() == ["a", "old"]
     assert lab.up('Box("a")\n').changes == Changes(delete=1, same=2)
 
@@ -296,5 +296,5 @@ def test_stack_is_complete_after_a_finished_up(lab: Lab) -> None:
     lab.program('Box("a", {"size": 2})\nBox("b")\n')
     lab.fault("update", "a", message="no room")
     assert not lab.run("up").ok
-    # What was there before is what somebody decided on.
+    # Existing resources were approved before.
     assert lab.engine.is_complete(lab.request)

@@ -1,4 +1,4 @@
-"""What a run costs grows with the number of resources and no faster: counted, since time is not steady."""
+"""The cost of a run grows linearly with the number of resources: counted, since time is not stable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _boxes(number: int) -> str:
 
 
 class Writes:
-    """Counts what is written of the state: bytes in all, and checkpoints."""
+    """Count writes of the state: total bytes, and checkpoints."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counted: Counter[str] = Counter()
@@ -44,7 +44,7 @@ class Writes:
         monkeypatch.setattr(checkpoint, "write_durably", counted_save)
 
     def of(self, lab: Lab, verb: str) -> Counter[str]:
-        """What one run writes."""
+        """Writes of one run."""
         self.counted.clear()
         assert lab.run(verb).ok
         return Counter(self.counted)
@@ -52,7 +52,7 @@ class Writes:
 
 @pytest.fixture
 def labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, Lab]:
-    """A laboratory with few resources and one with many."""
+    """A lab with few resources and one with many."""
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")
     return {number: Lab(tmp_path / str(number)).program(_boxes(number)) for number in (FEW, MANY)}
 

@@ -1,6 +1,6 @@
-"""Random lives of a stack: whatever dies or fails in them, the state stays whole and the next run converges.
+"""Random lifecycles of a stack: after any crash or failure the state is complete and the next run converges.
 
-`LIFECYCLES` in the environment says how many lives are tried (a night's worth is a few thousand).
+`LIFECYCLES` in the environment sets the number of lifecycles (a night is a few thousand).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from .lifecycles import Program, ResourceSpec, World, worlds
 
 NAMES = "abcdef"
-# The disk's own speed is not what is tested: where there is a file system in memory, it is used.
+# The disk speed is not under test: use tmpfs if there is one.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 EXAMPLES = int(os.environ.get("LIFECYCLES", "60"))
 
 
 @dataclass(frozen=True)
 class LifecycleRun:
-    """One run of a life: what the program is then, and what goes wrong."""
+    """One run of a lifecycle: its program and faults."""
 
     verb: str
     program: Program
@@ -44,12 +44,12 @@ def places(before: int) -> st.SearchStrategy[tuple[int, ...]]:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """Up to six resources, each of which may need or belong to those before it."""
+    """Up to six resources, each of which may depend on or belong to earlier ones."""
     wishes: list[ResourceSpec] = []
     for letter in draw(st.lists(st.sampled_from(NAMES), max_size=6, unique=True)):
         before = len(wishes)
         kind = draw(st.sampled_from(["Box", "Box", "Box", "Vague", "Group"]))
-        # A resource that was renamed and says so: every name has a former one.
+        # A renamed resource with an alias: every name has a former one.
         renamed = draw(st.booleans())
         boxes = [place for place in range(before) if wishes[place].kind != "Group"]
         wishes.append(
@@ -103,7 +103,7 @@ def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
     deadline=None,
     derandomize=EXAMPLES <= 60,
     database=None,
-    # Making a failing life shorter takes minutes: `LIFECYCLES_SHRINK=1` asks for it.
+    # Shrinking a failing lifecycle takes minutes: `LIFECYCLES_SHRINK=1` enables it.
     phases=[Phase.generate, *([Phase.shrink] if os.environ.get("LIFECYCLES_SHRINK") else [])],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -129,7 +129,7 @@ def test_state_stays_whole_after_any_failure_and_the_next_run_converges(
         world.converge(refreshed=something_lost)
 
 
-# Every write of one life with all kinds of steps: a create, an update, both orders of replacement,
+# Every write of one lifecycle with all kinds of steps: a create, an update, both orders of replacement,
 # a rename, a removal.
 FIRST: Program = (
     ResourceSpec("a", slot=0),

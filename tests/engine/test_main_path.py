@@ -1,4 +1,4 @@
-"""The life of a stack on the embedded engine: create, change, look, remove."""
+"""The lifecycle of a stack on the embedded engine: create, change, refresh, delete."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_secrets_are_encrypted_on_disk_and_shown_only_on_request(lab: Lab) -> No
     assert "ciphertext" in state["a"]["outputs"]["tokenValue"]
     assert "ciphertext" in state["b"]["outputs"]["arn"]
     assert state["b"]["additionalSecretOutputs"] == ["arn"]
-    # Nothing changed, so nothing is encrypted anew.
+    # Nothing changed, so nothing is encrypted again.
     assert lab.up().changes.total == 0
     assert lab.resources()["a"]["inputs"] == state["a"]["inputs"]
     assert lab.resources()["b"]["outputs"] == state["b"]["outputs"]
@@ -321,7 +321,7 @@ def test_refresh_records_drift_and_drops_deleted_resources(lab: Lab) -> None:
     assert result.changes == Changes(update=1, delete=1, same=3)
     assert lab.resources()["a"]["inputs"] == {"size": 5}
     assert "gone" not in lab.resources()
-    # The next run puts both right.
+    # The next run repairs both.
     assert lab.up().changes == Changes(create=1, update=1, same=3)
     assert lab.run("refresh").changes == Changes(same=5)
 

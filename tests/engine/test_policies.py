@@ -1,4 +1,4 @@
-"""Policy packs on the embedded engine: what they judge, what they change, what they stop."""
+"""Policy packs on the embedded engine: verdicts, remediations, and stopped runs."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_remediation_replaces_the_inputs_before_they_are_judged(lab: Lab, pack: 
     assert "s3cret" not in str(lab.events)
     # The next run remediates to the same, so nothing changes.
     assert lab.up().changes.total == 0
-    # Nor is it lost where a replacement computes the inputs anew.
+    # It is also kept if a replacement computes the inputs again.
     assert lab.up(text.replace('"x"', '"y"')).changes.replace == 1
     assert lab.resources()["a"]["inputs"]["team"] == "ml"
 
@@ -241,7 +241,7 @@ def test_all_packs_remediate_in_order_before_any_judges(lab: Lab, tmp_path: Path
     assert said(lab) == [("s", "mandatory", "a", "ML")]
 
 
-# -- what a pack is given
+# -- inputs of a pack
 
 
 def test_pack_sees_secrets_options_stack_and_environment_of_the_request(lab: Lab, pack: Path) -> None:

@@ -1,4 +1,4 @@
-"""Policy packs that do not start, stop, answer an error, or are no packs at all."""
+"""Policy packs that do not start, crash, return an error, or are not packs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_pack_that_never_prints_a_port_times_out_and_is_ended(
 ) -> None:
     monkeypatch.setattr(plugins, "START_TIMEOUT_S", 1.5)
     write_pack(pack, "import time\ntime.sleep(600)\n")
-    # The provider is not asked for before the pack is there, so its own start has time enough.
+    # The provider starts after the pack, so its own start has enough time.
     with pytest.raises(PluginError, match="did not print its port within 2 s"):
         lab.program('Box("a")\n').run("preview")
     assert processes_of(pack) == []
@@ -68,7 +68,7 @@ def test_exception_in_a_rule_fails_the_run_and_names_the_resource(lab: Lab, pack
         assert failed.value.message.startswith(f"policy pack pack failed in Analyze of {URN}b: ")
         assert "no such price" in failed.value.message
         assert failed.value.exit_code is ExitCode.INTERNAL
-    # What `up` had made before is in the state.
+    # The state has what `up` created before.
     assert lab.names() == ["a"]
     assert "a" in lab.resources()
 

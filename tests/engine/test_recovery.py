@@ -1,4 +1,4 @@
-"""After a death: the next run says what was pending, looks it up in the cloud, and makes nothing twice."""
+"""After a crash: the next run reports pending operations, looks them up, and creates nothing twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A = "urn:pulumi:dev::lab::box:index:Box::a"
 
 
 class Finder:
-    """Answers as a test says; `ours` are the ids that are what was wanted."""
+    """A finder with prepared results; `ours` are the ids of matching resources."""
 
     def __init__(self, answer: Answer, ours: tuple[str, ...] | None = None, settle: float = 0.0) -> None:
         self.answer = answer
@@ -46,7 +46,7 @@ class Finder:
 
 
 def orphan(lab: Lab, text: str = 'Box("a", {"size": 1})\n', name: str = "a") -> str:
-    """Let the provider die after it made a box, before anybody heard of it; the orphan's id."""
+    """Let the provider crash after it created a box, before the response; the orphan's id."""
     before = set(lab.things())
     lab.fault("create", name, made=True, die=True)
     lab.program(text)
@@ -168,7 +168,7 @@ def test_completed_update_is_detected(lab: Lab) -> None:
     lab.program('Box("a", {"size": 2})\n')
     assert not lab.run("up").ok
     lab.no_faults()
-    # Back to what the state had before: without a look at the cloud there would be nothing to do.
+    # Same inputs as in the state: without a lookup in the cloud there would be nothing to do.
     lab.forget_calls()
     assert lab.up('Box("a", {"size": 1})\n').changes == Changes(update=1, same=1)
     (thing,) = lab.things().values()

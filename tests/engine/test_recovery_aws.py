@@ -1,4 +1,4 @@
-"""kill -9 between AWS's success and the state's write, on the emulated AWS: nothing is made twice."""
+"""kill -9 between AWS's success and the write of the state, on the emulated AWS: nothing is created twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpufleet.lab.aws import daemon
 
 from .conftest import Lab
 
-# Dies when the journal is about to take down that the named resource was made.
+# Crashes when the journal is about to record the creation of the named resource.
 KILLED = """
 import os, pickle, signal, sys
 from gpufleet.engine.embedded import EmbeddedEngine, journal
@@ -60,7 +60,7 @@ Aws("iam/rolePolicyAttachment:RolePolicyAttachment", "attached", tagged=False, r
 
 @pytest.fixture
 def aws(lab: Lab, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of an emulated AWS, which the laboratory's stack is deployed to."""
+    """The environment of an emulated AWS for the stack of the lab."""
     root = tmp_path / "aws"
     env = daemon.sandbox_env(daemon.ensure(root))
     lab.engine = EmbeddedEngine()
@@ -98,7 +98,7 @@ def test_run_killed_after_each_success_creates_nothing_twice(
         (pending,) = lab.export()["pending_operations"]
         assert (pending["type"], pending["resource"]["urn"].rpartition("::")[2]) == ("creating", name)
     result = lab.up()
-    # Attaching a policy again is harmless, so that is what was left to do.
+    # Attaching a policy again is harmless, so that step was left.
     assert result.changes.create == 1
     assert "pending_operations" not in lab.export()
     ec2, iam = clients(aws, "ec2"), clients(aws, "iam")
@@ -136,7 +136,7 @@ def test_run_after_a_kill_reports_the_pending_resource(lab: Lab, aws: dict[str, 
 
 
 def again(lab: Lab, tmp_path: Path) -> None:
-    """Read the environment anew: it says how late the emulated AWS is."""
+    """Read the environment again: it sets the delay of the emulated AWS."""
     env = daemon.sandbox_env(daemon.ensure(tmp_path / "aws"))
     lab.request = replace(lab.request, env={**lab.request.env, **env})
 
@@ -184,7 +184,7 @@ def test_run_killed_during_a_slow_operation_creates_nothing_twice(
 
 
 def killed_once(request: Path, verb: str, condition: Callable[[], bool]) -> None:
-    """Run a verb in a process of its own and kill it as soon as the cloud shows what it has done."""
+    """Run a verb in its own process and kill it as soon as the cloud shows its result."""
     text = (
         "import pickle, sys\nfrom gpufleet.engine.embedded import EmbeddedEngine\n"
         "request = pickle.loads(open(sys.argv[1], 'rb').read())\n"
@@ -223,7 +223,7 @@ def test_up_reports_a_resource_deleted_outside_and_refresh_lets_it_be_created(
     assert not {"sub", "joined"} & set(lab.resources())
     assert lab.up().changes.create == 2
     assert lab.up().changes.total == 0
-    # And what goes behind our back before a destroy is no failure of it.
+    # A resource deleted outside before a destroy is not a failure.
     ec2.disassociate_route_table(AssociationId=lab.resources()["joined"]["id"])
     ec2.delete_subnet(SubnetId=lab.resources()["sub"]["id"])
     assert lab.run("destroy").ok

@@ -1,4 +1,4 @@
-"""Replacing resources: in which order, which dependants with them, and what options change."""
+"""Replacements: their order, their dependents, and the effect of options."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_protected_resource_is_neither_deleted_nor_replaced(lab: Lab) -> None:
     assert not destroyed.ok
     assert lab.names() == ["a"]
     assert lab.resources()["a"]["protect"] is True
-    # Unprotecting in the program is enough.
+    # Removing `protect` in the program is enough.
     lab.up('Box("a", {"zone": "x"})\n')
     assert lab.run("destroy").ok
     assert lab.names() == []
@@ -163,7 +163,7 @@ def test_changed_provider_configuration_can_replace_resources(lab: Lab) -> None:
     result = lab.up(text.format("west"))
     assert result.changes == Changes(replace=2, same=1)
     assert lab.resources()["a"]["outputs"]["region"] == "west"
-    # The old one is deleted by the provider that made it.
+    # The provider that created the old one deletes it.
     assert [call["region"] for call in lab.calls("delete")] == ["south"]
 
 

@@ -1,6 +1,6 @@
-"""`make faults`: every fault at every call of the first `up` of each environment, and what is then wrong.
+"""`make faults`: every fault at every call of the first `up` of each environment, and the remaining errors.
 
-Ends with 1 where the next `up` does not finish as if nothing had been.
+Exits with 1 if the next `up` does not finish as if there had been no fault.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Tally:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the start."""
+        """Elapsed time."""
         return time.monotonic() - self.started
 
     def add(self, environment: str, found: SweepResult) -> None:
@@ -100,7 +100,7 @@ class Tally:
 
 
 def _collect(queue: Any, workers: list[Any], tally: Tally) -> bool:
-    """Count what the workers find, to their end; False if one has died."""
+    """Count the results of the workers until they end; False if one has crashed."""
     left = len(workers)
     while left:
         try:

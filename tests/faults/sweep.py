@@ -1,7 +1,7 @@
-"""The sweep: each fault at each call of a first `up`; the next `up` finishes it as if nothing had been.
+"""The sweep: each fault at each call of a first `up`; the next `up` finishes as if there had been no fault.
 
-Resources are made in parallel, so the third `CreateSubnet` is another subnet in another run: a call is the
-number of an action, and what counts is that each number of each action had the fault.
+Resources are created in parallel, so the third `CreateSubnet` is another subnet in another run: a call is the
+number of an action, and every number of every action must have had the fault.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpufleet.lab.aws.faults.inject import Refusal
 from tests.faults.world import Call, Contents, Image, World, deaths
 
 MOST_RUNS = 60
-"""After so many interrupted runs of one creation it does not come to its end."""
+"""Limit of interrupted runs of one creation."""
 
 WHOLE = {
     "throttle": '{"throttle": true}',
@@ -29,12 +29,12 @@ WHOLE = {
 """Faults that hold during a whole run."""
 
 TOGETHER = 3
-"""How often a call is tried along with others; then it has a run of its own."""
+"""Number of attempts for a call along with others; then it has its own run."""
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What became of one case: the fault, where it was put, and what is wrong afterwards (nothing: empty)."""
+    """Result of one case: the fault, its place, and the errors afterwards (empty: none)."""
 
     kind: str
     at: tuple[str, ...]
@@ -44,7 +44,7 @@ class SweepResult:
 
 @dataclass
 class Sweep:
-    """One environment in one world. `part` of `parts` is this process's share of the cases."""
+    """One environment in one world. `part` of `parts` is the share of this process."""
 
     world: World
     environment: str
@@ -53,24 +53,24 @@ class Sweep:
     expected: Contents = field(init=False)
     calls: list[Call] = field(init=False)
     unreached: list[str] = field(init=False, default_factory=list)
-    """The calls that did not come again, not even in a run of their own, with the kind of fault."""
+    """Calls that did not happen again, even in their own run, with the fault."""
 
     def __post_init__(self) -> None:
         self.world.clear()
         code, said = self.up()
         assert code == 0, said
-        # As they came, and before `contents_of` asks for everything there is.
+        # In their order, and before `contents_of` queries everything.
         self.calls = list(dict.fromkeys(self.world.watch.calls))
         self.expected = self.world.contents_of(self.environment)
 
     def up(self, *options: str) -> tuple[int, dict[str, object]]:
-        """`gpufleet up`, judged by the policies unless told otherwise."""
+        """`gpufleet up`, with policies by default."""
         return self.world.gpufleet(
             "up", self.environment, "--cloud", "sandbox", "--engine", "embedded", "--yes", *options
         )
 
     def finished(self, kind: str, at: Sequence[str], started: float) -> SweepResult:
-        """Run `up` without a fault and without an option, and compare."""
+        """Run `up` without a fault and without options, and compare."""
         watch = self.world.watch
         watch.before_call = watch.after_call = lambda call: None
         self.world.faults("")
@@ -85,17 +85,17 @@ class Sweep:
         return SweepResult(kind, tuple(at), tuple(wrong), time.monotonic() - started)
 
     def is_mine(self, name: str) -> bool:
-        """Whether a call or a URN is in this process's share: a name always is in the same one."""
+        """Whether a call or a URN belongs to this process: by its name."""
         return zlib.crc32(name.encode()) % self.parts == self.part
 
     def share(self, calls: Sequence[Call]) -> list[Call]:
-        """This process's part."""
+        """The share of this process."""
         return [call for call in calls if self.is_mine(str(call))]
 
     # -- kinds
 
     def deaths(self, calls: Sequence[Call], *, journal: bool = True) -> Iterator[SweepResult]:
-        """gpufleet dies once a call has been performed (or when what is no AWS resource begins)."""
+        """gpufleet is killed after a call (or when a resource outside AWS starts)."""
         wanted = set(self.share([call for call in calls if not call.is_read]))
 
         def begins(urn: str) -> bool:
@@ -118,16 +118,16 @@ class Sweep:
             yield self.finished("death", [at], started)
 
     def refusals(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
-        """A call is refused. So many of one run are; those that do not come to pass wait for another."""
+        """A call is refused, several in one run; those that do not happen wait for another run."""
         yield from self._batches("refused", calls, together, before=Refusal("UnauthorizedOperation", "no"))
 
     def lost(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
-        """A call is performed, and its answer is lost."""
+        """A call is performed, and its response is lost."""
         writes = [call for call in calls if not call.is_read]
         yield from self._batches("answer lost", writes, together, after=Refusal("InternalError", "no", 500))
 
     def broken(self, calls: Sequence[Call], together: int) -> Iterator[SweepResult]:
-        """A call fails once with a fault of the server's own."""
+        """A call fails once with a server error."""
         yield from self._batches("500", calls, together, before=Refusal("InternalError", "no", 500))
 
     def _batches(
@@ -162,14 +162,14 @@ class Sweep:
             self.up("--skip-policies")
             missed = sorted(batch - set(met), key=self.calls.index)
             misses.update(missed)
-            # What waits for something that is refused comes in a later run, at the end in one of its own.
+            # Calls that wait for a refused one come in a later run, at the end in their own.
             waiting.extend(call for call in missed if misses[call] <= TOGETHER)
             self.unreached += [f"{kind} {call}" for call in missed if misses[call] > TOGETHER]
             if met:
                 yield self.finished(kind, [str(call) for call in met], started)
 
     def kinds(self) -> Iterator[SweepResult]:
-        """The first call of every action is refused: as many in a run as come to pass, until all were."""
+        """The first call of every action is refused, as many per run as happen, until all were."""
         started = time.monotonic()
         met: dict[str, None] = {}
 
@@ -195,7 +195,7 @@ class Sweep:
         yield self.finished("every action", list(met), started)
 
     def interrupts(self, seed: int, gap: int) -> Iterator[SweepResult]:
-        """Ctrl-C after every few calls, again and again until the creation is through."""
+        """Ctrl-C after every few calls, until the creation is complete."""
         dice = random.Random(seed)
         started, at = time.monotonic(), []
         self.world.clear()
@@ -219,7 +219,7 @@ class Sweep:
         yield self.finished("interrupted", at, started)
 
     def whole(self, kinds: Sequence[str]) -> Iterator[SweepResult]:
-        """Faults that hold during a whole run."""
+        """Faults during a whole run."""
         for kind in kinds:
             started = time.monotonic()
             self.world.clear()
@@ -228,7 +228,7 @@ class Sweep:
             yield self.finished(kind, ["all calls"], started)
 
     def shortages(self, types: Sequence[str]) -> Iterator[SweepResult]:
-        """No capacity of an instance type."""
+        """No capacity for an instance type."""
         for kind in types:
             started = time.monotonic()
             self.world.clear()

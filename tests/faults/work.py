@@ -42,10 +42,10 @@ def cases(sweep: Sweep, kinds: set[str], together: int, seed: int) -> Iterator[S
 def work(options: argparse.Namespace, worker: int, found: Any) -> None:
     """One process: all environments, its share of the cases.
 
-    Puts (environment, Found) for each case, (environment, calls, unreached calls) after the last one of an
+    Puts (environment, result) for each case, (environment, calls, unreached calls) after the last one of an
     environment, and at the end its largest resident size in MiB.
     """
-    # `tests.conftest` stops the collector for its imports, and what a case leaves behind are cycles.
+    # `tests.conftest` stops the collector during imports, and cases leave cycles.
     gc.enable()
     share, shares = options.part
     part, parts = (share - 1) * options.workers + worker, shares * options.workers

@@ -1,4 +1,4 @@
-"""A checkout and its emulated AWS in this process, and all that a death of gpufleet leaves at a moment."""
+"""A checkout and its emulated AWS in this process, and images of what a crash of gpufleet leaves."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ READS = ("Describe", "Get", "List", "Head")
 _MADE_UP = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{7,}|\d{4}-\d\d-\d\d[T ][0-9:.+Z-]+|v1:[^\"]+"
 )
-"""Ids, suffixes of names, times and encrypted values: new ones in each run."""
+"""IDs, name suffixes, times and encrypted values: different in each run."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """The `number`-th request of an action (from 1), in the life of an account."""
+    """Request `number` of an action (from 1), in the life of an account."""
 
     service: str
     action: str
@@ -53,15 +53,15 @@ class Call:
 
     @property
     def is_read(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether it is read-only."""
         return self.action.startswith(READS)
 
 
 @dataclass(frozen=True)
 class Image:
-    """What a death at a moment leaves: the emulated account, and the files of state and cluster objects.
+    """Image after a crash: the emulated account, and the files of state and cluster objects.
 
-    All of it compressed: the deaths of one creation are kept together, and each is several megabytes.
+    Compressed: all images of one creation are kept, and each is several megabytes.
     """
 
     account: bytes
@@ -69,7 +69,7 @@ class Image:
 
 
 class FaultHook:
-    """Stands before the server's faults, which `file` has. `before_call` and `after_call` are asked first."""
+    """Wraps the faults of the server in `file`. `before_call` and `after_call` run first."""
 
     def __init__(self, file: Path) -> None:
         self._faults = Injector(file)
@@ -77,11 +77,11 @@ class FaultHook:
 
     @property
     def faults(self) -> Faults:
-        """Those of the file."""
+        """The faults of the file."""
         return self._faults.faults
 
     def begin_again(self) -> None:
-        """Count from 1, with nobody to ask."""
+        """Reset the counts and hooks."""
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, str]] = Counter()
         self._local = threading.local()
@@ -90,7 +90,7 @@ class FaultHook:
         self.after_call: Callable[[Call], Refusal | None] = lambda call: None
 
     def refresh(self) -> bool:
-        """There is always somebody to ask."""
+        """Hooks always apply."""
         self._faults.refresh()
         return True
 
@@ -104,20 +104,20 @@ class FaultHook:
         return self.before_call(call) or self._faults.before(request)
 
     def after(self, request: Request, status: int, body: bytes) -> Refusal | None:
-        """The call was performed."""
+        """Report a performed call."""
         return self.after_call(self._local.call) or self._faults.after(request, status, body)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What there is: resources of the state with their inputs, and of the account with their tags."""
+    """Contents: resources of the state with inputs, and of the account with tags."""
 
     state: Counter[str]
     account: Counter[str]
     objects: Counter[str]
 
     def differences(self, other: Contents) -> list[str]:
-        """What only one of the two has."""
+        """Differences between two contents."""
         found = []
         for name in ("state", "account", "objects"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -145,7 +145,7 @@ class World:
         self._patch.setattr(daemon, "ensure", lambda root, **_: self._endpoint())
         self._patch.chdir(self.root)
         self._patch.setenv("HOME", str(self.root))
-        # Every line of the journal counts: waiting for a disk says nothing here.
+        # Every journal line counts: skip waiting for the disk.
         self._patch.setattr(os, "fdatasync", lambda descriptor: None)
         self._patch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -153,35 +153,35 @@ class World:
         return daemon.Endpoint(self.url, os.getpid(), self.watch.faults.late_s)
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._patch.undo()
 
     def gpufleet(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        """The exit code of a command, and the object that it ends with."""
+        """The exit code of a command, and its JSON object."""
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             code = main.main([*arguments, "--json"])
         return code, json.loads(said.getvalue().splitlines()[-1])
 
     def faults(self, text: str) -> None:
-        """Have the faults of such a file; none for an empty text."""
+        """Write the fault file; an empty text removes it."""
         self.faults_file.unlink(missing_ok=True)
         if text:
             self.faults_file.parent.mkdir(parents=True, exist_ok=True)
             self.faults_file.write_text(text)
 
     def clear(self) -> None:
-        """An empty account and no state."""
+        """Reset to an empty account and no state."""
         self._app.reset()
         self.watch.begin_again()
         shutil.rmtree(self.local, ignore_errors=True)
 
-    # -- a death
+    # -- crashes
 
     def image(self) -> Image:
-        """What there would be if everything ended now; no request is being answered meanwhile."""
+        """The image if everything ended now; no request is in progress meanwhile."""
         with self._app.lock:
             files = {
                 str(path.relative_to(self.local)): zlib.compress(path.read_bytes(), 1)
@@ -191,7 +191,7 @@ class World:
             return Image(zlib.compress(snapshot.dump(), 1), files)
 
     def restore(self, image: Image) -> None:
-        """Go on from such a moment."""
+        """Continue from an image."""
         self.clear()
         with tempfile.NamedTemporaryFile() as file:
             file.write(zlib.decompress(image.account))
@@ -203,10 +203,10 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(zlib.decompress(content))
 
-    # -- looking
+    # -- contents
 
     def contents_of(self, environment: str) -> Contents:
-        """What there is now, without what is made up anew each time."""
+        """Current contents, without generated values."""
         path = self.local / "state" / "sandbox" / f"{environment}.json"
         deployment = json.loads(path.read_text())["deployment"]
         kept = ("urn", "inputs", "parent", "protect", "dependencies", "initErrors", "pendingReplacement")
@@ -231,9 +231,9 @@ def _plain(value: object) -> str:
 def deaths(
     world: World, at: Callable[[Call], bool], begins: Callable[[str], bool], images: dict[str, Image]
 ) -> Iterator[None]:
-    """Keep an image of each moment just after a call that `at` picks.
+    """Keep an image after each call that `at` selects.
 
-    And where what is no AWS resource begins, if `begins` picks its URN.
+    Also when a resource outside AWS starts, if `begins` selects its URN.
     """
     append = store.StateJournal.append
 

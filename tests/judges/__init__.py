@@ -1,1 +1,1 @@
-"""Third parties that judge the resources of our program."""
+"""Third-party tools that judge the resources of the program."""

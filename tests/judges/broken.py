@@ -1,4 +1,4 @@
-"""Broken copies of what prod registers: for each of checkov's checks, the smallest change that fails it."""
+"""Broken copies of prod's resources: for each checkov check, the smallest change that fails it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NOTHING = object()
 
 @dataclass(frozen=True)
 class FailingCase:
-    """One check of checkov and a change of the first resource of `type` (after `where`) that fails it.
+    """One checkov check and a change of the first resource of `type` (after `where`) that fails it.
 
     `change` maps property paths to values. `without` are types whose resources are left out, `new`
-    says that the resource is one that prod does not have, made of `change` alone, `graph` that the
-    check asks how resources hang together.
+    means that prod has no such resource and only `change` defines it, `graph` that the
+    check needs related resources.
     """
 
     check: str
@@ -43,7 +43,7 @@ class FailingCase:
 
     @property
     def name(self) -> str:
-        """For the test's name."""
+        """Name of the test case."""
         return f"{self.check}-{self.type.rpartition(':')[2]}-{'-'.join(self.change) or 'left out'}"
 
     def of(self, stack: Stack) -> tuple[Stack, Resource]:
@@ -171,4 +171,4 @@ OURS_ALONE = (
     ),
     FailingCase("CKV_AWS_24", INGRESS, {**_open(22), "cidrIpv4": NOTHING, "cidrIpv6": "::/0"}),
 )
-"""What the named check was written for and does not see, and our rules do."""
+"""Violations that checkov's check misses and gpufleet's rules find."""

@@ -1,7 +1,7 @@
-"""checkov, the third-party judge of our resources, in its own environment and without any network.
+"""checkov in its own environment and without network.
 
-It has no Pulumi framework: resources go to it as Terraform plans (`terraform_plan`). One process
-judges many plans, each by itself, since it takes seconds to start.
+It has no Pulumi framework: it gets resources as Terraform plans (`terraform_plan`). One process
+judges many plans separately, since it takes seconds to start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checkov says of one stack: (check id, Terraform address) of each check that failed, or passed."""
+    """checkov's result of one stack: (check id, Terraform address) of each failed or passed check."""
 
     failed: frozenset[tuple[str, str]]
     passed: frozenset[tuple[str, str]]
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def checks(self) -> set[str]:
-        """The ids of all checks that looked at something."""
+        """The ids of all checks that ran on a resource."""
         return self.failed_checks | {check for check, _ in self.passed}
 
 
@@ -55,7 +55,7 @@ def judge_plans(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Verdict]:
         files = []
         for index, plan in enumerate(plans.values()):
             file = Path(folder) / f"plan-{index}.json"
-            # One line for each value, as terraform writes it: checkov names lines.
+            # One line per value, as terraform writes it: checkov reports lines.
             file.write_text(json.dumps(plan, indent=1), encoding="utf-8")
             files.append(str(file))
         answers = _run(files)
@@ -72,7 +72,7 @@ def _run(files: Sequence[str]) -> list[dict[str, Any]]:
     environ = {
         name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}
     }
-    # A proxy that nothing listens on: whatever would reach for the network fails at once, and visibly.
+    # A proxy on a closed port: any network access fails at once.
     nowhere = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [str(PYTHON), "-I", str(DRIVER)],

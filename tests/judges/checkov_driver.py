@@ -1,4 +1,4 @@
-"""Runs in checkov's own environment: judges the plan files named on standard input, one after the other.
+"""Runs in checkov's environment: judges the plan files listed on standard input.
 
 Writes one JSON list with an object for each file: `failed` and `passed` as [check id, address].
 """

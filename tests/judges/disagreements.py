@@ -1,6 +1,6 @@
 """Where checkov and our rules disagree, and who is right: docs/adr/0014-checkov.md in short.
 
-Every entry must still fire on prod: one that no longer does is out of date and fails the test.
+Every entry must still apply to prod: an outdated one fails the test.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ ACCEPTED = {
     ("CKV_AWS_190", "aws_fsx_lustre_file_system.atlas-prod-usw2-scratch"): "FSx takes no key for scratch",
     ("CKV2_AWS_5", "aws_security_group.atlas-prod-use1-nodes"): "a group without members opens nothing",
 }
-"""(check id, Terraform type or address) -> why the finding stands."""
+"""(check id, Terraform type or address) -> why the finding is accepted."""
 
 
 def accepted(check: str, address: str) -> tuple[str, str] | None:
-    """The entry that a finding falls under."""
+    """The entry that covers a finding."""
     for key in ((check, address), (check, address.partition(".")[0])):
         if key in ACCEPTED:
             return key

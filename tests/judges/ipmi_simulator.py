@@ -1,8 +1,8 @@
-"""OpenIPMI's simulator of a controller (`ipmi_sim`) on loopback, asked by ipmitool itself.
+"""OpenIPMI's BMC simulator (`ipmi_sim`) on loopback, used through ipmitool.
 
-Left out of what a controller has: DCMI, a lasting boot device (it keeps the device and drops the flags), and
+Not simulated: DCMI, a persistent boot device (it keeps the device and drops the flags), and
 cipher suites with SHA-256 (lanserv of OpenIPMI 2.0.33 has SHA-1 and MD5). So the ipmitool that is first on
-PATH here asks for suite 3 where it is told 17, and is the system's own for the rest.
+PATH here uses suite 3 instead of 17, and is the system's otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.redfish_server import USER
 
-# It takes 16 letters at most.
+# At most 16 letters.
 PASSWORD = "planted-Ipmi-Pw0"
 MODEL, SERIAL, FIRMWARE = "DGXH100", "1660224000001", "24.09"
 SUITE_3 = """\
@@ -25,8 +25,8 @@ for word in "$@"; do
 done
 exec /usr/bin/ipmitool "$@"
 """
-# What the simulator calls to learn of the chassis and to change it (ipmi_lan(5), chassis_control). What was
-# asked is noted when it is done: who waits for the note then reads the state.
+# Program that the simulator runs to read and change the chassis (ipmi_lan(5), chassis_control). It records
+# a request after it is done: whoever waits for the record then reads the new state.
 CHASSIS = """\
 #!/bin/sh
 code=0
@@ -40,7 +40,7 @@ esac
 echo "$2 $3 $4" >>{folder}/asked
 exit $code
 """
-# Without a GUID it speaks IPMI 1.5 alone.
+# Without a GUID it supports only IPMI 1.5.
 SETTINGS = """\
 name "bmc"
 set_working_mc 0x20
@@ -53,7 +53,7 @@ endlan
 chassis_control "{folder}/chassis 0x20"
 user 2 true "{user}" "{password}" admin 10 md5
 """
-# Device id, revision and support as in OpenIPMI's own example; the firmware is ours.
+# Device id, revision and support as in OpenIPMI's example; the firmware version is chosen.
 CONTROLLER = """\
 mc_setbmc 0x20
 mc_add 0x20 0 no-device-sdrs 0x23 {major} {minor} 0x9f 0x1291 0xf02
@@ -118,7 +118,7 @@ class Simulator:
             time.sleep(0.02)
 
     def _listens(self) -> bool:
-        # A datagram to a port where nobody listens yet would be the end of ipmitool.
+        # A datagram to a closed port would end ipmitool.
         return f":{self.port:04X} " in Path("/proc/net/udp").read_text()
 
     def _write(self, name: str, text: str) -> None:
@@ -135,11 +135,11 @@ class Simulator:
 
     @property
     def changes(self) -> list[str]:
-        """What the chassis was told: `set power 0`, `set boot pxe`."""
+        """Requests to the chassis: `set power 0`, `set boot pxe`."""
         return [line for line in (self._folder / "asked").read_text().splitlines() if line.startswith("set ")]
 
     def wait_for(self, *changes: str) -> None:
-        """Waits until the chassis was told just that."""
+        """Wait until exactly these requests were made."""
         end = time.monotonic() + 10
         while self.changes != list(changes):
             assert time.monotonic() < end, self.changes

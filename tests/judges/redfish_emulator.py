@@ -1,10 +1,10 @@
-"""OpenStack's Redfish emulator (sushy-tools) as the controller of one node, on loopback and by HTTPS.
+"""OpenStack's Redfish emulator (sushy-tools) as the BMC of one node, on loopback with HTTPS.
 
     python -m tests.judges.redfish_emulator PEM AUTHENTICATION
 
 It prints its port, and each request on standard error. Routes, documents and passwords are the emulator's.
-Two things its driver for machines that do not exist lacks are put in: BIOS attributes, which only its driver
-for libvirt keeps, and power that changes at once instead of 1 to 11 s later, by chance.
+Two features missing in its fake driver are added: BIOS attributes, which only its libvirt driver
+has, and power that changes at once instead of after a random 1 to 11 s.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.redfish_server import PASSWORD, USER, certificate, fingerprint
 
 ATTRIBUTES = {"BootMode": "Uefi", "ProcTurboMode": "Enabled", "EmbeddedSata": "Raid"}
 NODE = {"uuid": "27946b59-9e44-4fa7-8e91-f3527a1ef094", "name": "node", "power_state": "On", "nics": []}
-# What it shows of the chassis that the one system is in (templates/chassis.json of sushy-tools).
+# The chassis of the only system (templates/chassis.json of sushy-tools).
 MODEL, SERIAL = "3500RX", "437XR1138R2"
 
 
 def serve(pem: str, authentication: str) -> None:
     """Serves until it is ended."""
-    # It asks for TLS 1.2 by a name that Python has given up.
+    # It requests TLS 1.2 by a name that Python has removed.
     warnings.simplefilter("ignore", DeprecationWarning)
     from sushy_tools.emulator import main as emulator
     from sushy_tools.emulator.resources.systems import fakedriver
@@ -90,12 +90,12 @@ class Emulator:
 
     @property
     def changes(self) -> list[str]:
-        """Verb and path of everything that was not only read."""
+        """Method and path of all changing requests."""
         lines = self._log.read_text().splitlines()
         return [line for line in lines if line.startswith(("POST ", "PATCH ", "PUT ", "DELETE "))]
 
     def get(self, path: str) -> dict[str, Any]:
-        """A resource, by other means than those that are tested."""
+        """A resource, read independently of the code under test."""
         context = ssl.create_default_context(cafile=str(self.pem.parent / "bmc.crt"))
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
         try:

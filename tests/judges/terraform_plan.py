@@ -1,8 +1,8 @@
-"""Resources of a Pulumi stack as `terraform show -json` gives a plan, for judges that read nothing else.
+"""Pulumi resources as a `terraform show -json` plan, for tools that read only that.
 
 pulumi_aws is generated from Terraform's provider: types map almost one to one, properties are the
 same words in camel case, lists of blocks are plural, and a block that may stand once is an object.
-The exceptions among what our program emits are in the tables below; they were found by comparing
+The exceptions among the program's resources are in the tables below; they were found by comparing
 pulumi_aws' inputs with the attribute names of @cdktf/provider-aws, which is generated from the same
 provider. What is unknown before creation is left out of the values, marked under `after_unknown`,
 and refers to the resources that it is computed from, as in a plan.
@@ -31,7 +31,7 @@ _TYPES = {
     "aws:ec2/capacityBlockReservation:CapacityBlockReservation": "aws_ec2_capacity_block_reservation",
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "aws_iam_openid_connect_provider",
 }
-# Lists of blocks whose Terraform name is plural too; all other ones are singular there.
+# Lists of blocks whose Terraform name is plural; all others are singular.
 _PLURAL_BLOCKS = frozenset({"block_device_mappings", "network_interfaces", "tag_specifications"})
 _SINGULAR = {
     "grants": "grant",
@@ -47,7 +47,7 @@ _RENAMED = {
         "enable_resource_name_dns_arecord_on_launch",
     ): "enable_resource_name_dns_a_record_on_launch",
 }
-# Objects that hold the user's own keys, not a block's attributes.
+# Objects with user-defined keys, not attributes of a block.
 _MAPS = frozenset({"tags", "tags_all", "variables", "parameters", "labels"})
 
 
@@ -91,7 +91,7 @@ def terraform_plan(stack: Stack) -> dict[str, Any]:
 
 
 def addresses(stack: Stack) -> dict[str, Resource]:
-    """Terraform address -> resource, for what a judge says of an address."""
+    """Terraform address -> resource, for the results of a tool."""
     return {f"{kind}.{name}": stack.by_urn[urn] for urn, (kind, name) in _names(stack).items()}
 
 

@@ -1,4 +1,4 @@
-"""checkov judges what prod registers, and finds nothing that our own rules let through."""
+"""checkov judges prod's resources, and finds nothing that gpufleet's rules miss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WANTED = {
     f"CKV_AWS_{number}"
     for number in (7, 19, 20, 21, 24, 25, 37, 38, 39, 46, 57, 58, 62, 66, 79, 88, 100, 130, 158, 190)
 } | {"CKV_AWS_277", "CKV_AWS_339", "CKV_AWS_341"}
-"""Checks that look at types which prod registers; others would be silent for want of anything to judge."""
+"""Checks for types that prod has; others would have nothing to judge."""
 
 
 @pytest.fixture(scope="session")
@@ -34,14 +34,14 @@ def verdicts(created: Stack) -> Mapping[str, Verdict]:
     stacks = {"previewed": preview_environment(ROOT, "prod").stack, "created": created}
     for broken in (*BROKEN, *OURS_ALONE):
         whole, copy = broken.of(created)
-        # A check over one resource needs no other; one over the graph needs all.
+        # A check of one resource needs no other; a graph check needs all.
         stacks[broken.name] = whole if broken.graph or broken.without else Stack([copy])
     return judge(stacks)
 
 
 @pytest.fixture(scope="session")
 def base(created: Stack) -> Violations:
-    """What our rules find in prod as it is."""
+    """Violations of gpufleet's rules in prod."""
     return violations("prod", created)
 
 

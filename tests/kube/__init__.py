@@ -1,1 +1,1 @@
-"""A package, so that the API server of its tests ends with them."""
+"""A package, so that the API server of its tests ends with it."""

@@ -22,7 +22,7 @@ from tests.programs import ROOT, run_go
 
 RELEASES = Path(__file__).parent / "releases"
 MINOR = "1.35"
-"""The one whose programs are always asked: the middle one of those that racks run."""
+"""The minor whose programs are always tested: the middle one of those that racks run."""
 ALL_VARIABLE = "GPUFLEET_TEST_KUBERNETES"
 BINARY_VARIABLE = "GPUFLEET_TEST_KUBE_APISERVER"
 _BUILD_TIMEOUT_S = 1800
@@ -39,7 +39,7 @@ def minors() -> tuple[str, ...]:
 
 
 def asked_minors() -> tuple[str, ...]:
-    """Those of them whose programs are asked in this run."""
+    """Minors whose programs are tested in this run."""
     return minors() if os.environ.get(ALL_VARIABLE) == "all" else (MINOR,)
 
 
@@ -52,7 +52,7 @@ def version(minor: str = MINOR) -> str:
 
 
 def not_asked(program: str, minor: str) -> str:
-    """Why a program of a minor is not asked in this run, in words; empty where it is."""
+    """Why a program of a minor is not tested in this run; empty if it is."""
     if minor in asked_minors() or _path(program, minor).is_file():
         return ""
     return f"programs of Kubernetes {minor} are not asked: {ALL_VARIABLE}=all asks those of all minors"
@@ -88,7 +88,7 @@ def _built(program: str, minor: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
             fresh = path.with_suffix(".new")
-            # A program built from the module does not know its version unless it is told.
+            # A program built from the module needs its version as a flag.
             stamp = f"-X k8s.io/component-base/version.gitVersion=v{release}"
             done = run_go(
                 *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {stamp}"),

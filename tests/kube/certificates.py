@@ -1,4 +1,4 @@
-"""Certificates of one test cluster, made when it starts and gone when it stops."""
+"""Certificates of one test cluster, created at its start and deleted at its stop."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def kueue() -> Path:
     source = Path(json.loads(done.stdout)["Dir"])
     fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
     for part, name in (("charts/kueue", "chart"), ("config/components/crd/bases", "definitions")):
-        # The module cache is read-only; what is made of it has to go like anything else.
+        # The module cache is read-only; copies must be deletable.
         shutil.copytree(source / part, fresh / name, copy_function=shutil.copyfile)
     for path in (fresh, *fresh.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -52,7 +52,7 @@ def kueue() -> Path:
 
 
 def helm() -> str | None:
-    """A helm, or None where there is none."""
+    """A helm, or None if it is not available."""
     built = _CACHE / f"helm-{version(HELM)}-{os.uname().machine}"
     return (
         os.environ.get("GPUFLEET_TEST_HELM")
@@ -62,7 +62,7 @@ def helm() -> str | None:
 
 
 def nvidia_chart(name: str) -> Path | None:
-    """The folder of one of NVIDIA's charts, or None where nobody named any."""
+    """The folder of one of NVIDIA's charts, or None without the variable."""
     folder = os.environ.get("GPUFLEET_TEST_CHARTS")
     found = Path(folder, name) if folder else None
     return found if found is not None and (found / "Chart.yaml").is_file() else None

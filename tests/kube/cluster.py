@@ -1,6 +1,6 @@
-"""A real API server with etcd, on loopback, with certificates of its own, ended by its own process id.
+"""A real API server with etcd, on loopback, with its own certificates, stopped by process id.
 
-There is no controller manager, scheduler or node: objects are accepted or refused, and stay as
+There is no controller manager, scheduler or node: objects are accepted or refused, and stay
 they were written.
 """
 
@@ -26,7 +26,7 @@ class ApiServerProcess:
     """etcd and kube-apiserver in a folder. `kubeconfig` is a file for an administrator."""
 
     def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, minor: str = MINOR) -> None:
-        """`flags` are the server's beside those that it always has."""
+        """`flags` are additional flags of the server."""
         self.folder = folder
         self.flags = flags
         self.minor = minor
@@ -36,7 +36,7 @@ class ApiServerProcess:
         self.server = ""
 
     def start(self) -> None:
-        """Starts both and returns when the server is ready; ends both again if it is not."""
+        """Start both and return when the server is ready; stop both if it is not."""
         try:
             etcd, peer, secure = free_ports(3)
             self._run("etcd", *self._etcd_flags(etcd, peer))
@@ -86,7 +86,7 @@ class ApiServerProcess:
             f"--etcd-servers=http://127.0.0.1:{etcd}",
             "--bind-address=127.0.0.1",
             f"--secure-port={secure}",
-            # Only written into objects: nothing listens there, and nobody is told of it.
+            # Only written into objects: nothing listens there.
             "--advertise-address=192.0.2.1",
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={certificate}",
@@ -99,7 +99,7 @@ class ApiServerProcess:
             "--service-cluster-ip-range=198.51.100.0/24",
             "--authorization-mode=RBAC",
             "--allow-privileged=true",
-            # The accounts that pods run as are made by a controller that does not run here.
+            # Service accounts of pods are created by a controller that does not run here.
             "--disable-admission-plugins=ServiceAccount",
             "--enable-priority-and-fairness=false",
             "--profiling=false",
@@ -113,7 +113,7 @@ class ApiServerProcess:
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's kubeconfig, which proves itself by a certificate."""
+        """An administrator's kubeconfig with a certificate."""
         return self.folder / "kubeconfig"
 
     def config(self, user: dict[str, str]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class ApiServerProcess:
         }
 
     def rest(self) -> Rest:
-        """A connection of the tests' own."""
+        """A direct connection of the tests."""
         return Rest(kubeconfig.read(str(self.kubeconfig)))
 
     def _wait_ready(self) -> None:
@@ -155,7 +155,7 @@ class ApiServerProcess:
         )
 
     def stop(self) -> None:
-        """Ends both processes: the server first, so that it does not miss its store."""
+        """Stop both processes, the server first."""
         for process in reversed(self._processes):
             process.terminate()
             try:
@@ -167,7 +167,7 @@ class ApiServerProcess:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last one is found, so that they differ."""
+    """Free ports; all are held until the last one is found, so that they differ."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(item.getsockname()[1]) for item in held]
     for item in held:

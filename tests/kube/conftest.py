@@ -13,7 +13,7 @@ from tests.unit.lab.aws.provider.driver import Engine
 from tests.unit.lab.kubernetes.conftest import Server
 
 
-@pytest.fixture(scope="package", params=asked_minors())  # idle, it still takes a part of a processor
+@pytest.fixture(scope="package", params=asked_minors())  # an idle server still uses CPU
 def api_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServerProcess]:

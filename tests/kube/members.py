@@ -1,6 +1,6 @@
-"""Members of a control plane on loopback: real etcd, run by its manifest as a kubelet does.
+"""Control plane members on loopback: real etcd, run from its manifest like a kubelet does.
 
-Each member has a folder with kubeadm's files, and programs that play containerd's: `crictl` says what runs,
+Each member has a folder with kubeadm's files, and stand-ins for containerd: `crictl` lists what runs,
 `ctr` runs programs of etcd's image here. Debian's etcd is 3.4, where `etcdctl` restores snapshots and knows
 no `--bump-revision`; `GPUFLEET_TEST_ETCD` names a folder with the etcd, etcdctl and etcdutl of another
 release, which are then used as they are.
@@ -30,7 +30,7 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 OTHER_ETCD = os.environ.get("GPUFLEET_TEST_ETCD", "")
 PATH = ":".join(filter(None, (OTHER_ETCD, "/usr/bin", "/bin")))
 
-# etcdutl came with etcd 3.5. What is told to programs of the image is kept.
+# etcdutl came with etcd 3.5. Calls of the image's programs are recorded.
 IMAGE = """\
 program=$1; shift
 echo "$program $*" >>{folder}/called
@@ -67,7 +67,7 @@ RESTORE = """\
 #!/bin/sh
 PATH={folder}/bin:{path} exec {python} {files}/etcd-restore "$@"
 """
-# An API server as far as the one question goes that is asked of it.
+# An API server for the one request that it gets.
 API = """\
 import http.server, ssl, sys
 class Api(http.server.BaseHTTPRequestHandler):
@@ -88,7 +88,7 @@ exec sleep 1000
 
 
 class Member:
-    """One member's files. Nothing runs by itself: see `Kubelet`."""
+    """Files of one member. `Kubelet` runs them."""
 
     def __init__(self, folder: Path, name: str, authority: Authority, ports: Sequence[int]) -> None:
         self.folder, self.name = folder, name
@@ -118,12 +118,12 @@ class Member:
         (folder / "api.py").write_text(API)
 
     def program(self, name: str, text: str) -> None:
-        """Puts a program where the member's others are."""
+        """Install a stand-in for this member."""
         (self.folder / "bin" / name).write_text(text)
         (self.folder / "bin" / name).chmod(0o755)
 
     def write_manifests(self, cluster: str, api: Sequence[str] = (), image: str = "v1.35.4") -> None:
-        """Manifests with kubeadm's flags. `api` is the command of an API server that can do more."""
+        """Manifests with kubeadm's flags. `api` is the command of another API server."""
         keys = self.pki / "etcd"
         etcd = [
             "etcd",
@@ -168,7 +168,7 @@ class Member:
         (self.manifests / f"{part}.yaml").write_text(yaml.safe_dump(pod, width=1000))
 
     def run(self, program: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """One of the role's programs, on this member."""
+        """Run one of the role's programs on this member."""
         return subprocess.run(
             [sys.executable, FILES / program, *words],
             env={"PATH": f"{self.folder}/bin:{PATH}"},
@@ -180,20 +180,20 @@ class Member:
         )
 
     def restore(self, step: str, *words: str, stdin: str = "", code: int = 0) -> Any:
-        """A step of etcd-restore: what it answers, or what it complains of where it has to fail."""
+        """A step of etcd-restore: its answer, or its error if it must fail."""
         done = self.run("etcd-restore", step, *words, "--kubernetes", str(self.kubernetes), stdin=stdin)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
         return json.loads(done.stdout) if code == 0 else " ".join(done.stderr.split())
 
     def take(self, folder: Path) -> Path:
-        """A snapshot as the timer takes it."""
+        """A snapshot as the timer creates it."""
         words = ["--data", str(self.data), "--pki", str(self.pki), "--textfiles", str(self.folder / "none")]
         done = self.run("etcd-backup", "take", str(folder), *words)
         assert done.returncode == 0, done.stderr
         return Path(done.stdout.strip())
 
     def etcdctl(self, *words: str, code: int | None = 0) -> str:
-        """What etcd itself says at this member."""
+        """etcd's answer on this member."""
         keys = self.pki / "etcd"
         flags = [f"--endpoints={self.client}", f"--cacert={keys}/ca.crt", f"--cert={keys}/server.crt"]
         done = subprocess.run(
@@ -223,18 +223,18 @@ class Member:
 
     @property
     def revision(self) -> int:
-        """How far etcd is."""
+        """etcd's revision."""
         (status,) = json.loads(self.etcdctl("endpoint", "status", "--write-out=json"))
         return int(status["Status"]["header"]["revision"])
 
     def called(self, word: str) -> list[str]:
-        """What was asked of programs of the image."""
+        """Calls of the image's programs."""
         path = self.folder / "called"
         return [line for line in path.read_text().splitlines() if word in line] if path.exists() else []
 
 
 class Kubelet:
-    """Runs what members' manifests name, for as long as they do."""
+    """Runs the commands of the members' manifests while the manifests exist."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = members
@@ -243,7 +243,7 @@ class Kubelet:
         self._thread = threading.Thread(target=self._work)
 
     def start(self) -> None:
-        """Begins, and returns when every etcd is healthy."""
+        """Start, and return when every etcd is healthy."""
         self._thread.start()
         deadline = time.monotonic() + 60
         for member in self.members:
@@ -252,7 +252,7 @@ class Kubelet:
                 time.sleep(0.1)
 
     def stop(self) -> None:
-        """Ends everything."""
+        """Stop all."""
         self._ending.set()
         self._thread.join()
         for process in self._running.values():

@@ -1,4 +1,4 @@
-"""What ClusterBase makes, on a real API server, through the embedded engine and the sandbox's provider."""
+"""ClusterBase on a real API server, through the embedded engine and the sandbox's provider."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def pod(name: str, gpus: int = 0, priority: str = "", **spec: Any) -> dict[str, 
 
 
 def count_quotas(rest: Rest) -> None:
-    """Writes what the quota controller would: the limits are in force, and nothing is used yet."""
+    """Write the status that the quota controller would: limits apply, and nothing is used."""
     for namespace in TEAMS:
         for item in rest.call("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")["items"]:
             hard = item["spec"]["hard"]

@@ -23,7 +23,7 @@ NAMES = ("ctl01", "ctl02", "ctl03")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
-    """Three members that run. Tests write keys of their own."""
+    """Three running members. Tests write their own keys."""
     members = make_members(tmp_path_factory.mktemp("members"), NAMES)
     kubelet = Kubelet(members)
     kubelet.start()
@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Member]]:
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
-    """The playbook's hosts. Of its modules only the one that restores is real."""
+    """Hosts of the playbook. Only the restore module is real."""
     return Recorder(tmp_path_factory.mktemp("playbook"), fleet("1.35"), real=["etcd_restore"])
 
 
@@ -41,7 +41,7 @@ MEMBER = Answer("kubeadm", {"member": True})
 
 
 def play(recorder: Recorder, members: list[Member], backup: str, *answers: Answer, **more: Any) -> Any:
-    """The playbook as `gpufleet operate` runs it, each host with the folder of its member."""
+    """Run the playbook as `gpufleet operate` does, each host with the folder of its member."""
     folders = {member.name: str(member.folder) for member in members}
     mine = "{{ test_folders[inventory_hostname] }}"
     variables = {
@@ -60,7 +60,7 @@ def test_three_members_are_restored_from_the_snapshot_without_reused_revisions(
 ) -> None:
     first, second = cluster[:2]
     first.put(kept="before", gone="before")
-    # As it is where only one member has taken it.
+    # As if only one member had taken it.
     kept = second.take(second.folder / "backups")
     place = f"{kept}{{{{ '' if inventory_hostname == 'ctl02' else '-none' }}}}"
     first.put(kept="after", late="after")
@@ -85,7 +85,7 @@ def test_three_members_are_restored_from_the_snapshot_without_reused_revisions(
     assert compacted == "--mark-compacted"
     assert int(bump.removeprefix("--bump-revision=")) > before
 
-    # A run that was killed when all was done leaves it alone; who asks anew gets it anew.
+    # A run that was killed when all was done is not repeated; a new restore is.
     copies = [member.restore("check", str(kept), "--resumed")["done"] for member in cluster]
     assert copies == [True, True, True]
     answers = [member.restore("check", str(kept), "--discard-newer") for member in cluster]
@@ -113,7 +113,7 @@ def test_new_hosts_get_the_certificate_authorities_and_nothing_is_restored(
 
 
 def everything(member: Member) -> dict[str, str]:
-    """What a refusal must leave as it was: all that a restore touches, but for what etcd writes by itself."""
+    """State that a refusal must not change: everything a restore touches, except etcd's own writes."""
     found = {path.name: path.read_text() for path in member.manifests.iterdir()}
     found |= {path.name: "" for path in member.data.iterdir()}
     orders = (member.kubernetes / "gpufleet").rglob("*")
@@ -214,8 +214,8 @@ def test_disk_full_during_a_restore_leaves_etcd_running(cluster: list[Member], s
     member.put(still="running")
 
 
-# Runs a step once for each of its moments: killed there as by kill -9, and then again to its end. A moment is
-# what changes the disk or runs a program. Says how many there were, and what a kill has made different.
+# Run a step once for each of its moments: kill it there, as with kill -9, then run it to its end. A moment
+# is a disk change or a program run. Prints the number of moments, and differences caused by a kill.
 KILLED = """\
 import json, os, runpy, shutil, signal, subprocess, sys
 from pathlib import Path
@@ -266,7 +266,7 @@ print(json.dumps([moment, different]))
 def test_next_run_completes_a_step_that_was_killed_at_any_point(
     cluster: list[Member], snapshot: Path, tmp_path: Path
 ) -> None:
-    """One member on which nothing runs, so that each step is only what it does to the disk."""
+    """One stopped member, so that each step only changes the disk."""
     (single,) = make_members(tmp_path / "members", ["ctl01"])
     shutil.copytree(cluster[0].pki, single.pki, dirs_exist_ok=True)
     (single.data / "member").mkdir()
@@ -307,5 +307,5 @@ def test_next_run_completes_a_step_that_was_killed_at_any_point(
         kubelet.stop()
     (former,) = said["kept"]
     assert (Path(former) / "member" / "former").exists()
-    # The run that was killed last may not know that it was done.
+    # The last killed run may have completed unnoticed.
     assert single.restore("check", str(snapshot), "--resumed")["done"]

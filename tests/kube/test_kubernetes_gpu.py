@@ -1,4 +1,4 @@
-"""A real API server judges what kubernetes_gpu writes, and that only what differs is changed."""
+"""A real API server judges the objects of kubernetes_gpu; only differences are changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kueue_definitions(api_server: ApiServerProcess) -> Iterator[None]:
     folder = charts.kueue()
     rest = api_server.rest()
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    # Those of the role's objects alone: the others are twenty times their size.
+    # Only those of the role's objects: the others are twenty times their size.
     names = [name.partition(".")[0] for name in PRUNE["kubernetes-gpu-queues"]]
     files = [folder / "definitions" / f"kueue.x-k8s.io_{name}.yaml" for name in names]
     made = [yaml.load(file.read_text(), Loader=yaml.CSafeLoader) for file in files]
@@ -71,7 +71,7 @@ def established(definition: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def apply(api_server: ApiServerProcess, run: Callable[..., dict[str, Any]]) -> Apply:  # noqa: F811
-    """Runs kubernetes_objects against the server as the role's tasks do."""
+    """Run kubernetes_objects against the server as the role's tasks do."""
     module: ModuleType = load("kubernetes_objects")
 
     def call(objects: list[dict[str, Any]], part_of: str = "t", **more: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing
     assert sorted(removed) == ["ClusterQueue product", "LocalQueue product/default"]
     assert done["kubernetes-gpu"]["changed_objects"] == ["ResourceQuota research/gpus"]
     assert rest.find(f"{QUEUES}/product") is None
-    # A team's namespace is not ours to delete.
+    # The namespace of a team is never deleted.
     assert rest.find("/api/v1/namespaces/product") is not None
     flavors = rest.call("GET", f"{QUEUES}/research")["spec"]["resourceGroups"][0]["flavors"]
     assert flavors[0]["resources"][0] == {
@@ -131,7 +131,7 @@ def test_jobs_of_a_team_use_no_kueue_priority_above_the_team(apply: Apply, rest:
         rest.call("POST", path, {"metadata": {"name": name, "labels": labels}})
 
     deadline = time.monotonic() + 60
-    for attempt in range(1000):  # a policy holds as soon as the server has read it
+    for attempt in range(1000):  # a policy applies as soon as the server has read it
         try:
             ask("high", f"above-{attempt}")
         except ApiError as refusal:
@@ -213,7 +213,7 @@ def test_only_objects_of_the_same_part_are_removed(apply: Apply, rest: Rest) -> 
 
 
 def rendered(chart: Path, values: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
-    """What helm makes of a chart with values."""
+    """Output of helm for a chart with values."""
     command = charts.helm()
     if command is None:
         pytest.skip("no helm: put one on PATH, or build it with `python -m tests.kube.charts`")

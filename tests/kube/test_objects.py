@@ -1,4 +1,4 @@
-"""The provider on a real API server: what it accepts, what it refuses, and with which words."""
+"""The provider on a real API server: accepted and refused objects, and messages."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_release_is_refused_before_anything_is_created(engine):
 
 
 def test_server_accepts_a_rendered_manifest(engine, api_server, rest, tmp_path, monkeypatch):
-    """What the folder holds is what `kubectl apply -f` would be given."""
+    """The folder has what `kubectl apply -f` would get."""
     from gpufleet.lab.kubernetes.folder import Folder
 
     inputs = {"apiVersion": "apps/v1", "kind": "DaemonSet"} | daemon_set("rendered", image="registry/on:1.30")

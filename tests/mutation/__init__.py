@@ -1,1 +1,1 @@
-"""Mutation test: weakens what protects our components, and asks which rule or test notices."""
+"""Mutation test: weaken protections of the components, and report which rule or test fails."""

@@ -1,7 +1,7 @@
-"""`make mutate`: weakens what protects components, changes conditions of `plan`, `checks` and `pricing`.
+"""`make mutate`: weaken protections of components, change conditions of `plan`, `checks` and `pricing`.
 
-Prints who notices, and the kill rates. Ends with 1 when a weakened component survives without a reason on
-record (`accepted`), or when fewer than 95 of 100 changed conditions are killed.
+Prints the killers and the kill rates. Exits with 1 if a weakened component survives without a recorded
+reason (`accepted`), or if fewer than 95 of 100 changed conditions are killed.
 """
 
 from __future__ import annotations

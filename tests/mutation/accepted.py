@@ -1,6 +1,6 @@
-"""Mutants that nothing kills, each with the reason why nothing needs to.
+"""Mutants that survive, each with the reason why that is accepted.
 
-A pattern that fits no surviving mutant any more is out of date, and `make mutate` says so.
+A pattern without a surviving mutant is outdated, and `make mutate` reports it.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ ACCEPTED: dict[str, str] = {
 
 
 def reason(name: str) -> str:
-    """Why a mutant may survive; nothing where no reason is on record."""
+    """Why a mutant may survive; empty without a recorded reason."""
     return next((why for pattern, why in ACCEPTED.items() if re.fullmatch(pattern, name)), "")

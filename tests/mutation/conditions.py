@@ -1,4 +1,4 @@
-"""Random mutants of what `plan`, `checks` and `pricing` compare, compute and decide, and who notices.
+"""Random mutants of comparisons, operators and conditions of `plan`, `checks` and `pricing`.
 
 One comparison, operator or condition of a function is changed. The function's code is replaced in a forked
 process that has imported everything; the tests that mirror its module run first, then all of its package,
@@ -26,7 +26,7 @@ PACKAGES = ("plan", "checks", "pricing")
 TIMEOUT_S = 600.0
 KILLED_OF_100 = 95
 _SLOW = ("test_one_price.py", "test_partial.py")
-"""Files of tests that take most of the time of all."""
+"""Slow test files."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -89,7 +89,7 @@ def all_mutants() -> list[ConditionMutant]:
 
 
 def run(count: int, seed: int, workers: int, only: str) -> Iterator[tuple[ConditionMutant, Outcome]]:
-    """Random mutants, of those whose names fit `only`, with their outcomes as they come.
+    """Random mutants whose names match `only`, with their outcomes as they finish.
 
     The same ones for the same seed and code.
     """
@@ -141,7 +141,7 @@ def _folders() -> list[str]:
 
 
 def _tests_of(module: str) -> Iterator[Sequence[str]]:
-    """Files of tests that are asked one after another: the likeliest to fail first, the slowest last."""
+    """Test files in order: the likeliest to fail first, the slowest last."""
     _, package, *rest = module.split(".")
     files = sorted(
         (path for folder in _folders() for path in Path(folder).glob("test_*.py")),
@@ -152,7 +152,7 @@ def _tests_of(module: str) -> Iterator[Sequence[str]]:
         ),
     )
     slow = [path for path in files if path.name in _SLOW]
-    # One file first: to collect the others takes longer than most of them need to fail.
+    # One file first: collecting the others takes longer than most need to fail.
     for part in (files[:1], files[1 : len(files) - len(slow)], slow):
         yield [str(path) for path in part]
 
@@ -212,7 +212,7 @@ def _replace(tree: ast.AST, node: ast.AST, changed: ast.AST) -> None:
 
 
 def conditions_of(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Expressions inside functions, each with one that takes its place."""
+    """Expressions inside functions, each with a replacement."""
     for function in _outermost(tree):
         conditions = {id(each) for node in ast.walk(function) for each in _tests(node)}
         for node in _without_annotations(function):

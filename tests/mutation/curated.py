@@ -1,4 +1,4 @@
-"""Weakenings that a rule must see, whatever tests say: `make test` runs these, `make mutate` all of them."""
+"""Weakenings that a rule must find: `make test` runs these, `make mutate` all of them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ CURATED = (
     "components.bucket restrict_public_buckets True -> False of BucketPublicAccessBlock in __init__",
     "components.bucket leave out aws.s3.BucketPolicy(...) in __init__",
     "components.bucket leave out aws.s3.BucketOwnershipControls(...) in __init__",
-    # who may do what
+    # permissions
     "components.base entry 'Principal' widened to * in encryption_key",
     "components.base entry 'Principal' widened to * in assume_role_policy",
-    # what is recorded
+    # audit data
     "components.cluster drop enabled_cluster_log_types of Cluster in __init__",
     "components.flow_logs leave out aws.ec2.FlowLog(...) in flow_logs",
     "components.flow_logs drop retention_in_days of LogGroup in flow_logs",
-    # data that stays
+    # retention of data
     "components.bucket force_destroy reversed of Bucket in __init__",
     "components.bucket drop protect of child in __init__",
     "components.cluster drop deletion_protection of Cluster in __init__",
@@ -67,7 +67,7 @@ CURATED = (
     "components.launch_template drop element 'volume' of TAGGED_AT_LAUNCH",
     "components.network drop tags of Vpc in __init__",
     "components.storage drop tags of LustreFileSystem in __init__",
-    # capacity, and what makes a fleet train
+    # capacity, and requirements for training
     "components.launch_template drop capacity_reservation_specification of LaunchTemplate in launch_template",
     (
         "components.launch_template market_type 'capacity-block' -> 'spot' of "

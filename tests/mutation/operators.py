@@ -1,9 +1,9 @@
-"""What can be weakened in a module that makes resources, found in its syntax tree.
+"""Possible weakenings in a module that creates resources, found in its syntax tree.
 
-Every keyword of a call that makes a resource, its arguments or its options can be left out; every
+Every keyword of a call that creates a resource, its arguments or its options can be left out; every
 flag flipped, count changed, network opened, algorithm or mode weakened, IAM statement widened, entry
 of a list or mapping dropped, conditional taken on either side, and every call that makes something
-for its own sake left out. Texts for people (docstrings, error messages) are not touched.
+for its side effect left out. Texts for people (docstrings, error messages) are not changed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ WEAKER = {
     "restricted": "privileged",
     "baseline": "privileged",
 }
-"""Values that a provider takes, and the weaker one in their place."""
+"""Values of a provider, and weaker replacements."""
 
 ADDRESSES = {"cidr_ipv4": "0.0.0.0/0", "cidr_ipv6": "::/0"}
 IAM = {"Action": "*", "Resource": "*", "Principal": "*"}
 WHOLE_STATEMENT = frozenset({"Effect", "Action", "Principal", "Resource", "Statement", "Version"})
-"""Entries without which a statement is none: AWS refuses it, so that leaving one out weakens nothing."""
+"""Entries that a statement requires: AWS refuses it without them, so leaving one out weakens nothing."""
 
 WEAKER_NUMBERS = {
     "from_port": 0,
@@ -53,7 +53,7 @@ WEAKER_NUMBERS = {
     "http_put_response_hop_limit": 2,
     "LUSTRE_PORTS": 0,
 }
-"""Numbers that open, forget or lose the most; any other number is one more and one less."""
+"""Numbers that open, forget or lose the most; other numbers are changed by one."""
 
 _NETWORK = re.compile(r"\d+\.\d+\.\d+\.\d+/\d+")
 _PLAIN = frozenset({"field", "super", "Output", "InvokeOutputOptions", "replace", "InputError", "ValueError"})
@@ -132,7 +132,7 @@ def weakenings(tree: ast.Module) -> Iterator[Weakening]:
 
 
 def _nodes(tree: ast.Module) -> Iterator[tuple[str, str, ast.AST]]:
-    """Nodes with the function or class around them and the name of what they are part of.
+    """Nodes with their function or class and the name of their context.
 
     Nothing of annotations, imports and errors.
     """
@@ -280,7 +280,7 @@ def _of_list(node: ast.List | ast.Tuple, function: str, subject: str) -> Iterato
         def drop(index: int = index) -> None:
             del node.elts[index]
 
-        if subject != "Action":  # to be allowed less is no weakening
+        if subject != "Action":  # fewer permissions are not a weakening
             yield Weakening(element.lineno, f"drop element {short} of {subject}", drop, subject)
         if isinstance(element, ast.Constant):
             for what, value in _weaker_constants(element, subject):

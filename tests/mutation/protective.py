@@ -1,6 +1,6 @@
-"""Which of the program's names protect something: money, data, access, or that a fleet can train at all.
+"""Names in the program that protect money, data, access, or the ability to train.
 
-`make mutate` weakens each place where one of these is written. What is not named here is wiring,
+`make mutate` weakens each place where one of these is written. Other names are wiring,
 identity, size or text: `make mutate ARGS=--all` weakens those too.
 """
 

@@ -1,7 +1,7 @@
 """Runs mutants, each in a forked process of its own: rules first, then the tests that mirror the module.
 
-The parent imports everything once and runs nothing, so a child starts in milliseconds and what it
-does to its modules ends with it.
+The parent imports everything once and runs nothing, so a child starts in milliseconds and its
+changes of modules end with it.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ USED_BY = {
     "launch_template": ("node_group",),
     "security_groups": ("network",),
 }
-"""Modules without a test file of their own name -> the tests of the components that are built with them."""
+"""Modules without a test file of their name -> the tests of the components built with them."""
 
 By = Literal["rule", "program", "test", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a mutant: killed by a rule, by the program's own refusal, by a test, or by nothing.
+    """Outcome of a mutant: killed by a rule, by a refusal of the program, by a test, or not killed.
 
-    `who` names the rules, the error or the test; `changed` says whether any environment's resources
-    differ from those of the program as it is.
+    `who` is the rules, the error or the test; `changed` is whether any environment's resources
+    differ from those of the unchanged program.
     """
 
     by: By
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class EnvironmentResult:
-    """What an environment comes to: its resources in one comparable text, and the violations that count."""
+    """Result of an environment: its resources in one comparable text, and its mandatory violations."""
 
     resources: str
     violations: Violations
@@ -68,7 +68,7 @@ class EnvironmentResult:
 
 @dataclass(frozen=True)
 class Base:
-    """The program as it is: each environment as seen, and tests that fail without any mutant."""
+    """The unchanged program: results of each environment, and tests that fail without a mutant."""
 
     seen: Mapping[str, EnvironmentResult]
     broken_tests: Sequence[str]
@@ -90,14 +90,14 @@ def path_of(module: str) -> Path:
 
 
 def run(mutants: Sequence[Mutant], *, workers: int, tests: bool = True) -> Iterator[tuple[Mutant, Outcome]]:
-    """Each mutant with its outcome, as they come. `tests=False` asks rules alone."""
+    """Each mutant with its outcome, as they finish. `tests=False` runs only rules."""
     base = prepare(tests=tests)
     gc.freeze()
     yield from forked(mutants, lambda mutant: judge_mutant(mutant, base, tests=tests), workers)
 
 
 def prepare(*, tests: bool) -> Base:
-    """Import what children need, and see the program as it is (in a child, so that nothing runs here)."""
+    """Import what children need, and record the unchanged program (in a child, so that nothing runs here)."""
     for environment in ENVIRONMENTS:
         plan_of(environment)
         judge_of(environment)
@@ -125,7 +125,7 @@ def judge_mutant(mutant: Mutant, base: Base, *, tests: bool) -> Outcome:
             return Outcome("rule", ", ".join(sorted({rule for rule, _, _ in new})), True)
         changed = changed or seen.resources != base.seen[environment].resources
         if changed:
-            # The rules have seen the weaker resources and say nothing: another environment's are alike.
+            # The rules accept the weaker resources: other environments are alike.
             break
     if tests:
         failed = failed_tests(tests_of(mutant.module), broken=base.broken_tests)
@@ -167,7 +167,7 @@ def _baseline() -> tuple[dict[str, EnvironmentResult], list[str]]:
 
 
 def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_them: bool = False) -> list[str]:
-    """The tests of the files that fail; the first alone, or all of them. `broken` ones are not asked."""
+    """Failing tests of the files; only the first, or all. `broken` ones are skipped."""
     import pytest
 
     class Failures:
@@ -198,7 +198,7 @@ def collect_tests(files: Sequence[str]) -> None:
 
 
 def tests_of(module: str) -> list[str]:
-    """The test files that are asked about a module: its mirror, or those of what is built with it."""
+    """Test files for a module: its mirror, or those of what is built with it."""
     folder, _, name = module.partition(".")
     names = USED_BY.get(name, (name,)) if folder == "components" else ("wiring", "program", "stack")
     files = [ROOT / "tests" / "unit" / folder / f"test_{each}.py" for each in names]
@@ -206,7 +206,7 @@ def tests_of(module: str) -> list[str]:
 
 
 class _MutantImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from a mutated tree in place of its file."""
+    """Import one module from a mutated tree instead of its file."""
 
     def __init__(self, mutant: Mutant) -> None:
         self._module = f"gpufleet.{mutant.module}"
@@ -237,7 +237,7 @@ def _install(mutant: Mutant) -> None:
 
 
 def _mutable(module: str) -> bool:
-    """Whether it is one of the packages that mutants are made of, or in one."""
+    """Whether it is one of the packages of mutants, or in one."""
     return module.startswith("gpufleet.") and module.split(".")[1] in OWN
 
 
@@ -251,7 +251,7 @@ def _in_child(call: Callable[[], Any]) -> Any:
 def forked(
     items: Iterable[Any], call: Callable[[Any], Any], workers: int, timeout_s: float = TIMEOUT_S
 ) -> Iterator[tuple[Any, Any]]:
-    """`call` of each item in a forked child, so many at a time; a child's traceback is its result."""
+    """Run `call` for each item in a forked child, with a limit; a child's traceback is its result."""
     waiting = list(items)[::-1]
     running: dict[int, tuple[Any, int, float, bytearray]] = {}
     while waiting or running:
@@ -285,7 +285,7 @@ def forked(
 
 
 def _child(item: Any, call: Callable[[Any], Any], writer: int) -> None:
-    gc.disable()  # a collection would touch, and so copy, all that was inherited
+    gc.disable()  # a collection would touch, and so copy, all inherited memory
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)

@@ -1,4 +1,4 @@
-"""What protects our components is weakened, one property at a time, and a rule says so each time."""
+"""Weakened protections of the components, one property at a time, are each found by a rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("mutation")
 
 @pytest.fixture(scope="module")
 def killers() -> Mapping[str, str]:
-    """Mutant -> who killed it, of one run over all of the list in a process of its own."""
+    """Mutant -> its killer, from one run over the whole list in its own process."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutation", "--curated", "--rules-only"],
         cwd=ROOT,
@@ -34,7 +34,7 @@ def killers() -> Mapping[str, str]:
     )
     found = re.findall(r"^(rule|program|test|nothing) +(\S+):\d+ (.*)  \[", done.stdout, re.MULTILINE)
     assert found, done.stdout + done.stderr
-    # Two places of one name count by the one that fares worse.
+    # Of two places with the same name, the worse outcome counts.
     worst: dict[str, str] = {}
     for by, module, what in sorted(found, key=lambda each: each[0] != "rule"):
         worst[f"{module} {what}"] = by

@@ -16,27 +16,27 @@ from tests.rack.management import Controllers
 from tests.rack.site import MONITORED, PEOPLE, ArgumentWatcher, Runs, Site
 
 HERE = Path(__file__).parent
-# What ssh runs a rack's ProxyCommand with, a thousand times and more.
+# Shell for a rack's ProxyCommand, which ssh runs thousands of times.
 os.environ["SHELL"] = "/bin/sh"
-# Fixtures that hold a rack for several files, the last test of each in its process, and the racks up.
+# Fixtures that hold a rack for several files, the last test of each in its process, and running racks.
 SHARED = {"rack", "gpu_rack", "runs"}
 LAST: dict[tuple[str, str], pytest.Item] = {}
 UP: dict[str, Lab] = {}
 
 
-# Files with racks of their own that go with those of gpu_rack, and files that take over a copy of the site
-# once those with racks of their own are through: each process has about a third of the work so.
+# Files with their own racks that run with those of gpu_rack, and files that take over a copy of the site
+# after those with their own racks: each process then has about a third of the work.
 WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
 WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
-# Files of which tests that raise a rack for themselves alone go with those of gpu_rack, too.
+# Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
+@pytest.hookimpl(tryfirst=True)  # before the hook that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Three processes at most have racks, where there are several, each about a third of the work.
+    """At most three of several processes have racks, each about a third of the work.
 
-    More would only wait for each other's processors, and raise again the racks that files share. Tests of one
+    More would compete for processors, and start shared racks again. Tests of one
     shared rack follow each other, so that it is removed before the next one starts.
     """
     ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
@@ -68,7 +68,7 @@ def group_of(item: pytest.Item) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """A shared rack goes with the last test that uses it: its hosts would keep a processor busy."""
+    """A shared rack is stopped after the last test that uses it: its hosts would keep a processor busy."""
     for name in [name for (name, _), last in LAST.items() if last is item]:
         if name in UP:
             UP.pop(name).down()
@@ -76,7 +76,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def can_hold_racks() -> None:
-    """Skip where this machine cannot hold racks whatever is installed; fail where a package is missing."""
+    """Skip if this machine cannot run racks at all; fail if a package is missing."""
     lacking = missing()
     if lacking.startswith("the packages"):
         pytest.fail(f"a rack in a box needs {lacking}: run `scripts/setup system`", pytrace=False)
@@ -94,7 +94,7 @@ def rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="session")
 def gpu_rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A controller and two GPU nodes, which know the vendor's packages; sealed as `bare`."""
+    """A controller and two GPU nodes with vendor packages; with a snapshot like `bare`."""
     fleet = fleet_text(gpu_nodes=2, controllers=1, login=False, more=MONITORED)
     made = Lab.up(tmp_path_factory.mktemp("gpu"), fleet)
     UP["gpu_rack"] = made
@@ -108,7 +108,7 @@ def gpu_rack(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def clean_rack(rack: Lab) -> Iterator[Lab]:
-    """The rack; hosts that the test has touched are taken back to their first boot when it is done."""
+    """The rack; hosts that the test has touched are reset to their first boot afterwards."""
     rack.touched.clear()
     yield rack
     rack.reset(*sorted(rack.touched))
@@ -118,7 +118,7 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
 def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """A rack from bare hosts to a working cluster, with management controllers.
 
-    Where another process of this run has set one up, a copy of that.
+    If another process of this run has created one, a copy of that.
     """
     controllers = Controllers(tmp_path_factory.mktemp("bmc"), [f"dgx{number:02d}" for number in range(1, 5)])
     folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet)
@@ -149,15 +149,15 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def site(runs: Runs) -> Site:
-    """The site as it was set up, for tests that leave it so."""
+    """The configured site, for tests that do not change it."""
     return repaired(runs)
 
 
 @pytest.fixture
 def site_to_break(runs: Runs, request: pytest.FixtureRequest) -> Site:
-    """The site as it was set up; what a test does to it is undone before the next one.
+    """The configured site; changes by a test are undone before the next one.
 
-    With the mark `breaks` that is true of the hosts that it names, and all others are as they were.
+    With the mark `breaks` only the hosts that it names are reset.
     """
     made = repaired(runs)
     mark = request.node.get_closest_marker("breaks")
@@ -166,7 +166,7 @@ def site_to_break(runs: Runs, request: pytest.FixtureRequest) -> Site:
 
 
 def repaired(runs: Runs) -> Site:
-    """Takes the site back to what it was when it was set up, if a test has broken it."""
+    """Reset the site to its configured state, if a test has changed it."""
     if runs.broken:
         runs.site.lab.reset(*runs.broken, name="site")
         runs.site.wait_for_nodes()

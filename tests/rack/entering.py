@@ -1,7 +1,7 @@
-"""Commands on a rack's host without a login: in the namespaces of the host, as its own root.
+"""Commands on a rack's host without a login: in the namespaces of the host, as its root.
 
-A login by ssh and sudo costs a tenth of a second of a processor here and as much on the host, some thousand
-times. What a login is, tests of logins ask themselves.
+A login by ssh and sudo costs a tenth of a second of a processor here and on the host, thousands of
+times. Tests of logins use real ones.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 from gpufleet.lab.rack import Rack, cgroups
 
 _SPACES = ("--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup")
-# As sudo leaves it.
+# Environment as set by sudo.
 _ENVIRONMENT = (
     *("HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash"),
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 )
-# A login's, and not those of whoever runs the tests.
+# Limits of a login, not of the user that runs the tests.
 _LIMITS = ("prlimit", "--nofile=1024:")
 
 
@@ -28,7 +28,7 @@ def enter_command(rack: Rack, host: str, *words: str) -> list[str] | None:
         status = _status(process)
         # The first process of the host's own.
         if status.get("NSpid", "").split()[-1:] == ["1"]:
-            # No more than a process of the host may do.
+            # With at most the capabilities of a host process.
             bounds = [f"--bounding-set={_named(int(status['CapBnd'], 16))}", "--groups=0"]
             enter = ["nsenter", f"--target={process}", *_SPACES]
             return [*enter, "env", "--chdir=/root", "-i", *_ENVIRONMENT, *_LIMITS, "setpriv", *bounds, *words]

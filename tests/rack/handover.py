@@ -1,4 +1,4 @@
-"""What one process of a test run has set up in minutes, told to the others, which copy it in seconds."""
+"""Hands over what one process of a test run has set up in minutes; others copy it in seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Handover:
-    """A file that says where the thing is. Whoever makes, copies or removes it holds the file's lock."""
+    """A file with the location. A process that creates, copies or removes it holds the file's lock."""
 
     file: Path
 
@@ -26,17 +26,17 @@ class Handover:
 
     @contextmanager
     def locked(self) -> Iterator[dict[str, Any] | None]:
-        """What is offered, or None; until the block ends nobody else makes, copies or removes it."""
+        """The offer, or None; until the block ends no other process creates, copies or removes it."""
         with self.file.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield json.loads(self.file.read_text()) if self.file.exists() else None
 
     def offer(self, what: dict[str, Any]) -> None:
-        """Others may copy it from now on. Within `alone`; the file has secrets of a rack in it."""
+        """Let others copy it from now on. Call within `locked`; the file has secrets of a rack in it."""
         self.file.touch(mode=0o600)
         self.file.write_text(json.dumps(what))
 
     def withdraw(self) -> None:
-        """It is about to go: waits for those who copy it."""
+        """Withdraw the offer: wait for processes that copy it."""
         with self.locked():
             self.file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Changes what is plugged into a host of a rack while it runs: faults, and mending them."""
+"""Change the hardware of a rack's host while it runs: inject and repair faults."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import sysfs  # type: ignore[import-not-found]  # noqa: E402 - the kit's own, wh
 
 
 class Hardware:
-    """The hardware of one host. Every change is seen at once by what runs there."""
+    """The hardware of one host. Changes are visible at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[dict[str, Any]]:
-        """The description in tests/rack/kit/describe.py's terms, to be changed in place."""
+        """The description in the terms of tests/rack/kit/describe.py, to be changed in place."""
         with (self.folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             state = self.state()
@@ -39,13 +39,13 @@ class Hardware:
         return json.loads((self.folder / "state.json").read_text())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Plugs in again what `state()` once said."""
+        """Restore a result of `state()`."""
         (self.folder / "clock.env").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "disks", ignore_errors=True)
         self._store(state)
 
     def keep(self, kept: Path) -> None:
-        """Copies the hardware of a host that is off, with what is on its disks."""
+        """Copy the hardware of a stopped host, with the contents of its disks."""
         shutil.rmtree(kept, ignore_errors=True)
         (kept / "disks").mkdir(parents=True)
         shutil.copy2(self.folder / "state.json", kept)
@@ -54,19 +54,19 @@ class Hardware:
             subprocess.run(["cp", "--archive", "--sparse=always", image, kept / "disks"], check=True)
 
     def bring_back(self, kept: Path) -> None:
-        """Plugs in again what was kept, into a host that is off."""
+        """Restore the copy into a stopped host."""
         self.restore(json.loads((kept / "state.json").read_text()))
         subprocess.run(
             ["cp", "--archive", "--sparse=always", kept / "disks", self.folder / "disks"], check=True
         )
 
     def remove_gpu(self, index: int) -> None:
-        """A GPU is not on the bus any more; the driver finds one less."""
+        """Remove a GPU from the bus; the driver finds one less."""
         with self.changing() as state:
             state["gpus"][index]["present"] = False
 
     def xid(self, number: int, gpu: int = 0, text: str = "") -> None:
-        """The driver logs an Xid; 79 makes it lose the GPU."""
+        """Log an Xid; 79 makes the driver lose the GPU."""
         with self.changing() as state:
             hit = state["gpus"][gpu]
             hit["last_xid"] = number
@@ -118,7 +118,7 @@ class Hardware:
             state["hcas"][index]["port"]["counters"] |= counts
 
     def clock_offset(self, seconds: float) -> None:
-        """What compares clocks on this host (chrony, munge, Slurm) sees a wrong one after a restart.
+        """Give programs that compare clocks on this host (chrony, munge, Slurm) a wrong one after a restart.
 
         Needs Debian's package `libfaketime` on the host.
         """

@@ -1,4 +1,4 @@
-"""A rack as tests use it: hosts, playbooks run against them, faults, and the way back to a clean state."""
+"""A rack for tests: hosts, playbooks, faults, and resets to a clean state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = "/usr/share/keyrings/rack.gpg"
 
 
 def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, more: str = "") -> str:
-    """The rack's fleet file with other numbers of hosts; `more` is added to the site."""
+    """The rack's fleet file with other host counts; `more` is added to the site."""
     text = FLEET.read_text()
     text = text.replace("dgx[01-04]", f"dgx[01-{gpu_nodes:02d}]")
     text = text.replace("ctl[01-02]", f"ctl[01-{controllers:02d}]" if controllers > 1 else "ctl01")
@@ -40,7 +40,7 @@ def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, 
 
 
 def plan_fleet(file: Path) -> tuple[RackSite, str]:
-    """The rack site of a fleet file, and its inventory exactly as `gpufleet inventory` writes it."""
+    """The rack site of a fleet file, and its inventory as `gpufleet inventory` writes it."""
     validated = validate(str(file), root=ROOT)
     spec, catalog = validated.loaded.spec, validated.catalog
     plan = build_plan(spec, catalog)
@@ -49,19 +49,19 @@ def plan_fleet(file: Path) -> tuple[RackSite, str]:
 
 @dataclass
 class Lab:
-    """A rack that is up, with its inventory."""
+    """A running rack with its inventory."""
 
     rack: Rack
     inventory: Path
     healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
-    """Hosts on which something was run since somebody last cleared this."""
+    """Hosts on which something has run since this was last cleared."""
     before_down: Callable[[], None] = lambda: None
-    """Whoever relies on the rack's files is told that they go."""
+    """Notify users of the rack's files before they are removed."""
 
     @classmethod
     def up(cls, folder: Path, fleet: str | None = None) -> Lab:
-        """Raises the rack of a fleet file's text with its files in `folder`."""
+        """Start the rack of a fleet file's text with its files in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "fleet.yaml"
         file.write_text(fleet or fleet_text())
@@ -74,7 +74,7 @@ class Lab:
         return made
 
     def down(self) -> None:
-        """Removes the rack."""
+        """Remove the rack."""
         self.before_down()
         take_down(self.rack.layout.root)
 
@@ -83,7 +83,7 @@ class Lab:
         return [host.name for host in self.rack.site.hosts if host.role == role]
 
     def sh(self, host: str, script: str, *, code: int | None = 0, timeout_s: float = 300) -> str:
-        """Runs a script as root on a host; its output. Asserts the exit code unless that is None."""
+        """Run a script as root on a host; its output. Asserts the exit code unless that is None."""
         self.touched.add(host)
         done = subprocess.run(
             enter_command(self.rack, host, "bash", "-se")
@@ -99,31 +99,31 @@ class Lab:
         return done.stdout
 
     def hardware(self, host: str) -> Hardware:
-        """What is plugged into a host."""
+        """The hardware of a host."""
         self.touched.add(host)
         return Hardware(self.rack.layout.hardware(self.rack.site.host(host).name))
 
     def add_vendor_repository(self, *hosts: str) -> None:
-        """Hosts know the vendor's packages, as an administrator would tell them."""
+        """Add the vendor's package repository to hosts, as an administrator would."""
         line = f"deb [signed-by={KEY}] {VENDOR_URL} ./"
         for host in hosts:
             self.sh(host, f"echo '{line}' >/etc/apt/sources.list.d/vendor.list; apt-get -qq update")
 
     def seal(self, name: str) -> None:
-        """Keeps the state of all hosts under a name, with what is on their disks."""
+        """Snapshot the state of all hosts under a name, including their disks."""
         self.rack.stop()
         for host in self.healthy:
             self.hardware(host).keep(self._kept(name, host))
         self.rack.seal(name)
 
     def take_over(self, name: str, other: Path) -> None:
-        """Has the state that another rack of the same hosts, in `other`, has sealed under a name."""
+        """Use the snapshot of another rack with the same hosts, in `other`."""
         self.rack.stop()
         mine, theirs = self.rack.layout, Layout(other)
         for host in self.healthy:
             upper = mine.host(host) / "upper"
             shutil.rmtree(upper)
-            # Links will do: nobody writes to what is sealed.
+            # Hard links suffice: snapshots are never written to.
             copy = ["cp", "--archive", "--link", theirs.host(host) / "layers" / name, upper]
             subprocess.run(copy, check=True)
             self.hardware(host).bring_back(theirs.root / "kept" / name / host)
@@ -132,7 +132,7 @@ class Lab:
         self.seal(name)
 
     def reset(self, *hosts: str, name: str = "identity") -> None:
-        """Hosts (default: all) as they were at `seal(name)`, with all their hardware as it was then."""
+        """Reset hosts (default: all) to `seal(name)`, with their hardware at that time."""
         self.rack.stop(*hosts, force=True)
         for host in hosts or tuple(self.healthy):
             if name == "identity":
@@ -154,9 +154,9 @@ class Lab:
         on_task: OnTask | None = None,
         **options: Any,
     ) -> PlaybookResult:
-        """Runs a playbook of `ansible/` (or of `project`) on the rack; raises nothing for failed hosts.
+        """Run a playbook of `ansible/` (or of `project`) on the rack; raises nothing for failed hosts.
 
-        Tasks get there as `gpufleet configure` sends them, unless another `transport` is named.
+        Tasks are sent as by `gpufleet configure`, unless another `transport` is given.
         """
         self.touched.update(self.healthy)
         transport = transport_environment(options.pop("transport", "auto"))

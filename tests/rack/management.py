@@ -1,7 +1,7 @@
-"""Management controllers of a rack's nodes: Redfish on loopback, whose resets cut a node's power.
+"""BMCs of a rack's nodes: Redfish on loopback, whose resets cut the power of a node.
 
-A fleet file has names of controllers. Runs that are to find them get a file of hosts of their own, in a mount
-namespace of their own: this machine's is left alone.
+A fleet file has host names of BMCs. Runs get their own hosts file, in their own mount
+namespace: that of this machine does not change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.redfish_server import CHASSIS, SYSTEM, USER, Service, node
 
 SECRET = "GPUFLEET_SECRET_BMC_PASSWORD_LAB"
 SET = [("PATCH", f"{CHASSIS}/EnvironmentMetrics"), ("PATCH", SYSTEM)]
-"""What a first run changes on each, of `fleet`; nothing else is ever changed."""
+"""Changes by a first run on each BMC of `fleet`; nothing else ever changes."""
 FLEET = """\
     bmc: bmc[01-{last:02d}]
     management:
@@ -31,7 +31,7 @@ FLEET = """\
 
 
 class Controllers:
-    """One controller for each node, each on a loopback address of its own and all on one port."""
+    """One BMC per node, each on its own loopback address and all on one port."""
 
     def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
         self.password = secrets.token_hex(16)
@@ -57,7 +57,7 @@ class Controllers:
 
     @property
     def fleet(self) -> str:
-        """What the fleet file says of them, for `fleet_text(more=...)`."""
+        """The BMCs in the fleet file, for `fleet_text(more=...)`."""
 
         def mapping(values: dict[str, str]) -> str:
             return "{ " + ", ".join(f'{name}: "{value}"' for name, value in values.items()) + " }"
@@ -73,7 +73,7 @@ class Controllers:
         )
 
     def wire(self, rack: Rack) -> None:
-        """From here on a reset cuts the node's power, and gives it back."""
+        """From here on a reset cuts the power of the node and restores it."""
         for name, service in self.of.items():
             service.on_reset = lambda name=name: self._cycle(rack, name)  # type: ignore[misc]
 
@@ -82,27 +82,27 @@ class Controllers:
             rack.stop(name, force=True)
             rack.start(name)
 
-        # A controller answers at once: the power goes after that.
+        # A BMC answers at once: the power goes off afterwards.
         self._cycles.append(threading.Thread(target=act, name=f"power of {name}"))
         self._cycles[-1].start()
 
     @property
     def resets(self) -> dict[str, list[str]]:
-        """Node -> how its power was cycled, for nodes of which it was."""
+        """Node -> reset type, for power-cycled nodes."""
         return {name: service.resets for name, service in self.of.items() if service.resets}
 
     def settled(self) -> None:
-        """Waits until all nodes whose power was cycled are up."""
+        """Wait until all power-cycled nodes are up."""
         while self._cycles:
             self._cycles.pop().join()
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """A command that finds them by their names."""
+        """A command that resolves their names."""
         bound = 'mount --bind "$0" /etc/hosts && exec "$@"'
         return ["unshare", "--mount", "--propagation", "slave", "sh", "-c", bound, str(self.hosts), *words]
 
     def close(self) -> None:
-        """Ends them."""
+        """Stop them."""
         self.settled()
         for service in self.of.values():
             service.close()

@@ -1,4 +1,4 @@
-"""A site as its users have it: a fleet file in a checkout, a rack, and `gpufleet configure` between them."""
+"""A site as users have it: a fleet file in a checkout, a rack, and `gpufleet configure`."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Site:
         controllers: Controllers | None = None,
         known: dict[str, str] | None = None,
     ) -> Site:
-        """Raises the rack of a fleet file's text; the checkout has our own ansible/ in it.
+        """Start the rack of a fleet file's text; the checkout has this ansible/ in it.
 
-        `controllers` are its nodes' management controllers, if the fleet file has some; `known` are the
-        secrets of a site whose hosts it is to take over.
+        `controllers` are the BMCs of its nodes, if the fleet file has some; `known` are the
+        secrets of a site whose hosts it takes over.
         """
         checkout = folder / "checkout"
         (checkout / "stacks").mkdir(parents=True)
@@ -89,11 +89,11 @@ class Site:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a run finds in its environment."""
+        """The environment of a run."""
         return os.environ | self.lab.rack.environment() | self.secrets
 
     def configure(self, *words: str, code: int | None = 0, verb: str = "configure") -> dict[str, Any]:
-        """Runs `gpufleet configure`; what it says as JSON. Asserts the exit code unless that is None."""
+        """Run `gpufleet configure`; its JSON. Asserts the exit code unless that is None."""
         done = subprocess.run(
             self.command(*words, verb=verb),
             env=self.environment,
@@ -109,7 +109,7 @@ class Site:
 
     @contextmanager
     def configuring(self, *words: str, verb: str = "configure") -> Iterator[subprocess.Popen[str]]:
-        """A run that goes on meanwhile; it is ended with the block, however that ends."""
+        """A run in parallel; it is ended with the block."""
         self._before = self._journals()
         process = subprocess.Popen(
             self.command(*words, verb=verb),
@@ -127,7 +127,7 @@ class Site:
             process.communicate()
 
     def journal(self) -> str:
-        """What the run that goes on has written of its tasks so far."""
+        """Task results of the current run so far."""
         return "".join(path.read_text() for path in self._journals() - self._before)
 
     def _journals(self) -> set[Path]:
@@ -135,13 +135,13 @@ class Site:
 
     @staticmethod
     def changes(result: dict[str, Any]) -> set[tuple[str, str, str]]:
-        """(host, role, task) of what a run changed, or would."""
+        """(host, role, task) of the changes of a run, also in check mode."""
         return {
             (host, change["role"], change["task"]) for change in result["changes"] for host in change["hosts"]
         }
 
     def wait_for_nodes(self, timeout_s: float = 60) -> None:
-        """Waits until Slurm has all its nodes idle."""
+        """Wait until all nodes of Slurm are idle."""
         self.lab.sh(
             "ctl01",
             f"for try in $(seq {int(timeout_s * 5)}); do "
@@ -151,7 +151,7 @@ class Site:
 
 
 class ArgumentWatcher:
-    """Looks at the command lines of all processes of this machine, those on the rack's hosts among them."""
+    """Watches the command lines of all processes of this machine, including the rack's hosts."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = [word.encode() for word in words]
@@ -182,9 +182,9 @@ class ArgumentWatcher:
 
 @dataclass
 class Runs:
-    """The site, and its first three runs: what a check said, what the first did, what a second did.
+    """The site, and its first three runs: check run, first run, second run.
 
-    `broken` are the hosts that the last test has left in another state.
+    `broken` are the hosts that the last test has changed.
     """
 
     site: Site

@@ -1,4 +1,4 @@
-"""How Ansible gets to a rack's hosts, and what it leaves on this machine of a rack that is gone."""
+"""Connections of Ansible to a rack's hosts, and their leftovers on this machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_host_uses_one_root_interpreter_and_no_connection_is_left_open(
 
 
 def answers(lab: Lab, folder: Path, transport: str) -> list[str]:
-    """What the tasks above say of a node, over a transport."""
+    """Results of the tasks above for a node, over a transport."""
     book = folder / "who.yml"
     plays = [{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": TASKS}]
     book.write_text(yaml.safe_dump(plays))
@@ -48,13 +48,13 @@ def answers(lab: Lab, folder: Path, transport: str) -> list[str]:
 
 
 def sudo_asks_for_a_password(lab: Lab) -> None:
-    """That is said of the host, which changes nothing, instead of a question that nobody answers."""
+    """The host reports it without changes, instead of a question without an answer."""
     lab.sh("dgx01", "sed -i s/NOPASSWD:// /etc/sudoers.d/rack")
     played = play(lab, "playbooks/base.yml", "dgx01", check=True)
     assert "a password is required" in played.messages()
 
 
 def ssh_masters(lab: Lab) -> list[str]:
-    """The ssh processes of this machine that go by the rack's configuration."""
+    """The ssh processes of this machine with the rack's configuration."""
     said = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     return [line for line in said.splitlines() if lab.rack.record.runtime in line and "ssh" in line]

@@ -1,4 +1,4 @@
-"""What tests run on a host without a login runs as it would with one."""
+"""Commands without a login run as with one."""
 
 from __future__ import annotations
 

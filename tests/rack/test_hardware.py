@@ -1,4 +1,4 @@
-"""The stand-ins on a real host: they say what the vendors' tools say, and faults show everywhere."""
+"""The stand-ins on a real host: output as of the vendors' tools, and faults visible everywhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def gpu_host(rack: Lab) -> Iterator[Lab]:
 
 @pytest.fixture
 def host(gpu_host: Lab) -> Iterator[Lab]:
-    """The same, its hardware in order again when the test is done."""
+    """The same; its hardware is repaired after the test."""
     yield gpu_host
     gpu_host.hardware("dgx01").restore(gpu_host.healthy["dgx01"])
 

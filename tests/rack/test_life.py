@@ -1,4 +1,4 @@
-"""A rack's life: up, used, killed, two at once, and down without a trace."""
+"""Lifecycle of a rack: start, use, kill, two at once, and removal without leftovers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SMALL = fleet_text(gpu_nodes=1, controllers=1, login=False)
 
 
 class Traces:
-    """What racks leave on this machine. Others may be up, come and go meanwhile: theirs do not count."""
+    """Leftovers of racks on this machine. Other racks may start and stop meanwhile: theirs do not count."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._before = self._of_racks()
 
     def left(self) -> dict[str, list[str]]:
-        """What the racks in the folder have left; others that come or go are waited for."""
+        """Leftovers of the racks in the folder; others that come or go are waited for."""
         deadline = time.monotonic() + 20
         while (found := self._left()) and time.monotonic() < deadline:
             time.sleep(0.5)
@@ -69,7 +69,7 @@ class Traces:
 
 
 def command_lines() -> list[str]:
-    """Those of all processes of this machine but our own."""
+    """Those of all other processes of this machine."""
     own = f"/proc/{os.getpid()}/cmdline"
     return [line.replace("\0", " ") for line in read_all("/proc/[0-9]*/cmdline", but=own)]
 
@@ -91,13 +91,13 @@ def read_all(pattern: str, but: str = "") -> list[str]:
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Traces:
-    """How the machine was before the test."""
+    """The machine's state before the test."""
     return Traces(tmp_path)
 
 
 @pytest.fixture
 def folder(can_hold_racks: None, tmp_path: Path) -> Iterator[Path]:
-    """A place for a rack, which is down when the test is done."""
+    """A folder for a rack, which is stopped after the test."""
     yield tmp_path / "rack"
     take_down(tmp_path / "rack")
 
@@ -213,7 +213,7 @@ def cables(rack: Lab) -> set[str]:
 
 
 def test_cable_left_by_a_killed_host_does_not_stop_a_new_start(clean_rack: Lab) -> None:
-    """The kernel removes it some time after the host's last process is gone."""
+    """The kernel removes it some time after the host's last process has ended."""
     before = cables(clean_rack)
     clean_rack.touched.add("login01")
     clean_rack.rack.stop("login01", force=True)
@@ -357,7 +357,7 @@ def test_command_lists_hosts_and_reports_missing_tools(folder: Path, checkout, t
     assert checkout.json("rack", "status") == {"up": False, "hosts": []}
     file = checkout.root / "small.yaml"
     file.write_text(SMALL)
-    # The cache of this checkout: another would be made anew.
+    # The cache of this checkout: another would be built again.
     CACHE.mkdir(parents=True, exist_ok=True)
     (checkout.root / ".gpufleet/cache").mkdir(parents=True)
     (checkout.root / ".gpufleet/cache/rack").symlink_to(CACHE)

@@ -45,7 +45,7 @@ def test_bmc_of_each_node_is_configured_once(runs: Runs) -> None:
 
 
 def test_job_runs_on_all_gpus_of_its_team_and_is_accounted(site: Site) -> None:
-    # research may hold 24 of the 32.
+    # research may use 24 of the 32.
     lab = site.lab
     said = lab.sh(
         "login01",
@@ -56,7 +56,7 @@ def test_job_runs_on_all_gpus_of_its_team_and_is_accounted(site: Site) -> None:
 
     lines = sorted(lab.sh("login01", f"cat /shared/home/job-{number}").splitlines())
     assert lines == [f"dgx{node:02d} 0,1,2,3,4,5,6,7" for node in range(1, 4)]
-    # slurmctld tells slurmdbd of a job's end in its own time.
+    # slurmctld reports the end of a job to slurmdbd with a delay.
     tres = lab.sh(
         "login01",
         f"for try in $(seq 100); do said=$(sacct -X -n -P -j {number} -o AllocTRES,State,Account); "
@@ -67,7 +67,7 @@ def test_job_runs_on_all_gpus_of_its_team_and_is_accounted(site: Site) -> None:
 
 
 def test_team_gets_no_more_gpus_than_its_limit(site: Site) -> None:
-    # serving may hold 8 of the 32. Until the scheduler comes to a job, the job has no reason, or waits for
+    # serving may use 8 of the 32. Until the scheduler handles a job, it has no reason, or waits for
     # resources where nodes are busy: they are until the epilog of the job before has ended.
     site.wait_for_nodes()
     said = site.lab.sh(
@@ -110,7 +110,7 @@ def test_no_secret_is_in_an_argument_a_log_or_a_readable_file(runs: Runs, site: 
             "grep -rlF -f /run/patterns --exclude=patterns "
             "/etc /var /usr/lib /usr/local /opt /home /root /tmp /srv >/run/found 2>/dev/null || true\n"
             "xargs -r stat -c '%n %a %U' </run/found; journalctl -o cat | grep -cF -f /run/patterns || true\n"
-            # What gpufleet itself needs, no host does.
+            # Programs that gpufleet needs, and no host.
             f"xargs -r grep -lF -e {site.secrets[SECRET]} </run/found | wc -l; rm /run/patterns /run/found",
         ).splitlines()
         *files, in_journal, of_controllers = found
@@ -139,7 +139,7 @@ def test_next_run_finishes_a_run_that_was_killed_or_lost_a_host(site_to_break: S
         wait_until(lambda: ended("dgx03", "nvidia_driver"), run)
         run.send_signal(signal.SIGKILL)
 
-    # A host goes in mid-play: the others are done.
+    # A host is lost during the play: the others finish.
     with site.configuring("--skip-preflight", "--resume") as run:
         wait_until(lambda: ended("dgx04", "munge"), run)
         lab.rack.stop("dgx04", force=True)
@@ -167,7 +167,7 @@ def test_next_run_finishes_a_run_that_was_killed_or_lost_a_host(site_to_break: S
 
 
 def wait_until(true: Any, run: Any, timeout_s: float = 300) -> None:
-    """Waits for something that a run does; fails when the run ends before it."""
+    """Wait for an event of a run; fails if the run ends before it."""
     end = time.monotonic() + timeout_s
     while not true():
         assert run.poll() is None, run.communicate()

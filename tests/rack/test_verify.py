@@ -1,4 +1,4 @@
-"""`gpufleet verify` on a working cluster: silent while all is well, and every fault found where it is."""
+"""`gpufleet verify` on a working cluster: no findings without faults, and every fault at its host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SETTLED = "for try in $(seq 60); do chronyc -c tracking | grep -q Normal && brea
 
 
 def found(result: dict[str, Any], host: str) -> dict[tuple[str, str], str]:
-    """(role, check) -> what is wrong on a host."""
+    """(role, check) -> message, for a host."""
     return {
         (item["role"], item["check"]): item["message"]
         for item in result["findings"]

@@ -1,4 +1,4 @@
-"""A fleet file of a stranger shows nothing of the machine outside of its own repository."""
+"""An untrusted fleet file reveals nothing of the machine outside its repository."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOREIGN = f"aws_key: [{SECRET}\n"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A checkout with one environment, beside a file with a secret and a repository of somebody else."""
+    """A checkout with one environment, next to a file with a secret and a foreign repository."""
     root = tmp_path / "checkout"
     (root / "stacks" / "demo").mkdir(parents=True)
     (root / "Pulumi.yaml").write_text("name: gpufleet\n")
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def refused(action: Callable[[], object]) -> str:
-    """All that is said when `action` is refused as bad input, without the secret."""
+    """All output when `action` is refused as bad input, without the secret."""
     with pytest.raises(InputError) as caught:
         action()
     said = f"{caught.value.message} {caught.value.remedy}"

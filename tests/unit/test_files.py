@@ -1,4 +1,4 @@
-"""What gpufleet writes is the old whole contents or the new whole contents, however the write ends."""
+"""Files have the complete old or the complete new contents after any interrupted write."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def a_disk_that_fills_up() -> Iterator[None]:
 
 @contextmanager
 def a_disk_that_refuses(number: int) -> Iterator[None]:
-    """Contents are written, and the disk then says that it has not got them."""
+    """The contents are written, and then the disk reports a failure."""
 
     def refuse(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))

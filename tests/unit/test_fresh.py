@@ -1,4 +1,4 @@
-"""`make test-fresh`: what it hands to the container, and that its short form has a test of every group."""
+"""`make test-fresh`: settings of the container, and its short form with a test of every group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPT = ROOT / "scripts" / "fresh"
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script, with a cache of its own."""
+    """The script, with a separate cache."""
     spec = spec_from_loader("fresh", SourceFileLoader("fresh", str(SCRIPT)))
     assert spec is not None and spec.loader is not None
     made = module_from_spec(spec)

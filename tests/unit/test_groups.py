@@ -1,6 +1,6 @@
 """Tests of one group run in one worker, in order: module-wide fixtures and single racks depend on it.
 
-pytest 9.2 with pytest-xdist 3.8 scatters groups without a word (pytest-xdist issue 1386).
+pytest 9.2 with pytest-xdist 3.8 scatters groups silently (pytest-xdist issue 1386).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The direction in which the parts of gpufleet may import each other: `.importlinter` says it."""
+"""The allowed imports between parts of gpufleet, from `.importlinter`."""
 
 from __future__ import annotations
 

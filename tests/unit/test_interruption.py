@@ -17,7 +17,7 @@ from gpufleet import interruption
 
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
-    """As a command is started at a terminal: what starts tests in the background has SIGINT ignored."""
+    """As for a command at a terminal: background processes start with SIGINT ignored."""
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -31,7 +31,7 @@ def send(sign: signal.Signals = signal.SIGINT) -> None:
 
 
 class RaisesOnDelete:
-    """What it raises when it goes away is dropped by Python."""
+    """Raises an exception in `__del__`, which Python drops."""
 
     def __del__(self) -> None:
         send()

@@ -1,4 +1,4 @@
-"""The optional extra: what is said where it is missing, and that nothing else loads it."""
+"""The optional extra: the message if it is missing, and that nothing else loads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet import lab_extra
 from gpufleet.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
-# What an installation without the extra lacks; the stand-ins themselves may not be missed either.
+# Packages that an installation without the extra lacks.
 WITHOUT = """
 import sys
 

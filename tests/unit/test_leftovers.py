@@ -1,4 +1,4 @@
-"""What tests leave at work is found by its mark, whoever has it by then."""
+"""Processes left by tests are found by their mark, whatever their parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is imported once for a run is what its programs import: no less, and nothing that is not there."""
+"""The preloaded modules are exactly those that a run's programs import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def used(pattern: str) -> set[str]:
-    """What the stack's program names of a generated package."""
+    """Names that the stack's program uses of a generated package."""
     sources = [
         path.read_text() for folder in ("components", "stacks") for path in (ROOT / folder).rglob("*.py")
     ]
@@ -27,7 +27,7 @@ def test_services_of_the_program_are_imported_once() -> None:
 
 
 def test_kubernetes_groups_of_the_program_are_imported_once() -> None:
-    # Helm's releases are for sites with operators alone.
+    # Helm releases are only for sites with operators.
     groups = used(r"\bk8s\.([a-z0-9]+\.v[0-9]+)\.[A-Z]") - {"helm.v3"}
     assert {f"pulumi_kubernetes.{group}" for group in groups} == {
         name for name in LIBRARIES if name.startswith("pulumi_kubernetes.")

@@ -13,7 +13,7 @@ import pytest
 
 from tests.programs import ROOT
 
-# Python and uv as far as scripts/setup goes: an environment is a folder with both.
+# Stand-ins for Python and uv: an environment is a folder with both.
 PYTHON = """\
 #!/bin/bash
 echo "$0 $*" >>"$CALLS"
@@ -34,7 +34,7 @@ grep -qx -e "${@: -1}" "$CALLS.packages" 2>/dev/null && echo "install ok install
 
 
 class Machine:
-    """A checkout with what scripts/setup reads, and the programs that it calls."""
+    """A checkout with the files of scripts/setup, and stand-ins for its programs."""
 
     def __init__(self, folder: Path) -> None:
         self.checkout, self.calls, self.bin = folder / "checkout", folder / "calls", folder / "bin"
@@ -48,7 +48,7 @@ class Machine:
         shutil.copy(ROOT / "pyproject.toml", self.checkout)
 
     def setup(self, *arguments: str) -> list[str]:
-        """Runs it; returns what it printed, line by line."""
+        """Run it; returns its output by line."""
         env = {
             "PATH": f"{self.bin}:/usr/bin:/bin",
             "CALLS": str(self.calls),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import forked, warm_servers
 
-# What a command does: it asks for a fork server, and has it run a program.
+# Like a command: it asks for a fork server and lets it run a program.
 COMMAND = """
 import json, os, sys
 from pathlib import Path
@@ -24,7 +24,7 @@ assert process.wait(60) == 0
 
 
 def ran(folder: Path, **more: str) -> tuple[set[str], str]:
-    """Return the modules that the program finds imported, and what its fork server is forked from."""
+    """Return the modules already imported in the program, and the parent of its fork server."""
     code = f"{COMMAND}\nprint(os.environ.get({warm_servers.VARIABLE!r}))"
     done = forked.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **more}, timeout_s=120)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""An Ansible connection to nobody: each module answers at once that all is as it should be."""
+"""An Ansible connection without a host: each module answers at once that nothing changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ options: {}
 
 MODULE = re.compile(rb"module_fqn='([\w.]+)'")
 QUIET = {"rc": 0, "stdout": "", "stderr": ""}
-# What modules answer beside "nothing changed", as far as roles read it.
+# Results of modules besides "nothing changed", as far as roles read them.
 ANSWERS: dict[str, dict[str, Any]] = {
     "system": {
         "ansible_facts": {
@@ -48,11 +48,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class Connection(ConnectionBase):  # type: ignore[misc]
-    """A host that is always well."""
+    """A host that is always healthy."""
 
     transport = "canned"
     has_pipelining = True
-    # Whatever the settings of ssh: a module that is sent as a file would have to be read back.
+    # Independent of ssh settings: a module sent as a file would have to be read back.
     always_pipeline_modules = True
 
     def _connect(self) -> Connection:
@@ -69,11 +69,11 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         return 0, json.dumps(answer).encode(), b""
 
     def put_file(self, in_path: str, out_path: str) -> None:
-        """Nothing is sent."""
+        """Send nothing."""
 
     def fetch_file(self, in_path: str, out_path: str) -> None:
-        """Nothing is fetched."""
+        """Fetch nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
         self._connected = False

@@ -1,7 +1,7 @@
 """The same rules on the policy SDK's own server: the peer of `gpufleet.policy.server`.
 
-Each rule is one policy that hands the SDK's view of a resource to the rule's own function. Judging
-is the same code; what differs is who unpacks the protocol, and how often.
+Each rule is one policy that passes the SDK's view of a resource to the rule's function. The judging
+code is the same; the difference is who unpacks the protocol, and how often.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Report = Callable[..., None]
 
 
 def resource(args: ResourceValidationArgs | PolicyResource) -> Resource:
-    """What a rule sees, of what the SDK unpacked."""
+    """The rule's view of what the SDK unpacked."""
     provider = args.provider
     in_stack = isinstance(args, PolicyResource)
     refers: Mapping[str, Any] = args.property_dependencies if in_stack else {}
@@ -52,7 +52,7 @@ def resource(args: ResourceValidationArgs | PolicyResource) -> Resource:
 
 
 def of_resource(rule: Rule[Any], context: RuleContext[Any]) -> Policy:
-    """A resource rule as a policy; it is asked about every resource and answers for its types alone."""
+    """A resource rule as a policy; it gets every resource and judges only its types."""
 
     def validate(args: ResourceValidationArgs, report: Report) -> None:
         if not rule.types or args.resource_type in rule.types:

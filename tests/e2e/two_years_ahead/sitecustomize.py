@@ -1,8 +1,8 @@
-"""Makes Python sleep under faketime, in every process that has this folder on PYTHONPATH.
+"""Make Python sleep correctly under faketime, in every process with this folder on PYTHONPATH.
 
-libfaketime 0.9.10 takes its offset off the absolute deadline of clock_nanosleep(CLOCK_MONOTONIC) even
+libfaketime 0.9.10 subtracts its offset from the absolute deadline of clock_nanosleep(CLOCK_MONOTONIC) even
 when the monotonic clock is not faked, and the kernel then answers EINVAL; faking that clock as well
-makes waits on conditions hang instead. select() takes a relative timeout and is left alone.
+makes waits on conditions hang instead. select() takes a relative timeout and needs no change.
 """
 
 import select

@@ -1,4 +1,4 @@
-"""What states, plans and steps of both engines have in common: everything but ids, times and ciphertexts."""
+"""Normalized states, plans and steps of both engines, without ids, times and ciphertexts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def comparable(deployment: dict[str, Any]) -> list[str]:
     resources = [normal(resource) for resource in deployment.get("resources") or []]
     for resource in resources:
         resource.get("dependencies", []).sort()
-        # A refresh of the CLI drops empty lists here; they mean the same.
+        # A refresh of the CLI drops empty lists here; they are equivalent.
         needed = {key: sorted(urns) for key, urns in resource.pop("propertyDependencies", {}).items() if urns}
         if needed:
             resource["propertyDependencies"] = needed
@@ -48,13 +48,13 @@ def comparable(deployment: dict[str, Any]) -> list[str]:
 
 
 def left(lab: Lab) -> list[str]:
-    """What a run left in the state; a first preview leaves none."""
+    """The state after a run; None after a first preview."""
     exported = lab.engine.export(lab.request)
     return comparable({} if exported is None else exported["deployment"])
 
 
 def planned(result: RunResult) -> list[tuple[Any, ...]]:
-    """What a result says of each resource that changes."""
+    """Changed resources in a result."""
     return sorted(
         (
             r.urn,
@@ -71,5 +71,5 @@ def planned(result: RunResult) -> list[tuple[Any, ...]]:
 
 
 def finished(lab: Lab) -> set[tuple[str, str]]:
-    """What a run did. Of what an earlier one deleted ahead, the CLI says once more that it is deleted."""
+    """Steps of a run. The CLI reports once more what an earlier run deleted before a replacement."""
     return {step for step in lab.real_steps() if step[0] != "delete-replaced"}

@@ -1,4 +1,4 @@
-"""The other engine: the Pulumi CLI, with a backend of its own."""
+"""The other engine: the Pulumi CLI, with its own backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..conftest import Lab
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """A laboratory on the Pulumi CLI with a backend of its own."""
+    """A lab on the Pulumi CLI with its own backend."""
     backend = tmp_path / "backend"
     backend.mkdir()
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "correct horse")

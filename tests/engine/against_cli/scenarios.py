@@ -1,4 +1,4 @@
-"""What both engines are put through: programs in steps, each with what is particular about it."""
+"""Scenarios for both engines: programs in steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that go from one engine to the other, which goes on from them."""
+"""States move from one engine to the other, which continues from them."""
 
 from __future__ import annotations
 

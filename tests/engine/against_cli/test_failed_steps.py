@@ -1,4 +1,4 @@
-"""What both engines leave after a failed step, and how they go on from there: alike."""
+"""Both engines leave the same state after a failed step, and continue alike."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_both_engines_leave_the_same_state_after_a_failure_and_finish_it(
             ("create", {"message": "the cloud is full"}),
             id="the new one of a replacement is not made",
         ),
-        # Not a failed deletion ahead of a replacement: with --continue-on-error the CLI 3.260 waits for ever.
+        # Not a failed deletion before a replacement: with --continue-on-error the CLI 3.260 hangs.
         pytest.param(
             'a = Box("a", {"slot": 1})\nBox("b", {"slot": a.arn})\n',
             'a = Box("a", {"slot": 2})\nBox("b", {"slot": a.arn})\n',

@@ -1,4 +1,4 @@
-"""Ctrl-C while the Pulumi CLI works: it finishes what is under way, and the next run goes on."""
+"""Ctrl-C while the Pulumi CLI runs: it finishes running operations, and the next run continues."""
 
 from __future__ import annotations
 

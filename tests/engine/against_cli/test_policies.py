@@ -1,4 +1,4 @@
-"""The same policy packs on the embedded engine and on the real Pulumi CLI: equal questions, equal verdicts.
+"""The same policy packs on the embedded engine and on the real Pulumi CLI: equal requests, equal verdicts.
 
 Runs where `pulumi` is on PATH (it is in no package registry, so no test set-up can bring it).
 """
@@ -29,7 +29,7 @@ def pair(cli: Lab, tmp_path: Path) -> Pair:
 
 
 def violations(result: RunResult) -> list[tuple[str, ...]]:
-    """What both engines can say of each violation."""
+    """Parts of a violation that both engines report."""
 
     def key(event: PolicyEvent) -> tuple[str, ...]:
         return (event.pack, event.version, event.policy, event.enforcement, event.urn, event.message)
@@ -99,13 +99,13 @@ def test_both_engines_send_a_pack_the_same_requests(pair: Pair, tmp_path: Path) 
 
 
 def _surroundings(record: Path) -> list[dict[str, Any]]:
-    """Where each process of a pack ran, and what it was told in its environment."""
+    """Working folder and environment of each process of a pack."""
     found = [json.loads(line) for line in record.read_text().splitlines()]
     return [{**item, "CONFIG": json.loads(item["CONFIG"])} for item in found]
 
 
 def _questions(record: Path) -> list[dict[str, Any]]:
-    """What a pack was asked, in an order that does not depend on timing."""
+    """Requests to a pack, in an order that does not depend on timing."""
     lines = [normal(json.loads(line)) for line in record.read_text().splitlines()]
     for line in lines:
         data = line["data"]
@@ -219,7 +219,7 @@ def test_both_engines_give_the_same_verdict(
 
 
 def test_packs_remediate_and_then_judge_in_the_same_order(pair: Pair, tmp_path: Path) -> None:
-    # The CLI takes packs in the order in which they come up, so the two must not depend on it.
+    # The CLI uses packs in the order in which they start, so the two must not depend on it.
     packs = (write_pack(tmp_path / "judges", JUDGES), write_pack(tmp_path / "second", SECOND))
     results = [
         lab.configure(policy_packs=packs).program('Box("b", {"team": "ml"})\n').run("up") for lab in pair

@@ -1,4 +1,4 @@
-"""What tests of operations do with a site: operations, jobs, and what Slurm remembers of them."""
+"""Helpers for tests of operations: operations, jobs, and Slurm's records of them."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ FIELDS = "JobID,User,Account,QOS,State,Submit,Start,End,AllocTRES"
 
 
 def operate(site: Site, operation: str, *words: str, code: int = 0) -> dict[str, Any]:
-    """Runs an operation to its end; what it says as JSON."""
+    """Run an operation to its end; its JSON."""
     return site.configure(operation, *words, verb="operate", code=code)
 
 
 def failures(result: dict[str, Any]) -> str:
-    """Why hosts failed."""
+    """Reasons of failed hosts."""
     return " ".join(each["message"] for each in result["failures"])
 
 
 def began(site: Site, host: str, task: str) -> bool:
-    """Whether the run that goes on has ended a task on a host."""
+    """Whether the current run has finished a task on a host."""
     entries = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
     return any(item["host"] == host and item["task"] == task for item in entries)
 
 
 def wait_until(true: Callable[[], bool], run: subprocess.Popen[str], timeout_s: float = 300) -> None:
-    """Waits for something that a run does; fails when the run ends before it."""
+    """Wait for an event of a run; fails if the run ends before it."""
     end = time.monotonic() + timeout_s
     while not true():
         assert run.poll() is None, run.communicate()
@@ -44,7 +44,7 @@ def wait_until(true: Callable[[], bool], run: subprocess.Popen[str], timeout_s: 
 
 
 def lose_power(site: Site, operation: str, run: subprocess.Popen[str]) -> None:
-    """Nothing of a run is left on this machine, as if that had lost its power; hosts go on."""
+    """Kill all processes of a run on this machine, as after a power failure; hosts continue."""
     run.kill()
     (last,) = site.checkout.glob(f".gpufleet/operate/*/{operation}/last.json")
     token = json.loads(last.read_text())["token"]
@@ -57,26 +57,26 @@ def lose_power(site: Site, operation: str, run: subprocess.Popen[str]) -> None:
 
 
 def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 90) -> None:
-    """Waits until a command succeeds on a host."""
+    """Wait until a command succeeds on a host."""
     site.lab.sh(
         host, f"for try in $(seq {limit_s * 3}); do {true} >/dev/null 2>&1 && exit 0; sleep 0.3; done; exit 1"
     )
 
 
 def complete_job(site: Site) -> int:
-    """The number of a job that has ended, which accounting knows."""
+    """The number of an ended job that accounting has."""
     said = site.lab.sh(
         "login01", "cd /tmp; su ada -c 'timeout 60 sbatch --parsable --wait -A research --wrap true'"
     )
     wait_on(site, f"sacct -X -n -P -a -j {int(said)} -o State | grep -q COMPLETED")
-    # While its epilog runs the job is not through: a slurmctld that starts with such a state ends it once
-    # more, and tells accounting of a job that has no nodes any more.
+    # While its epilog runs the job has not ended: a slurmctld that starts with such a state ends it
+    # again, and reports a job without nodes to accounting.
     wait_on(site, "! squeue -h -a -t CG | grep .")
     return int(said)
 
 
 def hold_job(site: Site) -> int:
-    """The number of a job that waits until it is released, and that slurmctld has written down."""
+    """The number of a held job that slurmctld has saved."""
     site.lab.sh("ctl01", "touch /tmp/before")
     job = site.lab.sh("login01", "cd /tmp; su ada -c 'sbatch --parsable --hold -A research --wrap true'")
     wait_on(site, f"find {STATE} -newer /tmp/before | grep .")
@@ -84,7 +84,7 @@ def hold_job(site: Site) -> int:
 
 
 def records(site: Site) -> str:
-    """All jobs as accounting has them, and the queue."""
+    """All jobs in accounting, and the queue."""
     return site.lab.sh(
         "ctl01",
         f"sacct -X -P -a -S 1970-01-01 -o {FIELDS} | sort; squeue -h -a -o '%i %u %a %q %T %r %V'; "
@@ -93,5 +93,5 @@ def records(site: Site) -> str:
 
 
 def why(result: dict[str, Any], host: str) -> str:
-    """The last words on a host that failed."""
+    """The last lines of output about a failed host."""
     return [item["message"] for item in result["failures"] if item["host"] == host][-1]

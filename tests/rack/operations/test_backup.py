@@ -32,7 +32,7 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     lab = site.lab
     done, waiting = complete_job(site), hold_job(site)
 
-    # What the timer starts makes the same; nothing of it needs this machine.
+    # The timer makes the same backup, without this machine.
     said = lab.sh(
         "ctl01", "systemctl is-active gpufleet-slurm-backup.timer; systemctl start gpufleet-slurm-backup"
     )
@@ -54,7 +54,7 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     before = records(site)
     assert str(done) in before and str(waiting) in before
 
-    # Older than a job that came after it: not without a word from somebody.
+    # Older than a later job: only with consent.
     complete_job(site)
     refused = operate(site, "restore", "-o", f"backup={backup}", code=4)
     assert "newer than the backup" in failures(refused)
@@ -65,13 +65,13 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     site.configure("--limit", "rack_controllers", "--skip-preflight")
     assert str(done) not in records(site)
 
-    # This machine goes in the middle of the exchange: nothing starts on half of a state.
+    # This machine fails in the middle of the exchange: nothing starts on a partial state.
     mover = "/usr/local/bin/mv"
     lab.sh("ctl01", f"cat >{mover} <<'END'\n{SLOW_MOVE}END\nchmod 755 {mover}")
     with site.configuring("restore", "-o", f"backup={backup}", verb="operate") as run:
         wait_on(site, "pgrep -f '^sleep 600'", limit_s=180)
         lose_power(site, "restore", run)
-    # Before its sleep: a mover that wakes up would go on.
+    # Before its sleep: a mover that wakes up would continue.
     lab.sh("ctl01", "pkill -9 -f '[/]usr/local/bin/mv' || true")
     lab.sh("ctl01", f"rm {mover}; pkill -f '^sleep 600' || true")
     assert (
@@ -79,7 +79,7 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
         == "failed\n"
     )
     assert "did not come to its end" in lab.sh("ctl01", "journalctl -q -o cat -u slurmctld -n 30")
-    # What is still at work at the controller is not overrun.
+    # A process still running on the controller is not interrupted.
     lab.sh("ctl01", f"systemd-run -q --unit=at-work flock {KEPT}/.lock sleep 600")
     busy = operate(site, "restore", "--resume", code=4)
     assert "Another backup or restore is running" in failures(busy)

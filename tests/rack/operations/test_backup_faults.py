@@ -1,4 +1,4 @@
-"""Backups that come to nothing leave the ones before them."""
+"""Failed backups keep the earlier ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.rack.site import Site
 def test_full_disk_and_power_cut_keep_the_last_backup(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
-    # Room for one backup and for the beginning of a second: then there is no number left for another file.
+    # Space for one backup and the start of a second: then there is no inode left.
     lab.sh("ctl01", "mkdir /mnt/small; mount -t tmpfs -o size=64m,nr_inodes=9 tmpfs /mnt/small")
     small = ("-o", "folder=/mnt/small", "-o", "reserve_mib=0", "-o", "to=none")
     operate(site, "backup", *small)

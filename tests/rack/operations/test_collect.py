@@ -1,4 +1,4 @@
-"""One support bundle of a site with a host that is off, a planted secret, and those that Slurm has."""
+"""One support bundle of a site with a stopped host, a planted secret, and the secrets of Slurm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_support_bundle_has_all_reachable_hosts_names_the_others_and_has_no_secr
     lab.sh("ctl01", f"logger -p user.warning 'login with password={PLANTED} and {password}'")
     lab.rack.stop("dgx04", force=True)
 
-    # This machine goes when it has what the first hosts packed.
+    # This machine fails after it has the archives of the first hosts.
     path = site.checkout / "bundle.tar.gz"
     parts = path.with_name("bundle.tar.gz.parts")
     words = ("-o", f"output={path.name}", "-o", "since=2")
@@ -50,7 +50,7 @@ def test_support_bundle_has_all_reachable_hosts_names_the_others_and_has_no_secr
         assert secret.encode() not in everything
     assert lab.sh("ctl01", "ls /var/tmp | grep -c gpufleet-support || true").strip() == "0"
 
-    # The host that was off is added when it is back, to what is there of the others.
+    # The stopped host is added to the existing bundle when it is back.
     lab.rack.start("dgx04")
     added = operate(site, "collect", "--resume")
     assert added["states"] == {"dgx04": "done"}

@@ -1,4 +1,4 @@
-"""Operations on nodes of a working cluster, and each way in which they have to stop by themselves."""
+"""Operations on nodes of a working cluster, and each way in which they must stop."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     assert lab.sh("ctl01", "squeue -h -o %T") == "RUNNING\n"
     lab.sh("ctl01", "scancel -u ada; while squeue -h | grep -q .; do sleep 0.2; done")
 
-    # A canary that fails verification: the rest is untouched.
+    # A canary that fails verification: the other nodes are not touched.
     lab.hardware("dgx01").remove_gpu(3)
     failed = site.configure(*UPGRADE, "-o", "ready=1", verb="operate", code=4)
     assert failed["states"] == {"dgx01": "failed", "dgx02": "pending", "dgx03": "pending", "dgx04": "pending"}
@@ -65,7 +65,7 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     assert set(drains(site)) == {"dgx01"}
     assert drains(site)["dgx01"].startswith("gpufleet operate: upgrade_driver by ")
 
-    # Mended and resumed, and killed in the middle of the batch.
+    # Repaired and resumed, and killed in the middle of the batch.
     with lab.hardware("dgx01").changing() as state:
         state["gpus"][3]["present"] = True
     with site.configuring("upgrade_driver", "--resume", "-o", "ready=120", verb="operate") as run:
@@ -81,11 +81,11 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     away = site.configure("upgrade_driver", "--resume", *in_twos, verb="operate", code=4)
     assert away["states"] == {"dgx02": "done", "dgx03": "failed", "dgx04": "pending"}
     assert "did not come back from its reboot" in why(away, "dgx03")
-    # The killed run may have drained dgx04: nobody but the operation itself returns it.
+    # The killed run may have drained dgx04: only the operation itself resumes it.
     assert {"dgx03"} <= set(drains(site)) <= {"dgx03", "dgx04"}
     assert drivers(site, "dgx02", "dgx04") == {"dgx02": OTHER, "dgx04": CHANNEL}
 
-    # Nothing but its power brings it back, and that takes its name twice.
+    # Only a power cycle brings it back, and that needs its name twice.
     controllers = site.controllers
     assert controllers is not None
     cycle = ("power_cycle", "--limit", "dgx03", "-o", "delay=1", "-o", "timeout=120")
@@ -135,7 +135,7 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
     assert len(record["wiped"]) == 8
     assert lab.sh("ctl01", "stat -c %a%U /var/lib/gpufleet/decommissioned/*.json") == "600root\n"
 
-    # Out of the fleet file, and out of slurm.conf; its jobs stay accounted for.
+    # Removed from the fleet file and from slurm.conf; its jobs stay in accounting.
     fleet = site.checkout / "fleet.yaml"
     text = fleet.read_text()
     smaller = re.sub(r', dgx04: "[0-9a-f]+"', "", text)
@@ -147,7 +147,7 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
     finally:
         fleet.write_text(text)
 
-    # New hardware for two names: one that Slurm does not know any more, one that it does.
+    # New hardware for two names: one that Slurm no longer has, and one that it has.
     lab.reset("dgx03", "dgx04", name="identity")
     added = site.configure("add_nodes", "--limit", "dgx04", verb="operate")
     assert added["states"] == {"dgx04": "done"}
@@ -163,7 +163,7 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
         "dgx04",
     ]
 
-    # GPUs of one are divided: a job gets the instance that it asks for, and no other.
+    # GPUs of one node have MIG: a job gets exactly the instance that it requests.
     lab.sh("ctl01", "scontrol update nodename=dgx03 state=drain reason=mig")
     mig = "    mig: [{ nodes: dgx03, gpus: [0], profiles: { 1g.10gb: 7 } }]\n"
     fleet.write_text(text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{mig}", 1))

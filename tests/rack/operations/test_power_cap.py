@@ -1,4 +1,4 @@
-"""Power caps of GPUs, set and taken back as an operation."""
+"""GPU power caps, set and reset by an operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_power_cap_outside_the_limits_is_refused_and_a_valid_cap_is_set_and_rese
     assert again["changed"] == 0
     assert lab.sh("dgx01", limits) == "500.00\n"
     assert lab.sh("dgx03", limits) == "700.00\n"
-    # The driver forgets it with a boot; the unit does not.
+    # The driver forgets it at a boot; the unit sets it again.
     lab.sh("dgx01", "nvidia-smi -pl 700 >/dev/null; systemctl restart gpufleet-power-cap")
     assert lab.sh("dgx01", f"systemctl is-enabled gpufleet-power-cap; {limits}") == "enabled\n500.00\n"
 

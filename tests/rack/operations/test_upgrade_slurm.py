@@ -1,4 +1,4 @@
-"""Another version of Slurm on a site with a job that runs.
+"""Upgrade of Slurm on a site with a running job.
 
 Debian 12 has one version of Slurm. The other is the same with the number 23.02.8 in its packages and
 programs: what is tested is the order, the refusals and what survives, and not that Slurm converts a
@@ -104,7 +104,7 @@ def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
     job = int(lab.sh("login01", script))
     wait_on(site, f"squeue -h -j {job} -t running | grep -q .")
 
-    # Without a backup there is no way back: everything runs on in the version that is there.
+    # Without a backup there is no rollback: everything continues in the installed version.
     lab.sh("ctl01", "mkdir /mnt/small; mount -t tmpfs -o size=64m,nr_inodes=3 tmpfs /mnt/small")
     small = ("-o", "folder=/mnt/small", "-o", "reserve_mib=0")
     failed = operate(site, "upgrade_slurm", "-o", f"version={NEW}", *small, code=4)
@@ -113,8 +113,8 @@ def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
     assert lab.sh("ctl01", "systemctl is-active slurmctld slurmdbd").split() == ["active", "active"]
     assert lab.sh("ctl02", "systemctl is-active slurmctld").strip() == "active"
 
-    # This machine goes when the database's host is upgraded and nobody else is: everything is stopped,
-    # slurmdbd has not converted its database yet, and the job runs on.
+    # This machine fails when only the database host is upgraded: everything is stopped,
+    # slurmdbd has not converted its database yet, and the job continues.
     with site.configuring("upgrade_slurm", "-o", f"version={NEW}", "-o", "batch=50%", verb="operate") as run:
         wait_until(lambda: began(site, "ctl01", "Upgrade packages of the database host"), run)
         lose_power(site, "upgrade_slurm", run)
@@ -139,7 +139,7 @@ def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
 
 
 def first_changes(result: dict[str, object]) -> Iterator[str]:
-    """Whose packages were upgraded, in the order in which tasks are told of."""
+    """Hosts whose packages were upgraded, in the order of task results."""
     for change in result["changes"]:  # type: ignore[attr-defined]
         if "packages" in change["task"] or "commands" in change["task"]:
             for host in sorted(change["hosts"]):

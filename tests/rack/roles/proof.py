@@ -1,9 +1,9 @@
-"""What every role has to prove on a rack: a check run is right, the real run works, a second changes nothing.
+"""Requirements of every role on a rack: a correct check run, a real run, a second run without changes.
 
     done = prove(lab, ["base", "users"], "dgx01,ctl01")
     done = prove(lab, "playbooks/gpu.yml", "rack_gpu_nodes")
 
-Hosts are taken as they are; tests that need bare ones reset them first.
+Hosts are used as they are; tests that need bare ones reset them first.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from gpufleet.racks.runner import PlaybookResult
 from tests.rack.lab import ROOT, Lab
 
 ANSIBLE = ROOT / "ansible"
-# Where roles put things. What else a host writes, it writes by itself.
+# Where roles write. Hosts write elsewhere by themselves.
 _KEPT_FOLDERS = ("boot", "etc", "opt", "usr", "var/lib/dpkg")
 
 
 @dataclass(frozen=True)
 class PlayResult:
-    """One run: its result, and every task of every host as it ended."""
+    """One run: its result, and every task result of every host."""
 
     result: PlaybookResult
     events: tuple[TaskEvent, ...]
 
     @property
     def changed(self) -> frozenset[tuple[str, str]]:
-        """(host, `role : task`) of everything that changed, or that a check run says would."""
+        """(host, `role : task`) of every changed task, also in check mode."""
         return frozenset((event.host, task_name(event)) for event in self.events if event.kind == "changed")
 
     def of(self, task: str, host: str = "") -> list[TaskEvent]:
-        """How a task ended, by its name with or without its role, on one host or on all."""
+        """Result of a task, by its name with or without its role, on one host or all."""
         return [
             event
             for event in self.events
@@ -45,7 +45,7 @@ class PlayResult:
         ]
 
     def messages(self) -> str:
-        """Why tasks failed, one line each."""
+        """Messages of failed tasks, one line each."""
         return "\n".join(
             f"{event.host}: {task_name(event)}: {event.message}" for event in self.result.failures
         )
@@ -53,7 +53,7 @@ class PlayResult:
 
 @dataclass(frozen=True)
 class RoleRuns:
-    """The runs: with --check --diff, for real, and again where that was asked for."""
+    """The runs: with --check --diff, for real, and optionally again."""
 
     check: PlayResult
     first: PlayResult
@@ -103,11 +103,11 @@ def prove(
     again: bool = True,
     **options: Any,
 ) -> RoleRuns:
-    """Plays with --check --diff, for real, and for real again, and asserts what all roles promise.
+    """Run with --check --diff, for real, and again, and assert the requirements of all roles.
 
-    That nobody fails; that the check run changes no file where roles put things; that it says exactly
-    which tasks change something on which host; and that the second run changes nothing. Takes what
-    `play` takes. The second run is left out without `again`, for roles that tests/rack/test_site.py
+    No host fails; the check run changes no file where roles write; it lists exactly the
+    tasks that change something on each host; and the second run changes nothing. Takes the arguments of
+    `play`. The second run is optional (`again`), for roles that tests/rack/test_site.py
     runs a second time with the same settings.
     """
     before = _files(lab)
@@ -154,7 +154,7 @@ def _plays(
 
 
 def _files(lab: Lab) -> dict[Path, tuple[int, int, int]]:
-    """What hosts have written since they booted first: time, size and mode by path."""
+    """Files written since the first boot: time, size and mode by path."""
     found = {}
     for host in lab.rack.site.hosts:
         upper = lab.rack.layout.host(host.name) / "upper"

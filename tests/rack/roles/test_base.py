@@ -44,12 +44,12 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="module")
 def base(lab: Lab) -> RoleRuns:
-    """base.yml on bare hosts: predicted, done, and nothing left to do."""
+    """base.yml on bare hosts: check run, run, and a second run without changes."""
     return prove(lab, "playbooks/base.yml", again=False)
 
 
 def tasks(lab: Lab, *what: dict[str, Any], hosts: str = "dgx01", **options: Any) -> PlayResult:
-    """Runs tasks of a test's own as root."""
+    """Run extra tasks as root."""
     book = lab.inventory.with_name("tasks-under-test.yml")
     book.write_text(
         yaml.safe_dump([{"hosts": hosts, "gather_facts": False, "become": True, "tasks": list(what)}])
@@ -79,7 +79,7 @@ def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: L
     ]
     assert "10.90.0.1" in lab.sh("dgx01", "chronyc -n -c sources")
     assert lab.sh("dgx01", "systemctl is-active chrony systemd-journald").split() == ["active", "active"]
-    # A machine that may not raise limits itself says in the journal what was asked of it.
+    # A machine that cannot raise limits logs the request to the journal.
     limits = lab.sh(
         "dgx01", "su -l bob -c 'ulimit -l; ulimit -n'; journalctl -b -g pam_limits --no-pager || true"
     )
@@ -151,7 +151,7 @@ def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: RoleRuns) -> N
     try:
         for port in (80, 5000):
             assert connects(lab, "ctl01", "10.90.0.12", port), "hosts of the cluster reach everything"
-        # The rack's gateway is in the cluster's network, and none of its hosts.
+        # The rack's gateway is in the cluster network but not a host of it.
         assert reached_from_outside(lab, "10.90.0.12", 22)
         assert reached_from_outside(lab, "10.90.0.12", 5000)
         assert not reached_from_outside(lab, "10.90.0.12", 80)
@@ -270,7 +270,7 @@ def test_host_with_jobs_is_not_rebooted_and_others_are_if_they_need_it(lab: Lab,
 
 
 def ssh(lab: Lab, host: str, user: str, key: Path, command: str) -> str:
-    """What a person gets who logs in with a key of his own."""
+    """The access of a user who logs in with their key."""
     words = lab.rack.ssh_command(host)
     options = ["-o", f"IdentityFile={key}", "-o", "ControlPath=none", "-l", user]
     done = subprocess.run(

@@ -39,12 +39,12 @@ fabric:
 IB, ETH = "dgx01", "dgx02"
 # The adapter of the node on InfiniBand that comes in the wrong mode.
 WRONG = 2
-# A standby that takes over within seconds, so that the test need not wait for 40.
+# A standby that takes over within seconds instead of 40 s.
 QUICK = {"subnet_manager_poll_interval_ms": 1000, "subnet_manager_poll_retries": 3}
 ROCE = {"roce_devices": [], "roce_interfaces": [], "rdma_kind": "roce"}
 DROP_IN = "/etc/systemd/system/gpufleet-opensm.service.d"
 INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends"
-# The fabric is on the node's own loopback for nobody: managers reach it over the rack's network.
+# The fabric does not use the node's loopback: managers reach it over the rack's network.
 SIMULATE = """
 mkfifo /run/ibsim.in
 systemd-run -q --unit ibsim sh -c 'ibsim -s -r -l 7070 /run/network <>/run/ibsim.in'
@@ -100,7 +100,7 @@ def rdma(lab: Lab) -> RoleRuns:
 def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: RoleRuns) -> None:
     assert lab.sh(IB, "ofed_info -n").startswith("26.04")
     assert "doca-ofed" in lab.sh(IB, "apt-mark showhold")
-    # Modules of the new driver do not fit the loaded one: they wait for the reboot.
+    # Modules of the new driver do not match the loaded one: they wait for the reboot.
     lab.sh(IB, "test ! -e /sys/module/ib_umad")
     lab.sh("ctl01", "test -e /sys/module/ib_umad")
     assert "ib_ipoib" not in lab.sh(IB, "cat /etc/modules-load.d/*.conf; ls /sys/module")
@@ -110,7 +110,7 @@ def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: RoleRuns) -> N
     assert len(rules) == 8
     for rule, name, place in zip(rules, RAILS, places, strict=True):
         assert f'KERNELS=="{place}"' in rule and f'rdma-name {place} {name}"' in rule
-    # A manager has an adapter of its own, which is no rail of a node.
+    # A manager has its own adapter, which is not a rail of a node.
     lab.sh("ctl01", "test ! -e /etc/udev/rules.d/60-rdma-persistent-naming.rules")
 
 
@@ -163,7 +163,7 @@ def roce(lab: Lab) -> RoleRuns:
 
 
 def settings(lab: Lab) -> dict[tuple[str, str], object]:
-    """What each interface has, by the vendor's own programs."""
+    """Settings of each interface, from the vendor's programs."""
     found: dict[tuple[str, str], object] = {}
     for hca in lab.hardware(ETH).state()["hcas"]:
         net, device = hca["netdev"], hca["name"]
@@ -218,7 +218,7 @@ def test_missing_rail_does_not_stop_the_setup_of_the_others(lab: Lab, roce: Role
 
 @pytest.fixture(scope="module")
 def fabric(lab: Lab, rdma: RoleRuns) -> str:
-    """The simulated fabric on the node, and programs of the managers that see it: the node's address."""
+    """The simulated fabric on the node, with programs of the managers that use it: the node's address."""
     text = network(nodes=2, rails=8, leaves=8, spines=2, managers=2, by_rail=True)
     address = lab.rack.site.host(IB).address
 
@@ -242,7 +242,7 @@ def managers(lab: Lab, fabric: str) -> RoleRuns:
 
 
 def ask(lab: Lab, address: str, command: str) -> str:
-    """What a program says that sees the fabric from the first node's first rail."""
+    """Output of a program at the first rail of the first node."""
     variables = f"LD_PRELOAD={UMAD2SIM} SIM_HOST=N0_0 IBSIM_SERVER_NAME={address} IBSIM_SERVER_PORT=7070"
     return lab.sh(IB, f"cd /run; env {variables} {command}", code=None)
 

@@ -1,4 +1,4 @@
-"""The roles of playbooks/gpu.yml on bare GPU nodes, judged by the programs that they install."""
+"""The roles of playbooks/gpu.yml on bare GPU nodes, verified with the installed programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRIVER = "580.159.03"
 
 @pytest.fixture(scope="module")
 def proven(gpu_rack: Lab) -> Iterator[tuple[Lab, RoleRuns]]:
-    """Both nodes after all roles: announced, done, and nothing left for a second run."""
+    """Both nodes after all roles: check run, run, and a second run without changes."""
     gpu_rack.reset(name="bare")
     yield gpu_rack, prove(gpu_rack, ROLES, ",".join(NODES), again=False)
 
@@ -49,7 +49,7 @@ def test_driver_is_loaded_with_persistence_on_all_gpus(rack: Lab) -> None:
 def test_upgrade_of_all_packages_does_not_change_the_driver(rack: Lab) -> None:
     versions = "dpkg-query -W -f '${Package} ${Version}\\n' | grep -E 'nvidia|cuda|nccl|datacenter|gdr'"
     before = rack.sh("dgx01", versions)
-    # There is something to move to, for each of them.
+    # There is a newer version of each.
     assert "595.91.07-1" in rack.sh("dgx01", "apt-cache madison libcuda1")
     assert "1.20.0-1" in rack.sh("dgx01", "apt-cache madison nvidia-container-toolkit")
     apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y"
@@ -57,7 +57,7 @@ def test_upgrade_of_all_packages_does_not_change_the_driver(rack: Lab) -> None:
     assert rack.sh("dgx01", versions) == before
     held = rack.sh("dgx01", "apt-mark showhold").split()
     assert {"libcuda1", "nvidia-driver-cuda", "nvidia-smi", "nvidia-fabricmanager", "libnccl2"} <= set(held)
-    # Without the hold the pin alone keeps it.
+    # Without the hold only the pin keeps it.
     said = rack.sh(
         "dgx01", f"apt-mark -q unhold libcuda1 nvidia-driver-cuda >/dev/null; {apt} -s dist-upgrade"
     )
@@ -77,7 +77,7 @@ def test_gpudirect_modules_are_loaded_now_and_after_a_boot(rack: Lab) -> None:
     rack.rack.stop("dgx01")
     rack.rack.start("dgx01")
     rack.sh("dgx01", "gdrcopy_sanity && test -d /sys/module/nvidia_fs -a ! -d /sys/module/nvidia_peermem")
-    # All that the roles run came up by itself, and nothing is left to do.
+    # All services of the roles started at boot, and nothing is left to do.
     again = play(rack, ROLES, "dgx01")
     assert not again.result.failures, again.messages()
     assert again.changed == frozenset()
@@ -111,7 +111,7 @@ def watched(said: str) -> set[str]:
 
 def test_only_the_cluster_can_read_the_dcgm_exporter(rack: Lab) -> None:
     address = rack.rack.site.host("dgx01").ip
-    # The judge is Debian's own promtool.
+    # Verified with Debian's promtool.
     rack.sh(
         "ctl01",
         "cd /tmp; apt-get -qq update; apt-get -qq install -y curl >/dev/null; "
@@ -139,11 +139,11 @@ def test_measuring_changes_nothing_and_finds_everything(rack: Lab) -> None:
 def test_fabric_manager_is_started_if_stopped_and_never_restarted(rack: Lab) -> None:
     since = "systemctl show -p ActiveEnterTimestampMonotonic --value nvidia-fabricmanager"
     before = int(rack.sh("dgx02", since))
-    # As on a host that somebody set up by hand: nobody has written down with what it was started.
+    # As on a manually configured host: there is no record of its start.
     rack.sh("dgx02", "rm -f /var/lib/gpufleet/units/nvidia-fabricmanager.service.json")
     assert play(rack, ["fabric_manager"], "dgx02").changed == frozenset()
     assert int(rack.sh("dgx02", since)) == before
-    # As a run leaves it that was killed after it had exchanged the driver.
+    # As after a run that was killed after it had replaced the driver.
     rack.sh("dgx02", "systemctl stop nvidia-fabricmanager")
     again = play(rack, ["fabric_manager"], "dgx02")
     assert {task for _, task in again.changed} == {"fabric_manager : Enable and start Fabric Manager"}

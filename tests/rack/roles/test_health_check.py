@@ -1,4 +1,4 @@
-"""The health check on nodes of a real Slurm: faults drain, repair takes back, people's drains stay."""
+"""The health check on nodes of a real Slurm: faults drain, repair resumes, manual drains stay."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def site(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def rack(site: tuple[Lab, RoleRuns]) -> Iterator[Lab]:
-    """Both nodes fit and idle before and after."""
+    """Both nodes healthy and idle before and after."""
     lab = site[0]
     yield lab
     lab.hardware(NODE).restore(lab.healthy[NODE])
@@ -124,7 +124,7 @@ def shown(lab: Lab, job: int) -> str:
 
 
 def recover(lab: Lab, node: str = NODE) -> None:
-    """Two good runs take the node back."""
+    """Two good runs resume the node."""
     check(lab, node=node)
     check(lab, node=node)
     assert slurm_node(lab, node) == (False, "")
@@ -204,7 +204,7 @@ def test_xid_79_drains_the_node_until_it_reboots(rack: Lab) -> None:
     assert "GPU 5 Xid 79 (GPU has fallen off the bus): REBOOT" in reason
     assert "Unable to determine the device handle for GPU5" in reason
 
-    # The GPU answers again, and its log is gone: that alone is no reboot.
+    # The GPU answers again, and its log is gone: that is not a reboot.
     rack.hardware(NODE).restore(rack.healthy[NODE])
     check(rack)
     check(rack)
@@ -270,7 +270,7 @@ def test_manual_drain_stays_whatever_is_found(rack: Lab) -> None:
     assert slurm_node(rack) == (True, "new fans")
     rack.sh("ctl01", f"scontrol update NodeName={NODE} State=RESUME")
 
-    # What a person has added to a reason of ours is the person's.
+    # A reason edited by an administrator belongs to them.
     rack.hardware(NODE).ecc(0)
     check(rack)
     reason = slurm_node(rack)[1]

@@ -1,4 +1,4 @@
-"""Kubernetes as far as a rack in a box goes: the API's address on its members, and hosts that are refused.
+"""Kubernetes within the limits of a rack in a box: the API address on its members, and refused hosts.
 
 No kubelet runs here: kubelets from 1.35 on refuse the control groups of this machine, and container images
 cannot be had. What answers at port 6443 is a stand-in for the API server, which says who it is.
@@ -19,7 +19,7 @@ from tests.rack.roles.proof import RoleRuns, play, prove
 MEMBERS = ("ctl01", "ctl02", "login01")
 ADDRESS = "10.90.0.9"
 MOVED_S = 60.0
-"""Seconds in which the address has to move: five in quiet, more where many racks share two processors."""
+"""Seconds for the address to move: five when idle, more where many racks share two processors."""
 
 API = """\
 import http.server, socket, ssl, sys
@@ -52,7 +52,7 @@ def lab(rack: Lab) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def endpoint(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> RoleRuns:
-    """The role on three hosts: predicted, done, and nothing left to do."""
+    """The role on three hosts: check run, run, and a second run without changes."""
     members = [{"name": name, "address": lab.rack.site.host(name).ip} for name in MEMBERS]
     values = {"kubernetes_endpoint_address": ADDRESS, "kubernetes_endpoint_members": members}
     done = prove(lab, ["kubernetes_endpoint"], ",".join(MEMBERS), variables=values)
@@ -77,7 +77,7 @@ def holders(lab: Lab, *hosts: str) -> list[str]:
 
 
 def settled(lab: Lab, *hosts: str) -> str:
-    """The one host that holds the address, once there is one and the API answers there."""
+    """The only host with the address, once the API answers there."""
     deadline = time.monotonic() + MOVED_S
     while True:
         found = holders(lab, *hosts)
@@ -114,7 +114,7 @@ def test_address_moves_when_its_holder_loses_power(lab: Lab, endpoint: RoleRuns)
     lab.rack.stop(first, force=True)
     others = [name for name in MEMBERS if name != first]
     second = settled(lab, *others)
-    # Until haproxy has found out which API is gone, it cuts off a client or two that it had sent there.
+    # Until haproxy has detected the failed API, it drops a client or two.
     down = f"journalctl -q -o cat -t haproxy --since @{since} | grep 'members/{first} is DOWN'"
     lab.sh(second, f"for try in $(seq {MOVED_S:.0f}); do {down} && exit 0; sleep 1; done; exit 1")
     answers = {lab.sh("dgx01", f"python3 - <<'END'\n{ASK}END\n").strip() for _ in range(4)}

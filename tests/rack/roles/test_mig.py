@@ -1,4 +1,4 @@
-"""GPUs divided into instances on real hosts: made, kept over a boot, never under jobs, and joined again."""
+"""MIG instances on real hosts: created, kept over a boot, never under jobs, and removed again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_instances_are_made_with_the_driver_in_one_run(proven: tuple[Lab, RoleRu
     assert instances(rack) == {int(gpu): Counter(wanted) for gpu, wanted in LAYOUT.items()}
     listed = rack.sh(NODE, "nvidia-smi -L")
     assert listed.count("  MIG 1g.10gb ") == 7 and listed.count("UUID: MIG-") == 9
-    # Those of one kind lie where the driver puts them, and all have different device files.
+    # The driver places instances of one profile, and all have different device files.
     files = [tuple(item["files"]) for item in json.loads(rack.sh(NODE, "cat /run/gpufleet/mig.json"))]
     assert len(set(files)) == 9 and all(name[0] in ("/dev/nvidia0", "/dev/nvidia3") for name in files)
 
@@ -103,7 +103,7 @@ def test_node_that_accepts_jobs_is_refused_before_any_change(
     )
     try:
         refused = divided(rack, {"1": {"7g.80gb": 1}})
-        # What is right already asks nobody.
+        # A correct layout needs no drained node.
         same = play(rack, ["mig"], NODE, variables={"mig_layout": json.loads(before[before.index("{") :])})
     finally:
         rack.sh(NODE, "rm /usr/local/bin/scontrol")

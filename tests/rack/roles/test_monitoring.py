@@ -1,4 +1,4 @@
-"""Monitoring on a rack: all that is asked answers, and a fault of a GPU reaches whoever is to be told."""
+"""Monitoring on a rack: all queries have results, and a GPU fault reaches the receiver of alerts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ http.server.HTTPServer(("127.0.0.1", 9999), Handler).serve_forever()
 
 @dataclass
 class MonitoredRack:
-    """A rack with a controller and two GPU nodes, and what `monitoring.yml` did on it."""
+    """A rack with a controller and two GPU nodes, and the result of `monitoring.yml`."""
 
     lab: Lab
     proof: RoleRuns
@@ -43,11 +43,11 @@ class MonitoredRack:
 
     @property
     def token(self) -> str:
-        """What the webhook is told with."""
+        """Token and body of the webhook."""
         return self.secrets["GPUFLEET_SECRET_WEBHOOK_TOKEN_LAB"]
 
     def ask(self, path: str) -> Any:
-        """What Prometheus' API says."""
+        """Response of Prometheus' API."""
         return json.loads(self.lab.sh("ctl01", f"curl -sSfg '127.0.0.1:9090/api/v1/{path}'"))["data"]
 
     def value(self, query: str) -> dict[str, float]:
@@ -59,7 +59,7 @@ class MonitoredRack:
 
 
 def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
-    """What `true` says once it says something; fails with what it said last."""
+    """The output of `true` once there is any; fails with the last one."""
     end = time.monotonic() + timeout_s
     while not (said := true()):
         assert time.monotonic() < end, said
@@ -69,7 +69,7 @@ def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
 
 @pytest.fixture(scope="module")
 def monitored(gpu_rack: Lab) -> Iterator[MonitoredRack]:
-    """The shared rack with DCGM and Slurm, then with monitoring: announced, done, and nothing left to do."""
+    """The shared rack with DCGM and Slurm, then with monitoring: check run, run, and a second run."""
     lab = gpu_rack
     lab.reset(name="bare")
     for node in NODES:
@@ -140,7 +140,7 @@ def test_gpus_ports_power_and_slurm_are_measured(monitored: MonitoredRack) -> No
     power = until(lambda: monitored.value("gpufleet:node_watts:sum"))
     # 4,600 W of a node that is not GPUs, and eight GPUs that idle.
     assert set(power) == set(NODES) and all(4600 < watts < 10_200 for watts in power.values())
-    # No job of Slurm: a node that somebody drains, and the controller.
+    # No Slurm job: a node that an administrator drains, and the controller.
     lab.sh("ctl01", "scontrol update nodename=dgx02 state=drain reason='a \"loud\" fan'")
     query = "slurm_node_unavailable_since_seconds"
     drained = until(lambda: monitored.ask(f"query?query={query}")["result"])
@@ -176,7 +176,7 @@ def test_only_exporters_listen_beyond_loopback_and_secrets_are_private(
     assert {ports[port] for port in ("9090", "9093", "9341")} == {"127.0.0.1"}
     assert ports["9100"] == monitored.lab.rack.site.host("ctl01").ip
     assert monitored.lab.sh("ctl01", "stat -c '%U %a' /etc/prometheus/alertmanager.yml") == "prometheus 600\n"
-    # Nowhere but in the files of their owners: not in arguments, in what a run says, nor in logs.
+    # Only in the files of their owners: not in arguments, run output or logs.
     assert monitored.arguments.looks > 20
     assert monitored.arguments.found == set()
     planted = [value for name, value in monitored.secrets.items() if "WEBHOOK" in name or "PASSWORD" in name]

@@ -1,4 +1,4 @@
-"""From one driver to another: reboots only by need, jobs left alone, runs cut short, faulty hardware."""
+"""Driver upgrades: reboots only if needed, no disturbed jobs, interrupted runs, faulty hardware."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rack(gpu_rack: Lab) -> Iterator[Lab]:
 
 
 def with_old_driver(rack: Lab, *nodes: str) -> None:
-    """Nodes as somebody set them up by hand for branch 570, with its names of packages."""
+    """Manually configured nodes of branch 570, with its package names."""
     same = " ".join(f"{part}={OLD}-1" for part in PARTS)
     for node in nodes:
         rack.sh(
@@ -105,7 +105,7 @@ def test_node_without_a_gpu_is_reported(rack: Lab) -> None:
     assert "No NVIDIA GPU is on the PCI bus" in run.messages()
 
 
-# dpkg tells this program each step; at the first configured package it kills dpkg and apt.
+# dpkg reports each step to this program; at the first configured package it kills dpkg and apt.
 CUT = """
 cat >/usr/local/bin/cut-short <<'END'
 #!/bin/sh
@@ -184,7 +184,7 @@ PartitionName=gpu Nodes=dgx01 Default=YES State=UP
 
 
 def with_slurm(rack: Lab) -> None:
-    """A Slurm of one node, by hand: this is about the driver."""
+    """A manually configured Slurm with one node."""
     key = base64.b64encode(os.urandom(128)).decode()
     for host, daemon in (("ctl01", "slurmctld"), ("dgx01", "slurmd")):
         rack.sh(

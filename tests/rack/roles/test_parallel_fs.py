@@ -1,4 +1,4 @@
-"""BeeGFS, WEKA and IBM Storage Scale: mounted where the vendor's client is ready, refused where it is not."""
+"""BeeGFS, WEKA and IBM Storage Scale: mounted if the vendor's client is ready, refused otherwise."""
 
 from __future__ import annotations
 

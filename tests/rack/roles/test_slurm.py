@@ -1,4 +1,4 @@
-"""Slurm as its roles set it up: jobs on GPUs, accounts with limits, a backup controller, the munge key."""
+"""Slurm configured by its roles: jobs on GPUs, accounts with limits, a backup controller, the munge key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SITE = """\
 BOOK = "playbooks/slurm.yml"
 KEY = "GPUFLEET_SECRET_MUNGE_KEY_LAB"
 HOSTS = {"ctl01", "ctl02", "login01", "dgx01", "dgx02"}
-# Half a minute is enough to see a backup take over.
+# Half a minute is enough for a takeover.
 # A slurmctld that took over knows the GPUs when their nodes have registered, some five seconds later.
 REGISTERED_S = 9
 FAST: dict[str, Any] = {"slurm_controller_takeover_s": 10}
@@ -36,21 +36,21 @@ srun sh -c 'echo $(hostname -s) $CUDA_VISIBLE_DEVICES' >/tmp/job-$SLURM_JOB_ID
 
 @dataclass
 class Cluster:
-    """A rack with Slurm, and what its secrets are now."""
+    """A rack with Slurm, and its current secrets."""
 
     lab: Lab
     proof: RoleRuns
     secrets: dict[str, str]
 
     def run(self, book: str = BOOK, hosts: str = "all", **options: Any) -> PlayResult:
-        """A run of a playbook in which nobody may fail."""
+        """Run a playbook in which no host may fail."""
         variables = FAST | options.pop("variables", {})
         done = play(self.lab, book, hosts, secrets=self.secrets, variables=variables, **options)
         assert not done.result.failures, done.messages()
         return done
 
     def ada(self, command: str, code: int | None = 0) -> str:
-        """What a command of a user on the login host says."""
+        """Output of a user's command on the login host."""
         return self.lab.sh("login01", f"cd /tmp; runuser -u ada -- {command}", code=code)
 
     def submit(self, *words: str) -> int:
@@ -77,7 +77,7 @@ def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
 
 
 def prepare(lab: Lab, host: str) -> None:
-    """What other roles bring: the driver's device files, and people."""
+    """Provided by other roles: device files of the driver, and users."""
     lab.sh(host, "useradd -u 2001 -m ada")
     if not host.startswith("ctl"):
         lab.add_vendor_repository(host)
@@ -102,7 +102,7 @@ def new_cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def cluster(new_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster, with all its GPUs idle before and no job left after."""
+    """The cluster, with all GPUs idle before and no job left after."""
     wait_for(new_cluster.ready)
     yield new_cluster
     new_cluster.lab.sh("login01", "scancel -u ada", code=None)
@@ -167,7 +167,7 @@ def test_job_over_the_gpu_limit_of_its_account_waits_and_one_within_it_runs(clus
     within = cluster.submit("-A", "serving", "-N1", "--gres=gpu:8", "--wrap", "true")
 
     wait_for(lambda: cluster.state(within).startswith("COMPLETED"))
-    # What is busy is named before a limit is: a node is, until the epilog of its last job has ended.
+    # A busy node is reported before a limit: a node is busy until the epilog of its last job has ended.
     wait_for(lambda: cluster.state(over) == "PENDING AssocGrpGRES", 120)
     strange = cluster.ada("sbatch -A root --wrap true 2>&1", code=None)
     assert "Invalid account" in strange
@@ -311,12 +311,12 @@ def test_backup_controller_takes_over_with_all_jobs_when_the_primary_dies(cluste
     waiting = cluster.submit(
         *("-A", "research", "--hold", "--gres=gpu:1", "--job-name=outlives-its-controller", "--wrap", "true")
     )
-    # What is saved before the database has answered stays without an index, and Slurm lets nobody change
-    # such a job any more (the README of slurm_controller): this one is changed once it has its index.
+    # A job saved before the database has answered has no index, and Slurm refuses to
+    # change such a job (README of slurm_controller): this one is changed once it has its index.
     wait_for(lambda: str(waiting) in cluster.ada(f"sacct -n -X -j {waiting} -o jobid", code=None).split())
     change = f"scontrol update jobid={waiting} comment=known-to-the-database 2>&1"
     wait_for(lambda: not cluster.ada(change, code=None))
-    # slurmctld writes its state every few seconds; what is younger dies with it.
+    # slurmctld writes its state every few seconds; newer state is lost with it.
     kept = "grep -c known-to-the-database /var/lib/slurm/shared/slurmctld-lab/job_state"
     wait_for(lambda: lab.sh("ctl01", kept, code=None).strip() not in ("", "0"))
     lab.sh("ctl01", "systemctl kill --signal=KILL slurmctld")
@@ -328,7 +328,7 @@ def test_backup_controller_takes_over_with_all_jobs_when_the_primary_dies(cluste
         cluster.ada(f"scontrol release {waiting}")
         wait_for(lambda: cluster.state(waiting).startswith("COMPLETED"))
     finally:
-        # As a person would, or the next run.
+        # As an administrator would, or the next run.
         done = cluster.run(hosts="rack_slurm_controllers", tags=["slurm_controller"])
         time.sleep(REGISTERED_S)
     assert done.changed == {("ctl01", "slurm_controller : Enable and start slurmctld")}

@@ -1,4 +1,4 @@
-"""Scratch on local drives, NFS and Lustre: made, kept over reboots, and never over somebody's data."""
+"""Scratch on local drives, NFS and Lustre: created, kept over reboots, and never over existing data."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def lab(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="module")
 def storage(lab: Lab) -> RoleRuns:
-    """The storage roles on bare nodes: predicted, done, and nothing left to do."""
+    """The storage roles on bare nodes: check run, run, and a second run without changes."""
     refused_for_data(lab)
     return prove(lab, ["local_nvme", "nfs_client", "lustre_client"], "dgx01,dgx02")
 
 
 def refused_for_data(lab: Lab) -> None:
-    """Before anything else, since the array takes all drives: data on one of them stops everything."""
+    """First, since the array uses all drives: data on one of them stops everything."""
     lab.sh("dgx01", "apt-get -qq install -y e2fsprogs >/dev/null; mkfs.ext4 -q /dev/nvme4n1")
     before = drives(lab)
     for check in (True, False):
@@ -54,7 +54,7 @@ def refused_for_data(lab: Lab) -> None:
 
 
 def drives(lab: Lab) -> str:
-    """What is at the ends of dgx01's drives, where arrays and file systems begin, and how much is on them."""
+    """First and last bytes of dgx01's drives, where arrays and file systems start, and used space."""
     images = (lab.rack.layout.hardware("dgx01") / "disks").iterdir()
     blocks = {image.name: image.stat().st_blocks for image in images}
     ends = "for drive in /dev/nvme*n1; do (head -c 8M $drive; tail -c 8M $drive) | sha256sum; done"

@@ -1,4 +1,4 @@
-"""Ansible's plugin loader knows the checkout's collection before anything imports from it."""
+"""Let Ansible's plugin loader find the checkout's collection before anything imports it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 from ansible.plugins.loader import init_plugin_loader
 
-# Once a process: whoever imports `ansible_collections` first decides where it is.
+# Once per process: the first import of `ansible_collections` decides its location.
 init_plugin_loader([str(Path(__file__).resolve().parents[3] / "gpufleet" / "collections")])

@@ -1,4 +1,4 @@
-"""Roles' variables and templates as Ansible would have them, and their modules, without a host."""
+"""Variables and templates of roles as in Ansible, and their modules, without a host."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Playbooks run by Ansible on hosts that do not exist. Modules of the collection record their arguments.
 
-What is real: playbooks, roles, the inventory of a fleet file, filters and Ansible itself. Modules answer what
-a test gives them and fail where it says so, so that order, batches, conditions and what survives a failure
-are seen without a host.
+Real are: playbooks, roles, the inventory of a fleet file, filters and Ansible itself. Modules return prepared
+results and fail if the test says so, so that order, batches, conditions and behavior after a failure
+are tested without a host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.rack.lab import plan_fleet
 from tests.unit.ansible.rendering import ANSIBLE, facts
 
 RACK = ANSIBLE
-# In place of a module runs what Ansible calls an action: within Ansible, where no host is needed.
+# An Ansible action replaces each module: it runs within Ansible, without a host.
 ACTION = """\
 import importlib, json, os, yaml
 from ansible.plugins.action import ActionBase
@@ -68,7 +68,7 @@ class TaskCall:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a module answers, on one host or all, for at least these arguments. Later ones add to earlier."""
+    """Result of a module, on one host or all, for at least these arguments. Later ones add to earlier."""
 
     module: str
     answer: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Answer:
     arguments: Mapping[str, Any] | None = None
 
     def rule(self) -> dict[str, Any]:
-        """As the stand-in reads it."""
+        """In the format of the stand-in."""
         found = {
             "module": self.module,
             "answer": dict(self.answer),
@@ -87,7 +87,7 @@ class Answer:
 
 
 class Recorder:
-    """A fleet's hosts. `real` are modules whose `work` does what it does, on this machine."""
+    """The hosts of a fleet. `real` are modules whose `work` runs on this machine."""
 
     def __init__(self, folder: Path, fleet: str, real: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -112,7 +112,7 @@ class Recorder:
         limit: str = "",
         **variables: Any,
     ) -> tuple[list[TaskCall], dict[str, set[str]], str]:
-        """Notes in order, the facts of hosts that were set to true by name, and what Ansible said."""
+        """Task calls in order, facts of hosts set to true by name, and Ansible's output."""
         known = Answer("system", {"ansible_facts": facts("ubuntu_24_04")})
         (self.folder / "notes").write_text("")
         (self.folder / "answers.json").write_text(json.dumps([item.rule() for item in (known, *answers)]))

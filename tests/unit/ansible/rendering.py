@@ -54,7 +54,7 @@ def _loader() -> DataLoader:
 
 
 def facts(system: str, *, container: bool = False, cgroup: int = 2) -> dict[str, Any]:
-    """What roles know of a host of a system."""
+    """Facts of a host of a system."""
     name, version, release, kernel = DISTRIBUTIONS[system]
     return {
         "gpufleet_system": system,
@@ -104,7 +104,7 @@ class Site:
         return list(dict.fromkeys(found))
 
     def variables(self, host: str, role: str, system: str, **facts_of: Any) -> dict[str, Any]:
-        """What a role sees on a host."""
+        """Variables of a role on a host."""
         known = facts(system, **facts_of)
         of_inventory = self.manager.get_vars(host=self.inventory.get_host(host))
         others = {name: {"ansible_facts": known} for name in self.inventory.hosts}
@@ -126,7 +126,7 @@ class Site:
     def rendered(
         self, host: str, role: str, system: str, extra: Mapping[str, Any] | None = None, **facts_of: Any
     ) -> dict[str, RenderedFile]:
-        """The files that a role writes on a host, by path. `extra` wins over the inventory."""
+        """Files of a role on a host, by path. `extra` overrides the inventory."""
         variables = self.variables(host, role, system, **facts_of) | dict(extra or {})
         return {item.path: item for item in _rendered(role, variables)}
 

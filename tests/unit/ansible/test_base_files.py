@@ -1,4 +1,4 @@
-"""What base brings along that runs on hosts: the governor's script, and the choice of repositories."""
+"""Files of the role base: the governor script, and the repositories."""
 
 from __future__ import annotations
 

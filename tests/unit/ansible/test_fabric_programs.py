@@ -1,4 +1,4 @@
-"""Programs that the fabric's roles leave on hosts: names of devices, and settings of lossless Ethernet."""
+"""Host programs of the fabric roles: device names, and settings of lossless Ethernet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_device_with_its_own_name_or_without_one_is_unchanged() -> None:
 
 
 def test_devices_get_their_names_back_after_a_dead_adapter() -> None:
-    """The kernel counted on: each is called as its neighbour was."""
+    """The kernel has shifted the names: each device has that of its neighbor."""
     renames = load(NAMER, "rdma_name").renames
     own = {"0000:40:00.0": "mlx5_1", "0000:4f:00.0": "mlx5_2", "0000:5e:00.0": "mlx5_3"}
     for order in (list(own), list(reversed(own)), ["0000:4f:00.0", "0000:5e:00.0", "0000:40:00.0"]):
@@ -54,7 +54,7 @@ def test_devices_get_their_names_back_after_a_dead_adapter() -> None:
 
 
 def udev(rules: Path) -> str:
-    """What udev says of a folder of rules, in place of the machine's own."""
+    """Output of udev for a folder of rules, instead of the machine's."""
     script = (
         'mount -t tmpfs t /etc/udev && mkdir /etc/udev/rules.d && cp "$0"/* /etc/udev/rules.d && udevadm test'
     )
@@ -86,7 +86,7 @@ def test_udev_accepts_the_rules(tmp_path: Path) -> None:
 
 
 class Node:
-    """A host with Ethernet adapters, and the vendor's programs as far as they are asked."""
+    """A host with Ethernet adapters, and stand-ins for the vendor's programs."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.programs = root, root / "programs"
@@ -150,7 +150,7 @@ class Node:
         return {(row["device"], row["setting"]) for row in rows}
 
     def sets(self) -> list[str]:
-        """Calls that change something."""
+        """Changing calls."""
         lines = (self.root / "called").read_text().splitlines()
         (self.root / "called").unlink()
         return [line for line in lines if "--" in line or " -t " in line or " set " in line]
@@ -232,7 +232,7 @@ def test_adapter_that_refuses_is_reported_and_fails_the_service_after_the_others
 def test_firmware_sets_ecn_at_the_next_boot_if_the_driver_cannot(node: Node) -> None:
     for net in ("ens0np0", "ens1np0"):
         (node.root / f"sys/class/net/{net}/ecn").rename(node.root / f"no-{net}")
-    node.program(  # each adapter has a firmware, and so a mask, of its own
+    node.program(  # each adapter has its own firmware, and so its own mask
         "mlxconfig",
         f"""all="$*"; bus=${{all#*-d }}; mask={node.root}/mask-${{bus%% *}}; case "$all" in
         *query*) echo "  ROCE_CC_PRIO_MASK_P1   $(cat $mask 2>/dev/null || echo 1)";;

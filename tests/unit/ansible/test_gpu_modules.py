@@ -27,7 +27,7 @@ def runtimes() -> ModuleType:
 
 
 class Runtimes:
-    """A host with Docker or containerd, as the module asks it."""
+    """A host with Docker or containerd, for the module."""
 
     def __init__(self, base: type, root: Path, started: float | None) -> None:
         self.base = base(root)
@@ -78,7 +78,7 @@ def test_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType,
         "restart"
     ]
     assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=2000.0), "docker", check=False) == []
-    # One that does not run reads it when it is started.
+    # A stopped one reads it when it starts.
     assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
 
 

@@ -1,4 +1,4 @@
-"""What the role kubernetes_control_plane tells an API server, told to a real one."""
+"""The API server files of the role kubernetes_control_plane, used by a real API server."""
 
 from __future__ import annotations
 

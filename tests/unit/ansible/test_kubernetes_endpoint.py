@@ -1,4 +1,4 @@
-"""What clients of the Kubernetes API get from haproxy, with the file that the role writes."""
+"""haproxy's responses to clients of the Kubernetes API, with the role's configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.daemon
 
 
 class Api(BaseHTTPRequestHandler):
-    """An API server that says nothing but that it is there."""
+    """An API server that only reports that it is ready."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -29,12 +29,12 @@ class Api(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """No log."""
 
 
 @contextmanager
 def living() -> Iterator[int]:
-    """The port of a member that answers."""
+    """The port of a responding member."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
@@ -43,7 +43,7 @@ def living() -> Iterator[int]:
 
 @contextmanager
 def lost() -> Iterator[int]:
-    """The port of a member without power: nothing comes back, as from a queue that is full."""
+    """The port of a member without power: no response, as from a full queue."""
     with ExitStack() as kept:
         server = kept.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):
@@ -62,7 +62,7 @@ def proxied(text: str, folder: Path) -> Iterator[int]:
     config.write_text(text.replace("PORT", str(port)))
     process = subprocess.Popen([find_program("haproxy"), "-f", config], stderr=subprocess.PIPE, text=True)
     try:
-        # Not by a connection: haproxy would give that to a member, and send others elsewhere meanwhile.
+        # Not by a connection: haproxy would pass that to a member, and send others elsewhere meanwhile.
         deadline = time.monotonic() + 30
         while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert process.poll() is None, process.communicate()[1]
@@ -75,7 +75,7 @@ def proxied(text: str, folder: Path) -> Iterator[int]:
 
 
 def answer(port: int) -> bytes:
-    """The end of what a client is told."""
+    """The end of a client's response."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
         said = b""
@@ -93,7 +93,7 @@ def test_another_member_answers_a_client_sent_to_a_lost_member(tmp_path: Path) -
             text = text.replace(f"10.90.0.1{number}:6443", f"127.0.0.1:{port}")
         text = text.replace("10.90.0.10:6443 transparent", "127.0.0.1:PORT")
         text = text.replace("user haproxy", "user root").replace("group haproxy", "group root")
-        # Before any check has found out.
+        # Before any check has failed.
         text = "".join(line for line in text.splitlines(True) if "default-server check" not in line)
         assert "PORT" in text and str(gone) in text
         with proxied(text, tmp_path) as port:

@@ -1,4 +1,4 @@
-"""What the Kubernetes roles write, judged by the programs that read it."""
+"""Files of the Kubernetes roles, verified with the programs that read them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_kubeadm_of_each_minor_accepts_every_configuration(
         path.write_text(text)
         done = validate(minor, path)
         assert done.returncode == 0, done.stdout + done.stderr
-        # Anything said at all would be a field that is going away.
+        # Any output would be a deprecated field.
         assert "W1" not in done.stderr and "deprecated" not in done.stdout + done.stderr, done.stderr
     broken = tmp_path / "broken.yaml"
     broken.write_text(written["begin"].replace("controlPlaneEndpoint", "controlPlaneEndpiont"))

@@ -1,4 +1,4 @@
-"""What kubernetes_gpu gives to helm and to the API server: one driver, true counts, nothing unasked."""
+"""Input of kubernetes_gpu for helm and the API server: one driver, correct counts, no extra features."""
 
 from __future__ import annotations
 

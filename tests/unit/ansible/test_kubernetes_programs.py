@@ -1,4 +1,4 @@
-"""Programs that members of the control plane run by timers: snapshots of etcd, renewal of certificates."""
+"""Timer programs of control plane members: snapshots of etcd, renewal of certificates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ esac
 
 
 class Member:
-    """A member's folders, with programs that play containerd's and kubeadm."""
+    """A member's folders, with stand-ins for containerd and kubeadm."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +101,7 @@ def test_snapshot_is_complete_private_and_has_the_authorities(member: Member) ->
     listed = subprocess.run(
         ["tar", "tf", folder / "pki.tar"], capture_output=True, text=True, check=True
     ).stdout
-    assert listed.split() == ["ca.crt", "ca.key", "etcd/ca.key"]  # a member's own keys are made anew
+    assert listed.split() == ["ca.crt", "ca.key", "etcd/ca.key"]  # kubeadm creates a member's own keys
     shown = json.loads(member.run("etcd-backup", "show", str(member.backups)).stdout)
     assert [item["keys"] for item in shown] == [900]
     assert not list((member.folder / "data").glob("*.snapshot"))
@@ -148,7 +148,7 @@ def test_failed_snapshot_keeps_only_the_older_ones(member: Member, fault: str, s
 def test_folder_without_room_is_refused_before_a_snapshot(member: Member) -> None:
     member.older("etcd-20260101T000000Z")
     with (member.folder / "data/member/snap/db").open("r+b") as stream:
-        stream.truncate(1 << 43)  # a database of 8 TiB, as far as its size goes
+        stream.truncate(1 << 43)  # a sparse database of 8 TiB
     done = member.take()
     assert done.returncode == 1
     assert "MiB free" in done.stderr and "were left alone" in done.stderr
@@ -158,7 +158,7 @@ def test_folder_without_room_is_refused_before_a_snapshot(member: Member) -> Non
 
 def test_leftovers_of_an_interrupted_snapshot_are_removed_by_the_next(member: Member) -> None:
     (member.backups / ".part-123").mkdir(parents=True)
-    (member.backups / "etcd-20260101T000000Z").mkdir()  # without its about.json it is no snapshot
+    (member.backups / "etcd-20260101T000000Z").mkdir()  # without about.json it is not a snapshot
     assert member.take(keep=1).returncode == 0
     assert ".part-123" not in member.kept()
     shown = json.loads(member.run("etcd-backup", "show", str(member.backups)).stdout)

@@ -1,4 +1,4 @@
-"""Whether the driver is loaded, reloaded or left to a reboot, and that jobs are never disturbed."""
+"""Whether the driver is loaded, reloaded or needs a reboot; jobs are never disturbed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Kernel:
 
 
 class Node:
-    """A node of Slurm as the module sees it."""
+    """A Slurm node, for the module."""
 
     def __init__(self, **state: Any) -> None:
         self.name = "dgx01"

@@ -1,4 +1,4 @@
-"""The role's module on trees that look like the /proc, /sys and /etc of a host."""
+"""The role's module on copies of a host's /proc, /sys and /etc."""
 
 from __future__ import annotations
 

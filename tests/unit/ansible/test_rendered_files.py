@@ -1,4 +1,4 @@
-"""Files that the roles write, on all systems and kinds of hosts, judged by those that will read them."""
+"""Files of the roles, on all systems and kinds of hosts, verified with the programs that read them."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ TEMPLATES_OF_OTHERS = (
     *("/usr/lib/gpufleet/", "/etc/prometheus/gpufleet/", "/etc/prometheus/alertmanager.yml"),
     "/etc/grafana/gpufleet/dashboards/",
 )
-# Secrets that are read to their last character.
+# Secrets with special characters up to the last one.
 WITHOUT_NEWLINE = (
     *("/etc/munge/munge.key", "/etc/prometheus/gpufleet-remote-write"),
     "/etc/grafana/gpufleet/admin-password",
 )
-# Packages' own units, which the roles' drop-ins belong to, and what units of ours name but do not bring.
+# Units of packages with drop-ins, and units that ours refer to.
 PACKAGED = "[Unit]\nDescription=of a package\n[Service]\nExecStart=/bin/true\n"
 
 
@@ -124,7 +124,7 @@ def texts(
 
 
 def judge(*command: str | Path, accept: tuple[int, ...] = (0,)) -> str:
-    """What a program says; asserts that it accepts what it was given."""
+    """Output of a program; asserts that it accepts its input."""
     words = list(map(str, command))
     done = subprocess.run(
         [find_program(words[0]), *words[1:]], capture_output=True, text=True, check=False, timeout=60

@@ -1,4 +1,4 @@
-"""Which restore a site gets: that of its scheduler, and one site at a time."""
+"""The restore of a site: by its scheduler, and one site at a time."""
 
 from __future__ import annotations
 

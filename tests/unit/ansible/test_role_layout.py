@@ -1,4 +1,4 @@
-"""What every role has and none does: files, systems, task names, secrets, and variables that exist."""
+"""Layout of every role: files, systems, task names, secrets, and existing variables."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def parse(text: str, *, expression: bool = False) -> nodes.Template:
 
 
 def names_in(tree: nodes.Template) -> tuple[set[str], set[str]]:
-    """Names that are read, and those of them of which it is asked first whether they are there."""
+    """Names that are read, and those that are tested for existence first."""
     stored = {name.name for name in tree.find_all(nodes.Name) if name.ctx in ("store", "param")}
     stored |= {macro.name for macro in tree.find_all(nodes.Macro)}
     read = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"} - stored
@@ -103,7 +103,7 @@ def names_in(tree: nodes.Template) -> tuple[set[str], set[str]]:
 
 
 def texts(role: str) -> Iterator[tuple[Path, str, bool]]:
-    """All of a role's text that is templated: path, text, whether it is a bare expression."""
+    """All templated text of a role: path, text, whether it is a bare expression."""
     folder = ANSIBLE / "roles" / role
     for path in [*sorted((folder / "tasks").glob("*.yml")), folder / "vars" / "main.yml"]:
         for key, text in strings(load(path)):
@@ -251,7 +251,7 @@ def test_every_internal_variable_is_used(role: str) -> None:
 
 
 def carriers(role: str) -> set[str]:
-    """Variables that have a secret in them: the secrets, and internals that are made of these."""
+    """Variables with a secret in them: secrets, and internal variables made of them."""
     variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml") or {}
     found = set(SECRETS)
     while True:
@@ -267,9 +267,9 @@ def carriers(role: str) -> set[str]:
 
 
 def says_lengths_only(task: dict[str, Any], secret: set[str]) -> bool:
-    """Whether all that an assertion's message says about secrets is how long they are.
+    """Whether an assertion's message shows only the length of secrets.
 
-    Of what was asserted Ansible shows the expression and no value.
+    Of assertions Ansible shows the expression and no value.
     """
     for key, text in strings(task["ansible.builtin.assert"]):
         if key == "that":

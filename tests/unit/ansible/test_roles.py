@@ -1,4 +1,4 @@
-"""What every role must have, whatever it does."""
+"""Requirements of every role."""
 
 from __future__ import annotations
 

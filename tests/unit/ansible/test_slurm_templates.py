@@ -1,4 +1,4 @@
-"""What the roles write for Slurm: read by every release from 22.05 to 26.05, and right for the hardware."""
+"""Files of the roles for Slurm: valid for every release from 22.05 to 26.05, and right for the hardware."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ slurm_nodes = filters.slurm_nodes
 
 
 def render(file: str, **changes: Any) -> str:
-    """A template of the roles, with settings as Ansible gives them."""
+    """A template of the roles, with settings as in Ansible."""
     role = "slurm_database" if file.startswith("slurmdbd") else "slurm_controller"
     environment = Environment(
         loader=FileSystemLoader(ANSIBLE / "roles" / role / "templates"),
@@ -242,7 +242,7 @@ def test_gpus_have_the_cores_of_their_socket() -> None:
         "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
         "Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
     ]
-    # A node that was never reached, or lacks a GPU today, is like the others.
+    # An unreachable node, or one with a missing GPU, is like the others.
     assert lines(
         render("gres.conf", slurm_controller__facts=[H100, {}, H100 | {"gpufleet_gpu_numa": [0]}])
     ) == [

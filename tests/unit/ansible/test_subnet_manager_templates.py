@@ -1,4 +1,4 @@
-"""What role subnet_manager writes for opensm, read by the real opensm on fabrics that ibsim simulates."""
+"""Files of the role subnet_manager, read by the real opensm on fabrics simulated by ibsim."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = {"subnet_manager_poll_interval_ms": 500, "subnet_manager_poll_retries": 
 
 
 class Fabric:
-    """A simulated fabric, and programs that see it."""
+    """A simulated fabric, and programs on it."""
 
     def __init__(self, folder: Path, simulator: subprocess.Popen[str], port: int) -> None:
         self.folder, self.simulator, self.port = folder, simulator, port
@@ -43,7 +43,7 @@ class Fabric:
         }
 
     def ask(self, adapter: str, *command: str) -> str:
-        """What a program says that runs beside an adapter."""
+        """Output of a program at an adapter."""
         done = subprocess.run(
             command,
             env=self.environment(adapter),
@@ -134,7 +134,7 @@ class Manager:
         self.process.wait()
 
     def uplinks(self) -> Counter[tuple[str, int]]:
-        """How many adapters are reached through each port from a leaf to a spine."""
+        """Number of adapters reached through each port from a leaf to a spine."""
         counts: Counter[tuple[str, int]] = Counter()
         leaf = ""
         for line in (self.folder / "opensm-lfts.dump").read_text().splitlines():
@@ -281,7 +281,7 @@ def test_opensm_exits_cleanly_without_a_port(tmp_path: Path) -> None:
         text=True,
         timeout=20,
     )
-    # Which is why the unit is restarted `always`, and not `on-failure`.
+    # Therefore the unit restarts `always`, and not `on-failure`.
     assert "No local ports detected" in done.stdout + done.stderr
     assert done.returncode == 0
 

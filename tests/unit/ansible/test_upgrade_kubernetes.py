@@ -20,7 +20,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Recorder:
 
 
 def steps(notes: list[TaskCall]) -> list[str]:
-    """What is done to whom, of what an upgrade is made of."""
+    """Steps of the upgrade and their hosts."""
     found = []
     for note in notes:
         if note.module == "kubeadm" and note.arguments["state"] != "known":
@@ -78,7 +78,7 @@ def test_failed_member_stops_the_upgrade_and_a_resumed_run_continues_there(recor
     assert "applied ctl01" not in steps(notes)
     assert not any("operation_done" in true for true in facts.values())
     assert all(note.check for note in notes)
-    # Nothing was led, so nobody is asked whether it was.
+    # Nothing was upgraded, so nothing is verified.
     assert not any(note.arguments.get("led") for note in notes)
 
 

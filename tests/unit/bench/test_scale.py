@@ -1,4 +1,4 @@
-"""What the scale case measures with: fleets that are right, a bounded peer, and an honest count."""
+"""Tools of the scale benchmark: valid fleets, a limited peer, and a correct count."""
 
 from __future__ import annotations
 

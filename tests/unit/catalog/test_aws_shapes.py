@@ -1,4 +1,4 @@
-"""AWS's answers as facts: what is taken, and what is left out."""
+"""Facts from AWS responses: what is read, and what is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look-ups: what is known, what is unknown, and what the nearest name is."""
+"""Lookups: known, unknown, and nearest names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network interfaces of a launch, type by type, and what EC2's own model says of them."""
+"""The network interfaces of a launch, by type, checked against EC2's model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How GPUs can be divided: every profile has a source, and layouts fit as the hardware has places."""
+"""MIG profiles: every profile has a source, and layouts must fit the hardware."""
 
 from __future__ import annotations
 

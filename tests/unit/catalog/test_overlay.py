@@ -1,4 +1,4 @@
-"""What an account answered, laid over what was known."""
+"""The response of an account, merged over the shipped data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def price(amount: str) -> Price:
 
 
 def read(name: str, **changes: object) -> InstanceType:
-    """The type as an account answers it: without what EC2 does not tell."""
+    """The type in an account's response: without fields that EC2 does not return."""
     bare = {"regions": frozenset(), "on_demand": {}, "spot": {}, "capacity_block": {}, "gpudirect_rdma": None}
     return SHIPPED[name].model_copy(update={**bare, "unverified": (), "notes": (), **changes})
 

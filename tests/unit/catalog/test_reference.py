@@ -1,4 +1,4 @@
-"""docs/reference/catalog.md is the catalog, and nothing older."""
+"""docs/reference/catalog.md is current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading an account: everything it answers, and what it refuses to answer."""
+"""Reading an account: its responses, and its refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client_error(code: str, status: int) -> ClientError:
 
 
 class Account:
-    """Clients whose answers are given in advance and judged by botocore's own models."""
+    """Clients with prepared responses, validated by botocore's models."""
 
     def __init__(self) -> None:
         self._clients: dict[tuple[str, str], Any] = {}
@@ -61,7 +61,7 @@ class Account:
 
 @pytest.fixture
 def account(dump: dict[str, Any]) -> Account:
-    """us-east-1 with p5.48xlarge, the system type m7i.xlarge, and c5.large that nobody wants."""
+    """us-east-1 with p5.48xlarge, the system type m7i.xlarge, and c5.large, which is not in the catalog."""
     made = Account()
     ec2 = made.stub("ec2")
     names = ["p5.48xlarge", "m7i.xlarge", "c5.large"]

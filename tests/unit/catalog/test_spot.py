@@ -1,4 +1,4 @@
-"""What a region's spot prices come to."""
+"""The spot price range of a region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data files: written, read back, and refused when they are not what they should be."""
+"""The data files: written, read back, and refused if invalid."""
 
 from __future__ import annotations
 

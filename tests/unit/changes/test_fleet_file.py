@@ -1,4 +1,4 @@
-"""The page of the fleet file's fields: nothing is missing, and its examples are true."""
+"""The page of the fleet file's fields: complete, with valid examples."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PLAIN = [path for path, each in FIELDS.items() if not is_nested(each)]
 
 
 def adapter(field: Field) -> TypeAdapter[Any]:
-    """What judges a value of the field as its model does."""
+    """A validator for the value of the field, from its model."""
     return TypeAdapter(Annotated[(field.info.annotation, *field.info.metadata, None)])
 
 
 def as_read(value: Any) -> Any:
-    """A value as the reader of fleet files hands it over: every scalar is text."""
+    """A value from the reader of fleet files: every scalar is text."""
     if isinstance(value, dict):
         return {key: as_read(each) for key, each in value.items()}
     if isinstance(value, list):

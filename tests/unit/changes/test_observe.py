@@ -1,4 +1,4 @@
-"""Which effect steps have."""
+"""The effect of steps."""
 
 from __future__ import annotations
 

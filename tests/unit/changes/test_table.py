@@ -1,4 +1,4 @@
-"""No field of the fleet file is without its effect."""
+"""Every field of the fleet file has an effect."""
 
 from __future__ import annotations
 

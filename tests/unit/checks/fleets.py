@@ -1,4 +1,4 @@
-"""A fleet without any finding, changes to it, and what the checks then say."""
+"""A fleet without findings, changes to it, and the resulting findings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpufleet.findings import Finding
 from gpufleet.spec.load import load_fleet
 from tests.unit.spec.remedies import useless
 
-# Two months after the newest prices in the catalog's data were read: no price and no driver branch is
-# old then, except those whose source is older than a year.
+# Two months after the newest prices in the catalog were read: no price and no driver branch is
+# old then, except those with a source older than a year.
 NOW = dt.datetime(2026, 9, 15, 12, 0, tzinfo=dt.UTC)
 ALWAYS = {"price-age"}
 
@@ -112,21 +112,21 @@ GONE: Any = object()
 
 
 class FindingList:
-    """What the checks said of one fleet."""
+    """Findings of one fleet."""
 
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = findings
 
     @property
     def rules(self) -> set[str]:
-        """The rules broken, without those that every test fleet breaks."""
+        """The violated rules, without those that every test fleet violates."""
         return {finding.rule for finding in self.findings} - ALWAYS
 
     def of(self, rule: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.rule == rule]
 
     def only(self, rule: str, severity: str = "error") -> Finding:
-        """The one finding there is: of this rule and severity."""
+        """The only finding: of this rule and severity."""
         reported = "\n".join(str(finding) for finding in self.findings)
         assert self.rules == {rule}, reported
         found = self.of(rule)
@@ -139,9 +139,9 @@ class FindingList:
 
 
 class Judge:
-    """Writes the fleet with changes to a file, loads it as a user's, and runs all checks.
+    """Write the fleet with changes to a file, load it like a user's, and run all checks.
 
-    Every remedy that a program can apply is tried: the finding goes, and no other error comes.
+    Apply every remedy that a program can apply: the finding disappears, and no other error appears.
     """
 
     def __init__(self, folder: Path, catalog: Catalog) -> None:
@@ -183,7 +183,7 @@ class Judge:
 
 
 def change(fleet: Any, path: str, value: Any) -> None:
-    """Set the field at a dotted path (`cloud.0.zones`), append with `+`, or take it away with GONE."""
+    """Set the field at a dotted path (`cloud.0.zones`), append with `+`, or remove it with GONE."""
     *parents, last = path.split(".")
     where = fleet
     for part in parents:

@@ -1,4 +1,4 @@
-"""The budget, and the cost that is compared with it."""
+"""The budget, and the cost."""
 
 from __future__ import annotations
 

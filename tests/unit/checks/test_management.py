@@ -1,4 +1,4 @@
-"""Management controllers of a fleet file: each has to be known for what it is."""
+"""Management controllers of a fleet file: each must be identifiable."""
 
 from __future__ import annotations
 

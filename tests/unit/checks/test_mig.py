@@ -1,4 +1,4 @@
-"""Divided GPUs of a fleet file: refused where the GPU cannot hold them."""
+"""MIG layouts of a fleet file: refused if the GPU cannot hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CIDRs: well-formed, large enough, apart from each other, not open to all."""
+"""CIDRs: well-formed, large enough, disjoint, not open to all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a user writes, the checks answer with findings and never with a traceback."""
+"""Any input gives findings and never a traceback."""
 
 from __future__ import annotations
 

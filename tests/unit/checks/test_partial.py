@@ -1,4 +1,4 @@
-"""Every finding in one run: an error in one part of the file neither hides nor makes those of the others."""
+"""Every finding in one run: an error in one part of the file neither hides nor causes those of others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BROKEN = {
     "budget.alerts": ["half"],
     "software.chanel": "2026.11",
 }
-"""Fields that do not hold, each in another part of the file."""
+"""Invalid fields, each in another part of the file."""
 
 WRONG = {
     "cloud.0.region": ("us-east-7", "region-known"),
@@ -43,11 +43,11 @@ WRONG = {
     "budget.notify": (["finops@@example.com"], "budget-notify"),
     "tags.project": ("a#b", "tag-value"),
 }
-"""Fields that hold and break a rule."""
+"""Valid fields that violate a rule."""
 
 
 def findings(folder: Path, catalog: Catalog, changes: Mapping[str, Any]) -> list[Finding]:
-    """The findings of a fleet file with changes, errors and warnings; none where it is valid."""
+    """The findings of a fleet file with changes, errors and warnings; empty if it is valid."""
     fleet = copy.deepcopy(FLEET)
     for path, value in changes.items():
         change(fleet, path, value)
@@ -110,7 +110,7 @@ RICH = {
     "budget.node_groups": {"use1/train": "800000 USD"},
     "budget.teams": {"research": "1000 USD"},
 }
-"""What makes a fleet that writes every field of a rack, and refers to names of other parts."""
+"""Changes for a fleet that sets every field of a rack, and refers to names of other parts."""
 
 
 @pytest.mark.parametrize(

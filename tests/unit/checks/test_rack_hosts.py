@@ -1,4 +1,4 @@
-"""People, drives and addresses of rack sites."""
+"""Users, drives and addresses of rack sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reaches what: the Kubernetes API, registries, and Slurm nodes in the cloud."""
+"""Reachability: the Kubernetes API, registries, and Slurm nodes in the cloud."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remedies of fields that do not hold: each that a program can apply is written and validated."""
+"""Remedies of invalid fields: each that a program can apply is applied and validated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEAR_MISSES = {
     "doubled": lambda text: text + text,
     "underscore": lambda text: f"{text}_1",
 }
-"""What people write instead of a value that holds."""
+"""Typical invalid values."""
 
 
 def judged(folder: Path, catalog: Catalog, fleet: Any) -> list[Finding]:
@@ -56,7 +56,7 @@ def test_applying_the_remedy_removes_the_finding(tmp_path: Path, catalog: Catalo
     failed = []
     tried = 0
     whole = copy.deepcopy(FLEET)
-    # A team with another name is another team: whoever names the old one has to be changed as well.
+    # A team with another name is another team: references to the old one must change too.
     del whole["cloud"][0]["node_groups"][0]["team"]
     for path, text in texts(whole):
         fleet = copy.deepcopy(whole)

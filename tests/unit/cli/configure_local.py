@@ -1,6 +1,6 @@
-"""`gpufleet` as a process of its own whose rack hosts are this machine, but for those in TEST_AWAY.
+"""`gpufleet` as a process whose rack hosts are this machine, except those in TEST_AWAY.
 
-Run as `python -m tests.unit.cli.configure_local configure ...`: what a test kills is a real process.
+Run as `python -m tests.unit.cli.configure_local configure ...`: a test can kill a real process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpufleet.racks import inventory
 
 
 def make_local(away: frozenset[str]) -> None:
-    """Let Ansible reach hosts without ssh; nobody listens where the hosts of `away` are."""
+    """Let Ansible reach hosts without ssh; the hosts of `away` are unreachable."""
     ask = inventory._host_vars
 
     def answer(site: Any, host: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A checkout whose rack hosts are this machine, with a playbook of a test's own, for `gpufleet configure`."""
+"""A checkout whose rack hosts are this machine, with a test playbook, for `gpufleet configure`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ PLAY = """---
   tasks:
 {tasks}
 """
-# Over the host's connection, three Pythons on each. Most tests ask what becomes of results and not how tasks
-# get to hosts: for them the controller writes the file.
+# Over the host's connection, three Pythons on each. Most tests are about results, not about transport:
+# for them the controller writes the file.
 COPY = """
     - name: Write a file
       ansible.builtin.copy:
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
 
 class Rack:
-    """A checkout with a playbook, and the command line as a process whose rack hosts are local."""
+    """A checkout with a playbook, and the command line as a process with local rack hosts."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
@@ -101,7 +101,7 @@ class Rack:
         )
 
     def kill_ansible(self, process: subprocess.Popen[str]) -> Any:
-        """Ansible of a run that goes on is killed; what the run then says. Its own process is ended, too."""
+        """Kill Ansible of a running run; the run's output. Its own process is ended, too."""
         try:
             playbook = [
                 each
@@ -123,7 +123,7 @@ class Rack:
         return json.loads(done.stdout.splitlines()[-1])
 
     def at_work(self) -> list[bytes]:
-        """The arguments of the last run's processes that are found by its mark."""
+        """Arguments of the last run's processes, found by its mark."""
         return [_arguments(each) for each in marked_processes(self.last["token"])]
 
     @property

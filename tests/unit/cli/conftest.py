@@ -1,4 +1,4 @@
-"""A checkout to stand in, an engine that does as it is told, and the command line as a function."""
+"""A checkout as working folder, an engine with prepared results, and the command line as a function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOPIC = "urn:pulumi:dev::gpufleet::aws:sns/topic:Topic::atlas-dev-budget"
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own as the working folder."""
+    """A checkout as the working folder."""
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     shutil.copytree(ROOT / "stacks", tmp_path / "stacks", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(tmp_path)
@@ -46,7 +46,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass
 class Answer:
-    """What `gpufleet` said."""
+    """Output of `gpufleet`."""
 
     code: int
     out: str
@@ -54,7 +54,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The one object on stdout."""
+        """The only object on stdout."""
         (line,) = self.out.splitlines()
         return json.loads(line)
 
@@ -69,8 +69,8 @@ TODAY = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 def gpufleet(
     workplace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Gpufleet:
-    """`gpufleet <arguments>` in the workplace. Its checks see one day: warnings of age and support
-    dates come and go with the calendar, and the tests must not."""
+    """Run `gpufleet <arguments>` in the workplace on a fixed day: warnings of age and support
+    dates depend on the date, and tests must not."""
     monkeypatch.setattr("gpufleet.checks.Fleet", _fleet_today)
 
     def run(*arguments: str) -> Answer:
@@ -108,7 +108,7 @@ def planned(urn: str, op: Op, inputs: Mapping[str, Any]) -> PlannedResource:
 
 @dataclass
 class FakeEngine:
-    """An `Engine` whose runs are written down beforehand: for each verb its events and its result."""
+    """An `Engine` with prepared runs: events and result for each verb."""
 
     runs: dict[Verb, tuple[Sequence[Event], RunResult | BaseException]] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -151,13 +151,13 @@ class FakeEngine:
 
     @property
     def verbs(self) -> list[str]:
-        """What it was asked, in order."""
+        """The verbs of its runs, in order."""
         return [verb for verb, _ in self.asked]
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
-    """The engine that every command gets, whichever it asks for. Creates a VPC and a topic."""
+    """The engine of every command, whichever it requests. Creates a VPC and a topic."""
     events = [
         event(STACK),
         event(VPC, status="started", parent=STACK),
@@ -187,6 +187,6 @@ def rack(tmp_path: Path) -> Rack:
     """A checkout whose rack hosts are this machine."""
     made = Rack(tmp_path)
     made.play(WRITE)
-    # Nobody answers there, but the key of who would is known.
+    # The addresses do not answer, but their host keys are known.
     (tmp_path / "stacks" / "sandbox" / "known_hosts").write_text("[127.0.0.1]:1 ssh-ed25519 AAAA\n")
     return made

@@ -1,4 +1,4 @@
-"""`gpufleet catalog` as a user sees it: tables, filters, ages, sources, refresh."""
+"""`gpufleet catalog` for a user: tables, filters, ages, sources, refresh."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TODAY = dt.date(2026, 11, 21)
 
 @pytest.fixture(autouse=True)
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own as the working folder, on a fixed day."""
+    """A checkout as the working folder, on a fixed day."""
     shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     (tmp_path / "stacks").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -60,7 +60,7 @@ def test_table_fits_the_screen_and_truncates_no_name(
     text = run(capsys, kind)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
-    # A table that became lists has no heading of the first column.
+    # A table shown as lists has no heading of the first column.
     assert words - {"type", "name", "what"} <= set(text.replace(",", " ").split())
 
 
@@ -75,7 +75,7 @@ def test_instances_are_filtered_by_memory_price_and_text(capsys: pytest.CaptureF
     assert not {"p5.48xlarge", "g6.xlarge", "m7i.xlarge"} & large
     cheap = names(capsys, "instances", "--max-price", "1")
     assert "g6.xlarge" in cheap
-    # Its price is known and above, and that of p6-b200 is not known on demand.
+    # Its price is known and higher, and that of p6-b200 is not known on demand.
     assert not {"p5.48xlarge", "p6-b200.48xlarge"} & cheap
     spot = names(capsys, "instances", "--usage", "spot", "--max-price", "0.5")
     assert "g5.2xlarge" in spot
@@ -277,7 +277,7 @@ def test_refresh_never_reads_an_emulated_aws(
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An account whose answers are fixed; how AWS is asked is tested with gpufleet.catalog.refresh."""
+    """An account with prepared responses; requests are tested with gpufleet.catalog.refresh."""
     from gpufleet.catalog import refresh
 
     p5 = load_catalog().instance("p5.48xlarge")

@@ -1,4 +1,4 @@
-"""`gpufleet check`: options, exit codes and files; the verdict itself is made by hand."""
+"""`gpufleet check`: options, exit codes and files, with a prepared verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Judge = Callable[[Verdict | Exception], list[CheckRequest]]
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Judge:
-    """Sets what the verdict shall be; returns the requests for it."""
+    """Set the verdict; returns the requests for it."""
     asked: list[CheckRequest] = []
 
     def set_to(outcome: Verdict | Exception) -> list[CheckRequest]:

@@ -1,4 +1,4 @@
-"""`gpufleet configure` as a process, on hosts that are this machine, with a playbook of the test's own."""
+"""`gpufleet configure` as a process, on hosts that are this machine, with a test playbook."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ REFUSE = """
 """
 
 
-# mitogen's workers give themselves titles, which must not hide them.
+# mitogen's workers change their process titles, which must not hide them.
 @pytest.mark.parametrize(("transport", "named"), [("ssh", b"sleep"), ("mitogen", b"worker:")])
 def test_next_run_completes_a_killed_run_and_no_process_is_left(
     rack: Rack, transport: str, named: bytes
@@ -97,7 +97,7 @@ def test_next_run_completes_a_killed_run_and_no_process_is_left(
         process.wait()
     last = rack.last
     assert last["complete"] is False
-    # It has what tasks returned, with nothing taken out.
+    # It has the results of tasks, unredacted.
     assert [each.stat().st_mode & 0o077 for each in temporary.glob("gpufleet-ansible-*")] == [0]
     resumed = rack.json("--resume")
     assert set(resumed["hosts"]) == set(HOSTS)

@@ -1,4 +1,4 @@
-"""`gpufleet hostkeys` and `gpufleet secrets new`: what has to be there before the first run."""
+"""`gpufleet hostkeys` and `gpufleet secrets new`: prerequisites of the first run."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_password_may_be_in_a_file(
 
 
 class Network:
-    """A network whose hosts show the keys they are given, behind the name of ssh-keyscan."""
+    """A network whose hosts return prepared keys, as a stand-in for ssh-keyscan."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,7 +112,7 @@ class Network:
         self.lines.write_text("")
 
     def answer(self, host: str, name: str) -> str:
-        """Give a host a key of its own; its fingerprint."""
+        """Generate a key for a host; its fingerprint."""
         path = self.folder / name
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
         public = path.with_suffix(".pub").read_text().split()

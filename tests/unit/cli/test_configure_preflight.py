@@ -1,4 +1,4 @@
-"""Preflight in `gpufleet configure`: who is shown, who is left out, and that the others go on."""
+"""Preflight in `gpufleet configure`: reported hosts, excluded hosts, and the others continue."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_host_of_an_unsupported_system_is_not_changed(rack: Rack) -> None:
 
 def test_hosts_without_disk_space_are_skipped_and_preflight_is_not_counted(rack: Rack) -> None:
     (rack.kept / "host_vars").mkdir(parents=True)
-    # What nobody measured is not known to have room.
+    # Unmeasured paths are not known to have free space.
     (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
     done = _with_preflight(rack, "--yes", "--json", "--check")
     assert list(rack.out.iterdir()) == []

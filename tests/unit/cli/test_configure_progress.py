@@ -1,4 +1,4 @@
-"""Progress of a playbook by host: on a screen, and in lines where there is none."""
+"""Progress of a playbook by host: live, and as lines without a terminal."""
 
 from __future__ import annotations
 

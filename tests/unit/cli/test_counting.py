@@ -1,4 +1,4 @@
-"""How long work is said to take: by its own pace, and by the last run."""
+"""Time estimates: by the current pace, and by the last run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.cli.run_log import Durations
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, to be set."""
+    """A clock to be set."""
     times = [0.0]
     monkeypatch.setattr(counting.time, "monotonic", lambda: times[0])
     return times
@@ -31,7 +31,7 @@ def test_last_run_dominates_the_estimate_at_first_and_fades(now: list[float]) ->
     assert pace.left_s() == 60
     now[0], pace.done = 10.0, 50
     assert pace.left_s() == pytest.approx(0.5 * 10 + 0.5 * 50)
-    # It takes longer than the last one: only the pace counts.
+    # It takes longer than the last run: only the pace counts.
     now[0] = 80.0
     assert pace.left_s() == pytest.approx(80)
 

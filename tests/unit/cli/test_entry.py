@@ -13,7 +13,7 @@ def test_interruption_during_an_import_prints_one_line_and_exits_130() -> None:
     program = (
         "import sys, types, gpufleet.cli.entry as entry\n"
         "sys.argv = ['gpufleet', 'up', 'a b']\n"
-        # A module whose import has begun and not ended has none of its names.
+        # A module that is still being imported has none of its names.
         "sys.modules['shlex'] = types.ModuleType('shlex')\n"
         "entry._end(2, None)\n"
     )

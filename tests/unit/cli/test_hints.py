@@ -1,4 +1,4 @@
-"""The commands that messages offer repeat the options that the user gave."""
+"""Commands suggested in messages repeat the user's options."""
 
 from __future__ import annotations
 

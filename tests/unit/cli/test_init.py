@@ -1,4 +1,4 @@
-"""`gpufleet init`: options, questions on a terminal, defaults without one, and what comes next."""
+"""`gpufleet init`: options, questions on a terminal, defaults without one, and next steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.cli.conftest import Gpufleet
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A terminal on which these answers are given; what is asked is appended to it."""
+    """A terminal with prepared answers; the questions are appended to it."""
     answers: list[str] = []
 
     def prompt(text: str, *, default: str) -> str:

@@ -1,4 +1,4 @@
-"""`init`, `validate`, `plan` and `schema` as a user calls them, on real fleet files."""
+"""`init`, `validate`, `plan` and `schema` on real fleet files."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_command_builds_and_prices_the_plan_once(
 
 
 def _count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> list[None]:
-    """The calls of a method from now on, which still does what it did."""
+    """Calls of a method from now on; the method still works."""
     calls: list[None] = []
     real = getattr(owner, method)
 

@@ -1,4 +1,4 @@
-"""The command line as such: help, usage errors, JSON errors, pipes, signals and how quickly it starts."""
+"""The command line: help, usage errors, JSON errors, pipes, signals and start time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_short_option_shows_the_same_help(gpufleet: Gpufleet, arguments: tuple[s
 
 
 def complete(workplace: Path, *words: str) -> list[str]:
-    """What bash is offered for the last of the words."""
+    """Completions of the last word in bash."""
     env = os.environ | {
         "_GPUFLEET_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(("gpufleet", *words)),
@@ -196,7 +196,7 @@ def test_validate_loads_no_engine_and_no_cloud_library(workplace: Path) -> None:
 
 def test_closed_output_pipe_is_not_a_failure(workplace: Path) -> None:
     for arguments in (["plan", "prod"], ["schema"], ["plan", "prod", "--json"]):
-        # The reader is gone before the first line: every write meets a closed pipe.
+        # The reader is gone before the first line: every write fails with EPIPE.
         reading, writing = os.pipe()
         os.close(reading)
         done = subprocess.run(
@@ -229,7 +229,7 @@ def test_sigterm_interrupts_and_the_previous_handler_is_restored(
 
 
 def interrupts(swallow: Callable[[], object]) -> Callable[..., object]:
-    """A part of a command during which a signal arrives, and which makes something else of the exception."""
+    """A part of a command during which a signal arrives, and which replaces the exception."""
 
     def part(*_: object, **__: object) -> object:
         try:

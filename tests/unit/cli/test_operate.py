@@ -1,4 +1,4 @@
-"""`gpufleet operate`: what is refused before a host is touched, and what is kept of a run and resumed."""
+"""`gpufleet operate`: refusals before a host is contacted, and resumed runs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_list_has_every_operation_with_its_options(gpufleet: Gpufleet) -> None:
 
 
 class Rack:
-    """A checkout whose power_cap is a playbook of the test's own, on hosts that are this machine."""
+    """A checkout whose power_cap is a test playbook, on hosts that are this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.out = folder, folder / "out"
@@ -126,7 +126,7 @@ class Rack:
 
 def test_run_reports_each_target_and_resume_visits_the_unfinished_ones(tmp_path: Path) -> None:
     rack = Rack(tmp_path)
-    rack.run("-o", "watts=500", code=1)  # asks, and nobody answers
+    rack.run("-o", "watts=500", code=1)  # asks, without an answer
     assert list(rack.out.iterdir()) == []
 
     first = rack.run("-o", "watts=500", "--yes", code=4, TEST_FAIL="dgx01", TEST_LEAVE="dgx02")
@@ -142,13 +142,13 @@ def test_run_reports_each_target_and_resume_visits_the_unfinished_ones(tmp_path:
     assert second["states"] == {"dgx01": "failed", "dgx02": "done"}
     assert (rack.out / "out-dgx02").read_text() == f"power_cap 500 dgx01 dgx02 {first['run']} True\n"
 
-    # As a run leaves it that is killed once it is through with a node.
+    # As after a run that was killed when it had finished a node.
     last = rack.last | {"complete": False, "hosts": dict.fromkeys(("dgx01", "dgx02"), "pending")}
     kept = rack.root / ".gpufleet/operate/sandbox/power_cap/last.json"
     kept.write_text(json.dumps(last))
     third = rack.run("--resume", "--yes")
     assert third["states"] == {"dgx01": "done"}
-    # One operation by one name, however often it was resumed.
+    # One operation with one ID, however often it was resumed.
     assert rack.last["first"] == first["run"] != rack.last["run"] == third["run"]
     assert (rack.out / "out-dgx01").read_text() == f"power_cap 500 dgx01 {first['run']} True\n"
     assert rack.run("--resume", "--yes")["states"] == {}

@@ -1,4 +1,4 @@
-"""The progress of a run: plain lines in a log, a live screen on a terminal, and no waiting for each other."""
+"""The progress of a run: plain lines in a log, a live screen on a terminal, without deadlocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import TOPIC, VPC, event
 
 
 def shown(*events: Event, **options: Any) -> list[str]:
-    """The plain lines that the events of a verbose `up` make."""
+    """Plain lines for the events of a verbose `up`."""
     stream = io.StringIO()
     with Progress(Console(file=stream, width=200), "up", **{"listed": True, **options}) as progress:
         for item in events:
@@ -76,7 +76,7 @@ def test_quiet_prints_nothing() -> None:
 
 
 def clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
-    """Each look at the time finds it so much later."""
+    """A clock that advances at each read."""
     times = (step * number for number in range(10_000))
     monkeypatch.setattr(counting.time, "monotonic", lambda: float(next(times)))
 

@@ -1,4 +1,4 @@
-"""A real account runs on the Pulumi CLI, and is asked who it is before anything else happens."""
+"""A real account runs on the Pulumi CLI, and its identity is checked first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REFUSAL = (
 
 
 class _Sts(BaseHTTPRequestHandler):
-    """Knows the credentials in every region but those of `closed`."""
+    """Accepts the credentials in every region except those of `closed`."""
 
     closed: tuple[str, ...] = ()
     asked: list[str]
@@ -88,7 +88,7 @@ def sts(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Sts]]:
 
 @pytest.fixture
 def cli(bare: Path) -> Path:
-    """A Pulumi CLI that writes down that it was called, and knows nothing but its version."""
+    """A Pulumi CLI that records its calls and only prints its version."""
     calls = bare.parent / "calls"
     executable = bare / "pulumi"
     executable.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n[ "$1" = version ] && echo v3.200.0\n')

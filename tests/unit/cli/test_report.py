@@ -1,4 +1,4 @@
-"""`gpufleet report`: where the page goes, what is refused, exit codes. No engine makes the verdict."""
+"""`gpufleet report`: path of the page, refusals, exit codes, with a prepared verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.verdict.conftest import rule, violated
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[CheckRequest]:
-    """The requests for a verdict; it is always one on dev that fails."""
+    """The requests for a verdict, which is always a failing one on dev."""
     requests: list[CheckRequest] = []
 
     def check(request: CheckRequest, _on_step: Any) -> Verdict:

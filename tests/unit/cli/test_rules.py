@@ -1,4 +1,4 @@
-"""`gpufleet rules` lists the pack and explains a rule; `gpufleet comment` takes what CI gives it."""
+"""`gpufleet rules` lists the pack and explains a rule; `gpufleet comment` reads CI variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `preview`, `up` and `outputs` show, and what they ask of an engine."""
+"""Output of `preview`, `up` and `outputs`, and their requests to an engine."""
 
 from __future__ import annotations
 

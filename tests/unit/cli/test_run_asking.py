@@ -1,4 +1,4 @@
-"""What changes something asks first, or needs --yes without a terminal."""
+"""Changing commands ask first, or need --yes without a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .conftest import STACK, VPC, FakeEngine, Gpufleet, event, result
 
 
 class _Keyboard(io.StringIO):
-    """Somebody at a terminal who has typed this already."""
+    """A terminal with prepared input."""
 
     def isatty(self) -> bool:
         return True
@@ -26,7 +26,7 @@ class _Keyboard(io.StringIO):
 
 @pytest.fixture
 def somebody(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`somebody("y")` sits at a terminal and answers so."""
+    """`somebody("y")` opens a terminal with this answer."""
 
     def sits(answer: str) -> None:
         monkeypatch.setattr(stack_run, "is_terminal", lambda stream: True)

@@ -1,4 +1,4 @@
-"""How a run that fails is told: message, remedy and exit code, and never a traceback."""
+"""Output of failed runs: message, remedy and exit code, and never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options of `gpufleet sandbox faults` mean."""
+"""The options of `gpufleet sandbox faults`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Capacity Block that starts in the past: refused unless it is bought, by all that plans to buy."""
+"""A Capacity Block that starts in the past: every planning command refuses it unless it is bought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpufleet state`: what a pipe gets, what a screen gets, and a stack that is not there."""
+"""`gpufleet state`: output to a pipe, to a screen, and without a stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpufleet state show`, `import`, `unlock` and `repair`: on real files, with refusals that help."""
+"""`gpufleet state show`, `import`, `unlock` and `repair` on real files, with their refusals."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_import_encrypts_plaintext_secrets(gpufleet: Gpufleet, state_file: Path,
     text = state_file.read_text()
     assert "hunter2" not in text
     assert '"ciphertext": "v1:' in text
-    # And opened again with the same passphrase.
+    # It can be decrypted with the same passphrase.
     assert gpufleet("state", "import", "dev", str(state_file), "--yes").code == 0
 
 
@@ -233,7 +233,7 @@ def test_invalid_backup_is_refused(gpufleet: Gpufleet, state_file: Path, tmp_pat
 
 
 def test_journal_of_a_lost_checkpoint_is_kept(gpufleet: Gpufleet, state_file: Path) -> None:
-    # A run died after it had made a subnet and while it made another; then the checkpoint was damaged.
+    # A run crashed after it had created a subnet and during another one; then the checkpoint was damaged.
     journal = StateJournal(journal_of(state_file), checkpoint.load(state_file)[1])
     second = subnet(urn=SUBNET + "-b", id="")
     journal.append({"kind": "begin", "n": 1, "type": "creating", "resource": subnet(id="")}, durable=True)
@@ -246,7 +246,7 @@ def test_journal_of_a_lost_checkpoint_is_kept(gpufleet: Gpufleet, state_file: Pa
     assert answer.code == 0, answer.err
     assert f"brought in from the interrupted run: {SUBNET}" in answer.out
     state = load_folded(state_file).folded
-    # The backup had no VPC yet: what needs it goes on without.
+    # The backup had no VPC yet: resources that need it stay without it.
     assert {item["urn"]: item.get("dependencies") for item in state.resources} == {STACK: None, SUBNET: None}
     assert [item["resource"]["urn"] for item in state.pending] == [second["urn"]]
     assert list(state_file.parent.glob("dev.json.journal.damaged-*"))
@@ -322,7 +322,7 @@ def test_import_killed_at_any_point_leaves_the_old_or_the_new_state(
     assert set(urns(state_file)) == left
 
 
-# -- what an interrupted run left open
+# -- pending operations of an interrupted run
 
 
 def test_pending_creation_can_be_adopted_or_forgotten(gpufleet: Gpufleet, state_file: Path) -> None:

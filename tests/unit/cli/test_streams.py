@@ -1,4 +1,4 @@
-"""Output that is closed, full or no longer read: a message, an exit code, and nothing harmed."""
+"""Closed, full or unread output: a message, an exit code, and no damage."""
 
 from __future__ import annotations
 

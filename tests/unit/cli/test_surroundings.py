@@ -1,4 +1,4 @@
-"""A checkout that cannot be written, no HOME, odd screens and locales: the result or one message."""
+"""A read-only checkout, no HOME, unusual screens and locales: the result or one message."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from gpufleet.errors import ExitCode
 
-# Root may write everywhere: not without these capabilities.
+# Root can write everywhere, except without these capabilities.
 AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
 
 def gpufleet(folder: Path, *arguments: str, **env: str | None) -> subprocess.CompletedProcess[str]:
-    """`gpufleet <arguments>` in `folder` as somebody whom permissions bind; None unsets a variable."""
+    """Run `gpufleet <arguments>` in `folder` without root's capabilities; None unsets a variable."""
     full = {**os.environ, "HOME": str(folder.parent), "GPUFLEET_ROOT": "", "PYTHONUTF8": None, **env}
     return subprocess.run(
         [*AS_ANYBODY, sys.executable, "-m", "gpufleet.cli.main", *arguments],
@@ -98,7 +98,7 @@ def test_non_ascii_values_are_printed_unchanged_in_any_locale(
 
 
 def on_screen(folder: Path, *arguments: str, columns: str) -> str:
-    """What a terminal of no known size shows."""
+    """Output on a terminal of unknown size."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "COLUMNS": columns, "TERM": "xterm", "GPUFLEET_ROOT": ""}
     process = subprocess.Popen(
@@ -114,7 +114,7 @@ def on_screen(folder: Path, *arguments: str, columns: str) -> str:
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # how a terminal ends whose other side is closed
+        except OSError:  # the other side of the terminal is closed
             break
         if not part:
             break

@@ -1,4 +1,4 @@
-"""`gpufleet verify` as a process, on hosts that are this machine, with measurements of the test's own."""
+"""`gpufleet verify` as a process, on hosts that are this machine, with test measurements."""
 
 from __future__ import annotations
 

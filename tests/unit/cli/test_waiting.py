@@ -1,4 +1,4 @@
-"""A wait shows what it is for, how long it has lasted, and how long it takes by the last one."""
+"""A wait shows its purpose, its duration, and an estimate from the last one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.cli.waiting import waiting
 
 
 class Clock:
-    """The time as it is told."""
+    """A clock to be set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
@@ -39,7 +39,7 @@ def test_terminal_shows_what_is_waited_for_and_how_long(tmp_path: Path, clock: C
     with waiting("starting it", "start", durations, console, live=True):
         clock.now += 3
     assert "starting it, 3 s, about 5 s left" in stream.getvalue()
-    # The line goes away.
+    # The line is removed.
     assert re.search(r"\x1b\[2K\s*$", stream.getvalue())
 
 

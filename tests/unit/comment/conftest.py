@@ -1,4 +1,4 @@
-"""A code host on loopback that behaves as GitHub's and GitLab's comment APIs do, and records what it gets."""
+"""A code host on loopback with the comment APIs of GitHub and GitLab; it records requests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 
 TOKEN = "ghs_0123456789secret"
 PER_PAGE = 30
-"""Smaller than what is asked for, as a host may cap it: pages are told by the Link header alone."""
+"""Smaller than requested, as a host may cap it: only the Link header has the next page."""
 
 
 @dataclass
 class Fault:
-    """An answer given instead of the real one. `done` says that the request is carried out all the same."""
+    """A response instead of the real one. `done` means that the request is carried out anyway."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Fault:
 
 @dataclass
 class FakeHost:
-    """The host's state, and what it was asked."""
+    """The state of the host, and its requests."""
 
     kind: str
     port: int = 0

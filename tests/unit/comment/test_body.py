@@ -1,4 +1,4 @@
-"""The comment's text is a stranger's data: bounded, of the right environment, and without commands."""
+"""The text of a comment is untrusted: limited, of the right environment, and without commands."""
 
 from __future__ import annotations
 

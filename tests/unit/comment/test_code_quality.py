@@ -1,4 +1,4 @@
-"""GitLab's Code Quality report says of a verdict what the verdict says."""
+"""GitLab's Code Quality report has the contents of the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comments against a host on loopback: our own is kept up to date, nobody else's is touched."""
+"""Comments on a host on loopback: the own one is updated, others are not changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN = "github-actions[bot]"
 
 @pytest.fixture(autouse=True)
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that were waited for; nothing really waits."""
+    """Seconds of waits; nothing really waits."""
     seconds: list[float] = []
     monkeypatch.setattr(api_module.Api.__init__, "__defaults__", (seconds.append,))
     return seconds

@@ -1,4 +1,4 @@
-"""Runs a Pulumi program on recording mocks: every registration, with its inputs and its options."""
+"""Run a Pulumi program on recording mocks: every registration, with its inputs and options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recording:
         return [r for r in self.resources if r.type == type_ or r.type.rpartition(":")[2] == type_]
 
     def one(self, type_: str, name: str | None = None) -> Registration:
-        """The only resource of the type (and name); fails when there is none or there are more."""
+        """The only resource of the type (and name); fails if there is none or several."""
         found = [r for r in self.of(type_) if name is None or r.name == name]
         assert len(found) == 1, f"{len(found)} of {type_} {name or ''}: {[r.name for r in found]}"
         return found[0]
@@ -54,7 +54,7 @@ class Recording:
 
 
 class EchoMocks(Mocks):
-    """Answers with the inputs themselves and the few outputs that our components read."""
+    """Return the inputs and the few outputs that the components read."""
 
     def call(self, args: MockCallArgs) -> Any:
         answers: dict[str, dict[str, Any]] = {
@@ -150,7 +150,7 @@ def unsecret(value: Any) -> Any:
 
 
 def record(program: Callable[[], Any], mocks: Mocks | None = None, *, preview: bool = False) -> Recording:
-    """Runs the program to its end and returns what it registered. Raises what the program raises."""
+    """Run the program to its end and return its registrations. Raises what the program raises."""
     recording = Recording()
     mocks = mocks or EchoMocks()
     set_mocks(

@@ -1,4 +1,4 @@
-"""BudgetGuard: who is told, when, and over what."""
+"""BudgetGuard: recipients, thresholds and filters of alerts."""
 
 from __future__ import annotations
 

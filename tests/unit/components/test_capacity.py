@@ -1,4 +1,4 @@
-"""Reservations: what is reserved or bought, and what protects it."""
+"""Reservations: reserved or bought capacity, and its protection."""
 
 from __future__ import annotations
 

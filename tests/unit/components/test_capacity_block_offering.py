@@ -1,4 +1,4 @@
-"""The look-up of a Capacity Block: which offering, once, under a cap, and never again."""
+"""The lookup of a Capacity Block: the chosen offering, once, under a cap."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def offering(
 
 
 class Clock(datetime):
-    """A clock that stands still."""
+    """A stopped clock."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Clock:  # type: ignore[override]
-        """The moment of all tests."""
+        """The time of all tests."""
         return cls.fromtimestamp(NOW.timestamp(), tz)
 
 
 class FakeEc2:
-    """Answers DescribeCapacityBlockOfferings in pages and keeps what it was asked."""
+    """Answers DescribeCapacityBlockOfferings in pages and records requests."""
 
     def __init__(self, *pages: list[dict[str, Any]]) -> None:
         self.pages = pages

@@ -1,4 +1,4 @@
-"""When a Capacity Block's nodes start and stop, and that an action that has run is no drift."""
+"""Start and stop of a Capacity Block's nodes, and that a completed action is not drift."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scaling(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def block(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block that runs from tomorrow for a day, whatever the calendar says."""
+    """A block that runs from tomorrow for a day, on any date."""
     start = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
     monkeypatch.setattr(
         "gpufleet.components.capacity_block_schedule._window", lambda _: (start, start + timedelta(days=1))

@@ -1,4 +1,4 @@
-"""EksCluster: private, encrypted, logged, and in an order in which nodes become ready."""
+"""EksCluster: private, encrypted, logged, and created in an order in which nodes become ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClusterBase: quotas that hold, priorities that cannot be borrowed, plugins where the devices are."""
+"""ClusterBase: enforced quotas and priorities, device plugins on nodes with devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IamRoles and PodRole: who may do what, and that nobody may do everything."""
+"""IamRoles and PodRole: least privilege."""
 
 from __future__ import annotations
 

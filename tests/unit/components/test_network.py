@@ -1,4 +1,4 @@
-"""Network: what it builds, and what it never does."""
+"""Network: its resources, and forbidden settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeGroup and its launch template: what it launches, into what, and what it refuses."""
+"""NodeGroup and its launch template: launches, placement, and refusals."""
 
 from __future__ import annotations
 

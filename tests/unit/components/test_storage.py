@@ -1,4 +1,4 @@
-"""SharedStorage and Bucket: encrypted, private, protected, and refused where FSx would refuse."""
+"""SharedStorage and Bucket: encrypted, private, protected, and refused if FSx would refuse."""
 
 from __future__ import annotations
 

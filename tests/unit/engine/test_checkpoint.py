@@ -19,7 +19,7 @@ from gpufleet.engine.errors import StateError
 
 
 class RotCipher:
-    """A cipher that is easy to look through."""
+    """A transparent cipher."""
 
     calls = 0
 
@@ -60,7 +60,7 @@ def test_resource_survives_the_checkpoint_with_encrypted_secrets() -> None:
     assert "delete" not in data
     again = from_json(json.loads(json.dumps(data)), cipher)
     assert again == state
-    # What was read sealed is written as it was, not sealed anew.
+    # Encrypted values are written unchanged, not encrypted again.
     calls = cipher.calls
     assert to_json(again, cipher) == data
     assert cipher.calls == calls
@@ -229,7 +229,7 @@ def test_any_prefix_of_a_journal_is_a_valid_state(tmp_path: Path) -> None:
     for cut in range(len(content) + 1):
         path.write_bytes(content[:cut])
         folded = fold([], journal.read(path, "digest"))
-        # What was begun is there, made or pending, and never both.
+        # Every started resource is created or pending, and never both.
         pending = names([operation["resource"] for operation in folded.pending])
         assert not set(names(folded.resources)) & set(pending)
         seen.add((len(folded.resources), len(folded.pending)))

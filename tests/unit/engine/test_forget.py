@@ -1,4 +1,4 @@
-"""Forgetting the states of a cloud that is gone."""
+"""Deleting the states of a removed cloud."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def states(folder: Path) -> None:
 
 def test_all_copies_of_all_states_are_deleted_and_passphrases_stay(tmp_path: Path) -> None:
     states(tmp_path)
-    # Its checkpoint was lost: the backups would have the next run refused.
+    # Its checkpoint was lost: with the backups the next run would be refused.
     (tmp_path / "prod.json").unlink()
     assert forget_states(tmp_path) == ["dev", "prod"]
     left = {path.name for path in tmp_path.iterdir()}

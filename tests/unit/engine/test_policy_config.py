@@ -41,7 +41,7 @@ def write(tmp_path: Path, content: Any) -> Path:
 
 
 def reconciled(given: dict[str, Any], tmp_path: Path, **more: Any) -> dict[str, PolicySetting]:
-    """What a file of that content makes of the two policies."""
+    """Result of a file with this content for the two policies."""
     file = write(tmp_path, given)
     return reconcile(POLICIES, more.get("initial", {}), read_policy_config(file), pack="p", file=file)
 

@@ -1,4 +1,4 @@
-"""`up` with policy packs comes after a preview, in either engine."""
+"""`up` with policy packs runs a preview first, in either engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REQUEST = StackRequest(
 
 
 class RecordingEngine:
-    """An engine whose preview ends as told; `ran` has the verbs in order, `events` what was passed on."""
+    """An engine with a prepared preview result; `ran` has the verbs in order, `events` what was passed on."""
 
     def __init__(self, *, ok: bool) -> None:
         self._ok = ok
@@ -47,13 +47,13 @@ class RecordingEngine:
         return RunResult("embedded", "preview", self._ok, Changes(create=1), 0.1, violations=(VIOLATION,))
 
     def up(self, request: StackRequest, on_event: OnEvent) -> RunResult:
-        """An `up` that goes well."""
+        """A successful `up`."""
         self.ran.append("up")
         on_event(PLANNED)
         return RunResult("embedded", "up", True, Changes(create=1), 0.1)
 
     def run(self, request: StackRequest) -> RunResult:
-        """What the engines' `up` does."""
+        """The `up` of the engines."""
         return up_after_preview(self.preview, self.up, request, self.events.append)
 
 

@@ -1,4 +1,4 @@
-"""How the engine starts and interrupts the Pulumi CLI: a stand-in for `pulumi` plays its part."""
+"""How the engine starts and interrupts the Pulumi CLI, with a stand-in for `pulumi`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Trial:
         return place
 
     def up(self) -> RunResult:
-        """One `up`; the events are in `events`."""
+        """One `up`; `events` has its events."""
         request = StackRequest(
             project="trial",
             stack="dev",
@@ -71,7 +71,7 @@ class Trial:
         return PulumiCliEngine().up(request, self.events.append)
 
     def up_interrupted(self, *signals: signal.Signals, work_s: float, deaf: bool = False) -> RunResult:
-        """An `up` during which signals come, one after another."""
+        """An `up` during which signals arrive, one after another."""
         text = STAND_IN.replace("len(seen) < 2 and ", "") if deaf else STAND_IN
         self.stand_in(text.format(python=sys.executable, folder=str(self.folder), work_s=work_s))
 
@@ -79,7 +79,7 @@ class Trial:
 
         def send() -> None:
             for count, sign in enumerate(signals):
-                # Two signals at once are one to whom they reach.
+                # Two signals at once count as one for the receiver.
                 while not (self.folder / (f"seen{count}" if count else "started")).exists():
                     if over.wait(0.02):
                         return
@@ -94,7 +94,7 @@ class Trial:
             sender.join()
 
     def said(self, name: str) -> str:
-        """What the stand-in has written about itself."""
+        """The stand-in's own record."""
         return (self.folder / name).read_text()
 
 

@@ -1,4 +1,4 @@
-"""States and journals of the wrong shape: a message with the place, never an error of Python."""
+"""States and journals of the wrong shape: a message with the place, never a Python error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def replaced(document: Any, path: tuple[Any, ...], new: Any, *, drop: bool) -> A
 
 
 def opened(path: Path) -> str:
-    """What is said when a run opens the state, empty if it does."""
+    """The message when a run opens the state, empty if there is none."""
     try:
         with StateStore(path, "preview", dry_run=True, env={"PULUMI_CONFIG_PASSPHRASE": "p"}):
             return ""

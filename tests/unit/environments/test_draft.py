@@ -1,4 +1,4 @@
-"""The fleet file of a new environment: it validates, is priced, and has a budget that holds it."""
+"""The fleet file of a new environment: it validates, is priced, and has a sufficient budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOUBTS = {"price-age", "spot-price-unseen"}
 
 
 def written(root: Path, template: str, name: str = "lab", **chosen: Any) -> ValidFleet:
-    """What the template comes to with these choices, checked."""
+    """The result of the template with these choices, validated."""
     choices = Choices(template)
     for item, value in chosen.items():
         choices = fill(choices, CATALOG, item, value)

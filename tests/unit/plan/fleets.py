@@ -92,7 +92,7 @@ def first_group(*groups: dict[str, Any], **site: Any) -> NodeGroupPlan:
 
 
 def cost_of(plan: FleetPlan) -> FleetCost:
-    """What the plan costs."""
+    """The cost of the plan."""
     return price_plan(plan, CATALOG)
 
 

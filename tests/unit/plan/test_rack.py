@@ -1,4 +1,4 @@
-"""What follows from a rack site's declaration: Slurm's defaults, units of the topology, batches."""
+"""Derived from a rack site: Slurm's defaults, units of the topology, batches."""
 
 from __future__ import annotations
 

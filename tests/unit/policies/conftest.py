@@ -1,4 +1,4 @@
-"""What our own program really registers: the resources of an environment as the pack sees them."""
+"""The resources of an environment as the pack sees them, from the program."""
 
 from __future__ import annotations
 

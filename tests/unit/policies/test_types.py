@@ -1,4 +1,4 @@
-"""The types that rules look at exist, and our own program registers them: a renamed type is no loophole."""
+"""The types of rules exist, and the program creates them: a renamed type is found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_OURS = {
     "secrets-rotated": "no component makes a secret: pods and nodes get roles",
     "cost-allocation-tags": "only the account that pays activates keys, and it is none of our stacks'",
 }
-"""Rule -> why none of our environments registers any type that it looks at."""
+"""Rule -> why no shipped environment has any of its types."""
 
 
 def of(rule: Rule[Any]) -> str:

@@ -29,7 +29,7 @@ class Size(Settings):
 
 
 def metadata(**more: Any) -> dict[str, Any]:
-    """What every rule says of itself."""
+    """Metadata of every rule."""
     return {
         "group": "security",
         "title": "Boxes are small",

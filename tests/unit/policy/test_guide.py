@@ -1,4 +1,4 @@
-"""docs/guide/policies.md shows what is taken, and names what exists."""
+"""Examples in docs/guide/policies.md are valid, and the names in it exist."""
 
 from __future__ import annotations
 

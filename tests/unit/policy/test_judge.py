@@ -1,4 +1,4 @@
-"""The judge: who is asked, what counts, and that nothing passes because a rule breaks."""
+"""The judge: which rules run, what counts, and that an exception in a rule is a violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out in messages: no secret, and nothing that a terminal obeys."""
+"""Messages have no secrets and no terminal control characters."""
 
 from __future__ import annotations
 

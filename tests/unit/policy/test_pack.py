@@ -36,7 +36,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def loaded(checkout: Path) -> subprocess.CompletedProcess[str]:
-    """`load_rules` in a process of its own: modules of one name are imported once a process."""
+    """`load_rules` in a separate process: modules of one name are imported once per process."""
     program = (
         "import sys; from pathlib import Path\n"
         "from gpufleet.errors import GpufleetError\n"

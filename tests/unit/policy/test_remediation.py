@@ -1,4 +1,4 @@
-"""Remediation over the Analyzer protocol: what a rule mends, and what it must leave as it is."""
+"""Remediation over the Analyzer protocol: changed and unchanged properties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.policy.samples import BOX, Size, small_boxes
 
 
 def shrink(resource: Resource, context: RuleContext[Size]) -> Mapping[str, Any] | None:
-    """Cut the size, and put a label beside those that are there."""
+    """Reduce the size, and add a label to the existing ones."""
     most = context.settings.most
     if resource.get("size", 0) <= most:
         return None
@@ -25,7 +25,7 @@ def shrink(resource: Resource, context: RuleContext[Size]) -> Mapping[str, Any] 
 
 
 def remediated(level: int = analyzer_pb2.REMEDIATE, **props: Any) -> list[Any]:
-    """What the server answers for a box with the properties."""
+    """The server's response for a box with the properties."""
     server = AnalyzerService(ROOT, [small_boxes(remediate=shrink)])
     server.ConfigureStack(analyzer_pb2.AnalyzerStackConfigureRequest(project="p", stack="no-fleet"), None)
     config = {"small-boxes": analyzer_pb2.PolicyConfig(enforcementLevel=level)}

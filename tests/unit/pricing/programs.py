@@ -24,7 +24,7 @@ SETTINGS = StackSettings("sandbox", "unit", True, None, {}, {})
 
 
 class _Cloud(EchoMocks):
-    """Answers as the emulated AWS does: with what it makes of the inputs, all of it unknown in a preview."""
+    """Outputs as in the emulated AWS, all unknown in a preview."""
 
     def __init__(self, *, preview: bool) -> None:
         self._preview = preview
@@ -60,7 +60,7 @@ def _offering(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _before(given: Any, made: Any) -> Any:
-    """What is known of an output before the resource exists: as much of it as was given."""
+    """Known parts of an output before the resource exists: the given inputs."""
     if isinstance(made, Mapping):
         inputs = given if isinstance(given, Mapping) else {}
         return {key: _before(inputs.get(key), made[key]) for key in made}

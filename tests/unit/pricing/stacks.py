@@ -1,4 +1,4 @@
-"""Resources for pricing tests: a launch template, groups that use it, and what the catalog asks for them."""
+"""Resources for pricing tests: a launch template, groups that use it, and catalog prices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPE = "g6e.xlarge"
 HOUR = CATALOG.on_demand(TYPE, "us-east-1").amount or Decimal(0)
 NODE = HOUR * MONTH
 DISK = Decimal(16)
-"""What the catalog asks for a node of `TYPE` a month, and for its root volume of 200 GiB gp3."""
+"""Catalog price of a node of `TYPE` per month, and of its root volume of 200 GiB gp3."""
 
 MAPPING = {"deviceName": "/dev/xvda", "ebs": {"volumeSize": 200, "volumeType": "gp3"}}
 
@@ -88,7 +88,7 @@ def mixed(*types: Any, base: int | None = None, percent: int | None = None, **mo
 def cost(
     *described: Mapping[str, Any], assumptions: Mapping[str, Decimal] | None = None, **more: Any
 ) -> FleetCost:
-    """What described resources cost with these assumptions; `more` goes to `price_stack`."""
+    """Cost of described resources with these assumptions; `more` goes to `price_stack`."""
     found = price_stack(examples.stack(described), CATALOG, **more)
     return replace(found, lines=assume(found.lines, assumptions or {}))
 

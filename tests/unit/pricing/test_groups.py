@@ -1,4 +1,4 @@
-"""Auto Scaling groups and EKS node groups: sizes, markets, what raises the maximum, what is not known."""
+"""Auto Scaling groups and EKS node groups: sizes, markets, later maximums, unknown values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_weight_is_the_number_of_units_of_a_node() -> None:
     group = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(*types))
     least, expected, most = amounts(cost(template(), group))
     assert (least, expected) == (NODE / 2, NODE)
-    # A group may exceed its maximum by what is left of its last node.
+    # A group may exceed its maximum by the rest of its last node.
     assert most == 5 * NODE / 2
 
 

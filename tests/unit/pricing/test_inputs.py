@@ -1,4 +1,4 @@
-"""What a resource declares, and what of it is not known yet."""
+"""Declared inputs of a resource, and unknown values."""
 
 from __future__ import annotations
 

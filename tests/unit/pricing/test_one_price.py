@@ -36,7 +36,7 @@ _BOUGHT = {"basis": "", "source": "", "date": None, "note": ""}
 
 
 def lines(cost: FleetCost, *, bought: bool) -> Counter[CostLine]:
-    """The lines without what a plan cannot know; how a block's price came about only before it is bought."""
+    """The lines without values unknown to a plan; the origin of a block's price only before it is bought."""
     return Counter(
         replace(each, urn="", **(_BOUGHT if bought and each.bought == "capacity-block" else {}))
         for each in cost.lines
@@ -80,7 +80,7 @@ def test_plan_and_stack_of_a_documented_example_have_the_same_price(example: str
 def test_plan_and_stack_of_any_fleet_have_the_same_price(first: int) -> None:
     for seed in range(first, first + BATCH):
         fleet = random_fleet(seed, most_sites=1, most_groups=3)
-        # A block without a known price gets one when it is bought, which no plan can tell.
+        # A block without a known price gets one when it is bought, which no plan can know.
         blocks = [each for each in price_plan(build_plan(fleet, CATALOG), CATALOG).unknown if _is_block(each)]
         assert_one_price(fleet, preview=seed % 3 != 0 or bool(blocks))
 

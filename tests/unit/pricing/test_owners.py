@@ -1,4 +1,4 @@
-"""Whose cost a resource is, and what is assumed for what has no price."""
+"""The owner of a resource's cost, and assumptions for resources without a price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fleets cost: figures that can be checked by hand, and their sources."""
+"""The cost of fleets: figures that can be checked by hand, and their sources."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_missing_spot_price_is_unknown() -> None:
 
 
 def test_cost_of_nodes_is_unknown_if_one_of_two_types_is_unknown() -> None:
-    """The group may be of the type without a price alone: half a price would be taken for the whole."""
+    """The whole group may be of the type without a price: a partial price would be misleading."""
     (unknown,) = cost_of(plan_of(group("a", ["g6e.xlarge", "g6.xlarge"], spot(1, 1)))).unknown
     assert unknown.what == "1 x g6e.xlarge, spot"
     assert "g6.xlarge" in unknown.reason

@@ -1,4 +1,4 @@
-"""Reservations are paid used or not, what runs in them is not paid twice, and blocks are paid at once."""
+"""Reservations cost money used or not, their nodes are not paid twice, and blocks are paid upfront."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage, control planes, gateways, addresses and keys; regions; and types that nobody has priced."""
+"""Storage, control planes, gateways, addresses and keys; regions; and types without a price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a run: what a task that handles a secret leaves of itself."""
+"""Events of a run: results of tasks with secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inventory, judged by ansible-inventory itself."""
+"""The inventory, verified with ansible-inventory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE = {"site": "usw2", "node_group": "overflow", "name": "overflow-1", "address
 
 
 def ansible_list(path: Path) -> dict[str, Any]:
-    """What `ansible-inventory --list` makes of a file; any warning of it fails the test."""
+    """Output of `ansible-inventory --list` for a file; any warning fails the test."""
     tool = Path(sys.executable).with_name("ansible-inventory")
     done = subprocess.run(
         [tool, "-i", path, "--list"],
@@ -160,7 +160,7 @@ def test_file_is_written_atomically_and_only_when_it_changes(tmp_path):
     path = tmp_path / "new" / "inventory.yaml"
     assert write_atomically(path, "a\n") is True
     assert write_atomically(path, "a\n") is False
-    path.write_bytes(b"\xff\x00")  # what is no text is replaced as well
+    path.write_bytes(b"\xff\x00")  # a binary file is replaced too
     assert write_atomically(path, "a\n") is True
     assert path.read_text() == "a\n"
     assert [item.name for item in path.parent.iterdir()] == ["inventory.yaml"]

@@ -84,5 +84,5 @@ def test_run_time_grows_linearly_with_the_hosts(tmp_path: Path) -> None:
 
     work(10)  # the catalog is read once
     small = min(work(900) for _ in range(3))
-    # What is quadratic in the hosts of a site takes a hundred times as long.
+    # Quadratic time in the hosts of a site would be a hundredfold.
     assert work(9000) < 30 * small

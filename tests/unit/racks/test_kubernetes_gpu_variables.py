@@ -1,4 +1,4 @@
-"""What the inventory tells kubernetes_gpu: pools as pods see them, guarantees, topology, the fabric."""
+"""Inventory variables of kubernetes_gpu: pools as pods see them, guarantees, topology, the fabric."""
 
 from __future__ import annotations
 

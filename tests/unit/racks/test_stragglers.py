@@ -1,4 +1,4 @@
-"""Processes that a run has left at work are found by what is in their environment."""
+"""Processes that a run has left running are found by their environment."""
 
 from __future__ import annotations
 

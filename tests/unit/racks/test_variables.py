@@ -1,4 +1,4 @@
-"""What the inventory tells roles: complete, in the roles' own names, and known to each role."""
+"""Inventory variables of roles: complete, with the names of the roles, and documented."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main_options(role: str) -> dict[str, Any]:
 
 
 def accepted_type(variable: Variable) -> type | tuple[type, ...]:
-    """What the role takes for the variable."""
+    """The value that the role gets for the variable."""
     return TYPES[main_options(variable.role)[variable.full_name].get("type", "str")]
 
 
@@ -157,7 +157,7 @@ def given(document: dict[str, Any], host: str = "ctl01") -> dict[str, Any]:
 
 
 def test_complete_fleet_file_sets_every_variable_with_its_type(document):
-    # Some are of GPU nodes alone, others of a subnet manager.
+    # Some are only for GPU nodes, others for a subnet manager.
     values = given(document, "dgx001") | given(document)
     for variable in VARIABLES:
         of_kubernetes = variable.role.startswith("kubernetes_") or variable.name == "kubernetes_minor"
@@ -169,7 +169,7 @@ def test_complete_fleet_file_sets_every_variable_with_its_type(document):
 
 def test_kubernetes_site_sets_every_variable_of_its_roles_with_its_type(kubernetes, catalog):
     values = given(kubernetes)
-    # Those of kubernetes_gpu have tests of their own.
+    # Those of kubernetes_gpu have separate tests.
     roles = {f"kubernetes_{part}" for part in ("base", "endpoint", "control_plane", "node")}
     for variable in (item for item in VARIABLES if item.role in roles):
         if variable.name == "chart_mirror":

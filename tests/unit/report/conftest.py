@@ -28,7 +28,7 @@ def plan() -> FleetPlan:
 
 @pytest.fixture(scope="session")
 def cost(plan: FleetPlan) -> FleetCost:
-    """What that environment costs."""
+    """The cost of the environment."""
     return price_plan(plan, load_catalog())
 
 

@@ -52,7 +52,7 @@ def verdict_on(target: str, *rules: RuleResult, **changes: Any) -> Verdict:
     validated = validate(target, root=ROOT, now=NOW)
     spec, catalog = validated.loaded.spec, validated.catalog
     plan = build_plan(spec, catalog)
-    # Without what the fleet file assumes, so that there are unknown costs to show.
+    # Without the assumptions of the fleet file, so that there are unknown costs.
     cost = price_plan(replace(plan, budget=replace(plan.budget, assume={})), catalog)
     fields: dict[str, Any] = {
         "environment": spec.environment,

@@ -1,4 +1,4 @@
-"""Tables of which no screen breaks a word."""
+"""Tables whose words are not broken on any screen."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_narrow_screen_wraps_names_and_never_truncates_them(
     lines = text(print_plan, plan, cost, today=TODAY, width=60)
     assert not any("…" in line for line in lines)
     assert any("control-plane" in line for line in lines)
-    # The table of storage does not fit: each system has a list of its own.
+    # The table of storage does not fit: each system has its own list.
     assert any(line.split()[:3] == ["kind", "FSx", "Lustre"] for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""What is known of pulumi_aws's types: derived from the installed version, and right about each kind."""
+"""Data about pulumi_aws's types, derived from the installed version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_resource_class_of_pulumi_aws_is_included() -> None:
         ("aws:s3/bucketV2:BucketV2", "map"),
         ("aws:autoscaling/group:Group", "list"),
         ("aws:ec2/route:Route", None),
-        # `tags` of this type select resources and are no tags of its own.
+        # `tags` of this type select resources and are not its own tags.
         ("aws:devopsguru/resourceCollection:ResourceCollection", None),
         ("aws:costexplorer/costAllocationTag:CostAllocationTag", None),
         ("aws:ec2/instance:Inst", None),
@@ -66,7 +66,7 @@ def test_renamed_type_is_found_by_its_old_name() -> None:
 def test_other_ways_to_tag_are_known_by_type() -> None:
     assert aws_types.besides("aws:ec2/launchTemplate:LaunchTemplate") == ("tagSpecifications",)
     assert "copyTagsToBackups" in aws_types.besides("aws:fsx/lustreFileSystem:LustreFileSystem")
-    # A property with "tag" inside a word has nothing to do with tags.
+    # A property with "tag" inside a word is not a tag property.
     assert aws_types.besides("aws:apigateway/stage:Stage") == ()
     assert "aws:ec2/tag:Tag" in aws_types.single_tag_types()
     assert "aws:secretsmanager/tag:Tag" in aws_types.single_tag_types()

@@ -1,4 +1,4 @@
-"""A checkout with one environment, and what the loader says about its fleet file."""
+"""A checkout with one environment, and the loader's findings for its fleet file."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Checkout:
         return found
 
     def _try_remedies(self, text: str, found: list[Finding]) -> None:
-        """Every remedy that a program can apply is tried: the finding goes, and no other error comes."""
+        """Apply every remedy that a program can apply: the finding disappears, and no other error appears."""
 
         def again(tree: Any) -> list[Finding]:
             self.write(yaml.safe_dump(tree, sort_keys=False))

@@ -1,4 +1,4 @@
-"""How nodes are bought: one option, whichever way the fleet file nests it."""
+"""The purchase option of nodes, in any nesting of the fleet file."""
 
 from __future__ import annotations
 

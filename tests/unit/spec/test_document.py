@@ -1,4 +1,4 @@
-"""Files that are not what they should be: refused before anything trusts them, with a place."""
+"""Invalid files: refused before anything uses them, with a place."""
 
 from __future__ import annotations
 

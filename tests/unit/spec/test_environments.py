@@ -1,4 +1,4 @@
-"""The environments in the checkout: what each of them has to show."""
+"""Requirements of the environments in the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`extends:`: what merges, what replaces, and where each value came from afterwards."""
+"""`extends:`: merges, replacements, and the origin of each value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken files of all kinds: whatever they are, the loader says so and nothing else happens."""
+"""Broken files of all kinds: the loader reports findings and nothing else happens."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def mutate(text: str, dice: random.Random) -> str:
 
 
 def replace_values(text: str, dice: random.Random) -> str:
-    """The same structure with other values: what gets past the parser and to the models."""
+    """The same structure with other values, which pass the parser and reach the models."""
     values = list(re.finditer(r"(?<=: )[A-Za-z0-9][^,\n\[\]{}#]*", text))
     for value in sorted(dice.sample(values, dice.randint(1, 6)), key=lambda match: -match.start()):
         text = text[: value.start()] + dice.choice(VALUES) + text[value.end() :]

@@ -131,7 +131,7 @@ def test_free_text_is_one_short_line_without_control_characters(checkout: Checko
 
 
 def _examples(kind: Any) -> tuple[str, ...]:
-    """Values that a type takes: those its words or its class give."""
+    """Valid values of a type."""
     if get_origin(kind) is Annotated:
         for part in get_args(kind)[1:]:
             for each in (part, *getattr(part, "metadata", ())):

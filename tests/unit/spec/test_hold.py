@@ -19,7 +19,7 @@ READ = dt.datetime(2026, 11, 21, tzinfo=dt.UTC)
 MOMENTS = [READ, READ + dt.timedelta(days=730)]
 # Warnings that come with time and say that facts are old.
 AGE = {"price-age", "driver-support"}
-# What a shipped environment with a Slurm site in the cloud has to say of itself.
+# Finding of a shipped environment with a Slurm site in the cloud.
 UNCONNECTED = {"sandbox": {"slurm-cloud-unconnected"}, "prod": {"slurm-cloud-unconnected"}}
 
 

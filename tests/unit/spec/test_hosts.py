@@ -1,4 +1,4 @@
-"""Host ranges: what expands, and what is refused before it can fill the memory."""
+"""Host ranges: valid ones, and those refused before they fill the memory."""
 
 from __future__ import annotations
 

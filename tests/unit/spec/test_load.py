@@ -1,4 +1,4 @@
-"""The loader: environments by name, every finding at once, and words that people can act on."""
+"""The loader: environments by name, every finding at once, and messages with remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mocks that create what the program registers in moto, through the sandbox's own handlers.
+"""Mocks that create the program's resources in moto, through the sandbox's handlers.
 
 botocore's service models judge every parameter on the way, and moto its values: a mock that only
 repeats its inputs would take anything.
@@ -101,7 +101,7 @@ class MotoMocks(EchoMocks):
 
 @contextmanager
 def emulated_aws() -> Iterator[None]:
-    """An empty AWS account in this process, with what the sandbox adds to moto."""
+    """An empty AWS account in this process, with the sandbox's extensions of moto."""
     keys = {
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",

@@ -1,4 +1,4 @@
-"""The stack program as an engine runs it: its configuration, and what bad input gets as an answer."""
+"""The stack program as an engine runs it: its configuration, and messages for bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that dies may leave behind can be told apart, in every shipped environment."""
+"""Leftovers of a crashed run can be identified, in every shipped environment."""
 
 from __future__ import annotations
 

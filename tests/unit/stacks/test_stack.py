@@ -1,4 +1,4 @@
-"""The stack program on the shipped environments: what holds for every resource of a fleet."""
+"""The stack program on the shipped environments: requirements of every resource of a fleet."""
 
 from __future__ import annotations
 

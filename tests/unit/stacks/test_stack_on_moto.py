@@ -1,4 +1,4 @@
-"""The sandbox environment created in moto: what AWS would have after it."""
+"""The sandbox environment created in moto: the resulting account."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plan() -> FleetPlan:
 
 @pytest.fixture(scope="module")
 def made(plan: FleetPlan) -> Iterator[Recording]:
-    """What the program registered, while the account still has it."""
+    """The registered resources, while the account exists."""
     with emulated_aws():
         yield record(
             lambda: build_fleet(plan, StackSettings("sandbox", "sandbox", False, None, {}, {})), MotoMocks()

@@ -1,4 +1,4 @@
-"""What a plan says reaches the components: nothing is lost, and nothing falls back to a default."""
+"""Every value of a plan reaches the components: none is lost or replaced by a default."""
 
 from __future__ import annotations
 

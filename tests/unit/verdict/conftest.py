@@ -245,7 +245,7 @@ class Git:
         self("init", "--quiet", "--initial-branch=main")
 
     def __call__(self, *arguments: str) -> str:
-        """Run git there, as nobody in particular and with no settings of this machine."""
+        """Run git there, with a fixed user and without the machine's settings."""
         env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "GIT_CONFIG_GLOBAL": "/dev/null",

@@ -1,4 +1,4 @@
-"""From findings to results, and what gpufleet itself says of a change."""
+"""From findings to results, and gpufleet's own results for a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules of the collection, run in this process with programs that play those of a host."""
+"""Modules of the collection, run in this process with stand-ins for a host's programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLUGINS = COLLECTIONS / "ansible_collections" / "gpufleet" / "rack" / "plugins"
 
 
 def load(name: str) -> ModuleType:
-    """A module of the collection as Python's import would have it."""
+    """A module of the collection, imported by Python."""
     spec = importlib.util.spec_from_file_location(f"gpufleet_rack_{name}", PLUGINS / "modules" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -31,7 +31,7 @@ def load(name: str) -> ModuleType:
 
 
 class Programs:
-    """A folder of programs that is first on PATH, and what was called."""
+    """A folder of programs that is first on PATH, and their calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
-    """Runs a module's main() with arguments; what it answers to Ansible."""
+    """Run a module's main() with arguments; its result for Ansible."""
 
     def call(module: ModuleType, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
         sent = arguments | {"_ansible_check_mode": check, "_ansible_diff": True}
@@ -95,7 +95,7 @@ def backups(backup: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module that brings backups back."""
+    """The module that restores backups."""
     loaded = load("slurm_restore")
     monkeypatch.setattr(loaded, "DATA", tmp_path / "mysql")
     return loaded

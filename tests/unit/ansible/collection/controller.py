@@ -1,4 +1,4 @@
-"""A controller of Slurm for tests of backups and restores: programs play its MariaDB."""
+"""A Slurm controller for tests of backups and restores: stand-ins replace its MariaDB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.ansible.collection.conftest import Programs
 
 Run = Callable[..., dict[str, Any]]
 UPGRADES = {"23.02": ["22.05", "21.08"], "23.11": ["23.02", "22.05"]}
-# Answers by what the statement asks for, and keeps what changes something.
+# Answers by statement, and keeps changes.
 MARIADB = """\
 read -r statement
 case "$statement" in

@@ -1,4 +1,4 @@
-"""Accounts: what is lacking on a host, in the words and commands of a real run."""
+"""Accounts: what is missing on a host, as descriptions and commands of a real run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Management controllers: read first, refused if they are another's, changed only where they differ."""
+"""Management controllers: identity first, foreign ones refused, only differences changed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_check_mode_matches_the_first_run_and_a_second_run_changes_nothing(
     limit = service.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"]
     assert limit == {"SetPoint": 9000, "ControlMode": "Automatic"}
     assert service.resources[SYSTEM]["Boot"]["BootOrder"] == ["Boot0001", "Boot0003", "Boot0002"]
-    # A number stays a number, and what holds already is not staged.
+    # A number stays a number, and current values are not staged.
     assert service.resources[f"{BIOS}/SD"]["Attributes"] == {"SriovEnable": "Enabled", "NumaNodes": 8}
     assert service.resources[BIOS]["Attributes"]["SriovEnable"] == "Disabled"
 
@@ -117,7 +117,7 @@ def test_bmc_with_another_certificate_never_gets_the_password(service: Service, 
     untrusted = run(module, **arguments(service, certificate=""))
     assert "is not to be trusted" in untrusted["msg"]
     assert service.requests == []
-    # Named as what signs it, it is.
+    # A CA that is configured is trusted.
     signed = arguments(service, certificate="", ca=str(service.pem.parent / "bmc.crt"))
     assert not run(module, **signed).get("failed")
 
@@ -231,7 +231,7 @@ esac
 def test_ipmi_applies_the_same_settings_and_no_argument_has_the_password(
     programs: Programs, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A program that plays ipmitool and records arguments and environment."""
+    """A stand-in for ipmitool that records arguments and environment."""
     monkeypatch.setenv(SECRET, PASSWORD)
     programs.add("ipmitool", IPMITOOL.replace("{folder}", str(tmp_path)))
     given: dict[str, Any] = {

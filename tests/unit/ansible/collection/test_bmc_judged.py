@@ -1,4 +1,4 @@
-"""Management controllers by programs that others wrote: OpenStack's Redfish emulator, OpenIPMI's simulator.
+"""Management controllers by third-party programs: OpenStack's Redfish emulator, OpenIPMI's simulator.
 
 What these do not model (power caps, firmware over Redfish, staged BIOS settings, ETags, lasting boot devices
 by IPMI) is in test_bmc.py, against a service and an ipmitool of our own.

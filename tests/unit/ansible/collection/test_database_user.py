@@ -1,4 +1,4 @@
-"""A database and its user: the password is in no argument, and only what differs is changed."""
+"""A database and its user: the password is in no argument, and only differences are changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.ansible.collection.conftest import Programs, load
 
 Run = Callable[..., dict[str, Any]]
 WANTED = {"database": "slurm_acct_db", "user": "slurm", "password": "planted-password-1"}
-# Answers by what the statement asks for, and keeps what changes something.
+# Answers by statement, and keeps changes.
 MARIADB = """\
 read -r statement
 case "$statement" in
@@ -103,7 +103,7 @@ def test_password_is_in_no_argument_and_no_result(
     done = run(module, **WANTED)
     assert programs.called("mariadb")
     assert not any(WANTED["password"] in line for line in [*programs.called(), *server.asked()])
-    # Ansible itself returns what it sent, and hides what is marked as secret.
+    # Ansible returns the arguments, and hides those marked as secret.
     assert WANTED["password"] not in str(done)
 
 

@@ -1,4 +1,4 @@
-"""What the collection says of its modules is what they take."""
+"""The documentation of the collection's modules matches their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wiping: whose data goes, which drives are left alone, and by what a drive is erased."""
+"""Wiping: whose data is erased, which drives are skipped, and the erase method of a drive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: written whole, only when they differ, judged before they replace anything, and silent on secrets."""
+"""Files: written atomically, only if they differ, validated first, and without secrets in output."""
 
 from __future__ import annotations
 

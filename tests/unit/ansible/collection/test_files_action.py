@@ -1,4 +1,4 @@
-"""The part of `gpufleet.rack.files` that runs beside Ansible: a real play on this machine."""
+"""The action part of `gpufleet.rack.files`: a real play on this machine."""
 
 from __future__ import annotations
 

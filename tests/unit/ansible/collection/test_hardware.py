@@ -1,4 +1,4 @@
-"""Facts of the hardware: those of Ansible's own module, without asking the host for all the others."""
+"""Hardware facts: equal to those of Ansible's module, without gathering all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = (
 
 
 def setup(tmp_path: Path) -> dict[str, Any]:
-    """What `ansible.builtin.setup` finds on this machine."""
+    """Facts of `ansible.builtin.setup` on this machine."""
     command = [
         *(Path(sys.executable).parent / "ansible", "localhost", "-i", "localhost,", "-c", "local"),
         *("-e", f"ansible_python_interpreter={sys.executable}", "--tree", tmp_path),
@@ -54,7 +54,7 @@ def test_sockets_cores_and_threads_follow_the_kernel_topology(
                 (topology / "physical_package_id").write_text(f"{socket}\n")
                 (topology / "thread_siblings_list").write_text(siblings)
                 number += 1
-    (tmp_path / "cpu9999").mkdir()  # it is offline, and has no topology
+    (tmp_path / "cpu9999").mkdir()  # an offline CPU, without a topology
 
     assert HARDWARE.processors(tmp_path) == {
         "processor_count": sockets,

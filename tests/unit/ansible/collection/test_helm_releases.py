@@ -1,4 +1,4 @@
-"""Releases: what differs is changed, what a killed run left is set free, and a check run says the same."""
+"""Releases: differences are changed, pending ones recovered, and check mode reports the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THERE = {"name": "kueue", "namespace": "kueue-system", "chart": "kueue-0.19.2", 
 
 
 class Cluster:
-    """What helm shows, and what it was asked to change."""
+    """Prepared output of helm, and its changing calls."""
 
     def __init__(self, folder: Path, programs: Programs) -> None:
         self.folder, self.programs = folder, programs

@@ -1,4 +1,4 @@
-"""Kernel arguments: GRUB's configuration and the running kernel, each by what it has."""
+"""Kernel arguments: GRUB's configuration and the running kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters as kubeadm and kubectl make them: begun once, joined once, led one minor at a time."""
+"""Clusters with kubeadm and kubectl: initialized once, joined once, upgraded one minor at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONFIG = 'apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubern
 
 
 class Host:
-    """A host's files in a folder, with a kubeadm that leaves what the real one does."""
+    """A host's files in a folder, with a kubeadm that writes the same files as the real one."""
 
     def __init__(self, root: Path, programs: Programs) -> None:
         self.root, self.programs = root, programs
@@ -89,11 +89,11 @@ def test_skipped_minor_is_refused_before_kubeadm_runs(
     host: Host, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs.add("dpkg-query", "printf 'installed 1.34.4-1.1'")
-    assert release.compare("1.36.3", host.root)["install"] is True  # a host of no cluster may get any
+    assert release.compare("1.36.3", host.root)["install"] is True  # a host without a cluster may get any
     host.work("begun")
     with pytest.raises(RefusalError, match=r"Write the version 1\.35"):
         release.compare("1.36.3", host.root)
-    # The next one is for upgrade_kubernetes.yml: packages stay as they are until then.
+    # The next minor is for upgrade_kubernetes.yml: packages do not change before.
     assert release.compare("1.35.4", host.root) == {
         "changed": False,
         "installed": "1.34.4",
@@ -142,7 +142,7 @@ def test_authorities_of_a_lost_cluster_start_the_new_one_even_after_a_kill(host:
         (kept / name).write_text("of the lost one")
         (kept / name).chmod(0o600)
     placed = host.root / "etc/kubernetes/pki/etcd/ca.key"
-    # What kubeadm finds when it begins is what counts.
+    # kubeadm uses the files that it finds at initialization.
     look = f'case "$*" in "init --skip"*) cat {placed} >{host.root}/found;; esac\n'
     reset = KUBEADM.replace("rm -rf {root}/etc/kubernetes ", "rm -rf {root}/etc/kubernetes/pki ")
     host.programs.add("kubeadm", look + reset.format(root=host.root))
@@ -261,7 +261,7 @@ def node(**changes: Any) -> dict[str, Any]:
 
 
 def merged(there: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """What the API makes of a merge patch (RFC 7386)."""
+    """The result of a merge patch (RFC 7386)."""
     made = dict(there)
     for key, value in patch.items():
         if value is None:

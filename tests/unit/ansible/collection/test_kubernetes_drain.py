@@ -1,4 +1,4 @@
-"""Draining nodes of Kubernetes, with a kubectl that plays one node."""
+"""Draining of Kubernetes nodes, with a stand-in for kubectl and one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubectl cannot show with a real server in tests/kube: clusters that are away, and bad wishes."""
+"""Cases that a real server in tests/kube cannot show: unreachable clusters, and invalid objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_missing_cluster_is_a_difference_in_check_mode(
 def test_missing_kubectl_is_a_difference_in_check_mode(
     run: Run, module: ModuleType, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The folders that are searched in any case may have one.
+    # The default folders may have one.
     monkeypatch.setattr(module, "Program", lambda *_: lambda *_words, **_more: module.Answer(127, "", ABSENT))
     assert run(module, check=True, objects=[NAMESPACE], part_of="t")["changed"] is True
 

@@ -1,4 +1,4 @@
-"""Divided GPUs: what nvidia-smi prints is read as it is, and nothing changes under jobs."""
+"""MIG: nvidia-smi's output is parsed, and nothing changes under jobs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COMPUTE = """\
 |   0      1       MIG 3g.40gb          2         0          0:3     |
 +--------------------------------------------------------------------+
 """
-# A GPU in MIG mode with two instances, of which one has no compute instance; it takes what it is told.
+# A GPU in MIG mode with two instances, one without a compute instance; it accepts all commands.
 SMI = """\
 case "$*" in
 *--query-gpu*)
@@ -94,7 +94,7 @@ def host(programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / name).write_text(text)
     programs.add("nvidia-smi", SMI.replace("{folder}", str(tmp_path)))
     programs.add("systemctl", "exit 3")
-    # As on a host without Slurm, whatever this machine has.
+    # As on a host without Slurm, whatever is installed here.
     programs.add("scontrol", "exit 127")
     monkeypatch.setattr(mig, "STATE", tmp_path / "run" / "mig.json")
     monkeypatch.setattr(mig, "MINORS", tmp_path / "minors")
@@ -151,7 +151,7 @@ def test_layout_that_does_not_fit_is_refused_before_instances_are_destroyed(
 ) -> None:
     assert said in run(module, **arguments(layout=layout))["msg"]
     if "0" in layout:
-        # So does the look at the node that comes before the files of the next boot.
+        # So does the check of the node before the boot files are written.
         assert said in run(module, ask=True, **arguments(layout=layout))["msg"]
     assert not [c for c in programs.called("nvidia-smi") if "-dci" in c or "-cgi" in c]
 
@@ -217,7 +217,7 @@ def test_kubernetes_node_must_be_cordoned(
 def test_boot_program_is_the_same_file() -> None:
     role = PLUGINS.parent / "roles" / "mig" / "tasks" / "configure.yml"
     assert "shared: mig.py, mode" in role.read_text()
-    # A host has no collection beside it.
+    # A host does not have the collection.
     text = (PLUGINS / "module_utils" / "mig.py").read_text()
     assert "import ansible" not in text and "from ansible" not in text
 

@@ -1,4 +1,4 @@
-"""Mounts and lines of /etc/fstab: a role's own, and nobody else's."""
+"""Mounts and lines of /etc/fstab: those of a role, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How modules end: refusals and what hosts do are told in words, and mistakes of ours are not hidden."""
+"""Results of modules: refusals and host errors are reported with a message, and bugs are not hidden."""
 
 from __future__ import annotations
 

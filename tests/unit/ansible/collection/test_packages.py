@@ -1,4 +1,4 @@
-"""Packages: what is compared with dpkg, what apt is asked for, and what is said when it cannot be had."""
+"""Packages: comparison with dpkg, calls of apt, and error messages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_newest_matching_version_is_installed_and_held(
 def test_held_package_is_upgraded_and_held_again(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
-    # Packages of a driver that nobody names depend on others in their own version: apt leaves held ones.
+    # Unlisted packages of a driver depend on others of the same version: apt does not upgrade held ones.
     (tmp_path / "dpkg").write_text(HELD + "hi \tlinux-image\t6.1-1\n")
     answer = run(packages, names=["nvidia-open=595.*"], hold=["nvidia-*"])
     assert host.called("apt-mark") == ["apt-mark unhold nvidia-open", "apt-mark hold nvidia-open"]
@@ -100,7 +100,7 @@ def test_held_package_stays_held_when_apt_fails(
 def test_services_do_not_start_during_an_install_and_may_afterwards(
     packages: ModuleType, host: Programs, run: Run, tmp_path: Path
 ) -> None:
-    # The apt-get of this host fails unless policy-rc.d forbids it.
+    # The apt-get of this host fails unless policy-rc.d denies starts.
     assert run(packages, names=["nvidia-open=595.*"])["changed"] is True
     assert not (tmp_path / "policy-rc.d").exists()
 

@@ -1,4 +1,4 @@
-"""Power limits: what GPUs allow, what differs, and that all are asked before one is changed."""
+"""Power limits: limits of GPUs, differences, and a check of all GPUs before the first change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RDMA adapters: whose ports are set, what needs a reboot, and names that stay while a device is gone."""
+"""RDMA adapters: changed ports, required reboots, and names that stay while a device is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repositories: trusted by a fingerprint that was known before, judged against keys that gpg makes."""
+"""Repositories: trusted by a known fingerprint, tested with keys made by gpg."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def served() -> Iterator[dict[str, bytes]]:
-    """What a web server has at /<name>; `url` is where, `asked` how often it was."""
+    """Files of a web server; `url` is its address, `asked` the number of requests."""
     pages: dict[str, Any] = {"asked": 0}
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -61,7 +61,7 @@ def served() -> Iterator[dict[str, bytes]]:
             self.wfile.write(body or b"")
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """No log."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
@@ -120,7 +120,7 @@ def test_only_the_named_key_of_several_is_trusted(
     assert source == f"deb [signed-by={keyring}] https://example.com/cuda ./"
     pin = (module.PREFERENCES / "gpufleet-repository-cuda").read_text()
     assert 'Pin: origin "example.com"' in pin and "Pin-Priority: 600" in pin
-    # The key is there: nobody is asked again.
+    # The key exists: no download.
     assert not run(module, repositories=[entry(served, keys)])["changed"]
     assert served["asked"] == 1
 
@@ -178,7 +178,7 @@ def test_removed_sources_are_deleted_with_their_keys_and_others_stay(
 ) -> None:
     served["key"] = keys["armored"]
     (module.SOURCES / "own.list").write_text("deb https://own.example.com stable main\n")
-    (module.PREFERENCES / "gpufleet-nvidia-driver").touch()  # another role's
+    (module.PREFERENCES / "gpufleet-nvidia-driver").touch()  # of another role
     run(module, repositories=[entry(served, keys)])
     mirror = {"name": "mirror", "url": "http://mirror.example.com/vendor"}
     assert run(module, repositories=[mirror])["changed"]

@@ -1,4 +1,4 @@
-"""Scratch: which drives may be taken, on the words of blkid and mdadm as they are on real hosts."""
+"""Scratch: usable drives, from output of blkid and mdadm on real hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def module() -> ModuleType:
 
 @pytest.fixture
 def drive(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """What is found on a drive of which blkid and mdadm say this."""
+    """Contents of a drive with this output of blkid and mdadm."""
 
     def make(blkid: dict[str, str] | None = None, mdadm: str = "", used: bool = False) -> Any:
         answers = {"blkid": (0 if blkid else 2, "".join(f"{k}={v}\n" for k, v in (blkid or {}).items()))}

@@ -1,4 +1,4 @@
-"""Accounts: only what differs is changed, only what is ours is removed, and a check run says the same."""
+"""Accounts: only differences are changed, only managed objects removed, and check mode reports the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils import sacctmgr
 from tests.unit.ansible.collection.conftest import Programs, load
 
 Run = Callable[..., dict[str, Any]]
-# Prints the table of what is asked for; commands that change something are only logged.
+# Prints the requested table; changing commands are only logged.
 SACCTMGR = """\
 case "$*" in
   *" show "*) for word in "$@"; do [ "$last" = show ] && cat {folder}/$word; last=$word; done;;
@@ -47,7 +47,7 @@ TABLES = {
 
 
 class Accounting:
-    """What sacctmgr shows, and what it was asked to change."""
+    """Prepared output of sacctmgr, and its changing calls."""
 
     def __init__(self, folder: Path, programs: Programs) -> None:
         self.folder, self.programs = folder, programs
@@ -60,7 +60,7 @@ class Accounting:
             (self.folder / name).write_text(text + "\n")
 
     def asked(self) -> list[str]:
-        """Commands that change something, since the last time."""
+        """Changing commands since the last call."""
         calls = self.programs.called("sacctmgr -i ")
         self.programs.log.unlink(missing_ok=True)
         return [line.removeprefix("sacctmgr -i ") for line in calls]
@@ -137,7 +137,7 @@ def test_managed_associations_are_removed_and_manual_ones_stay(
         "delete account where name=vision cluster=dc1",
         "delete qos where name=old",
     ]
-    # `shared` has a guest in it: it stays, and stays ours.
+    # `shared` has another user: it stays, and stays managed.
     assert json.loads(module.RECORD.read_text()) == {"qos": [], "accounts": ["shared"], "users": []}
     assert module.RECORD.stat().st_mode & 0o777 == 0o600
 

@@ -1,4 +1,4 @@
-"""Backups of Slurm, whole or not at all; on a rack they meet the real MariaDB and Slurm."""
+"""Backups of Slurm, complete or absent; tests/rack uses the real MariaDB and Slurm."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_another_cluster_is_not_backed_up_under_this_name(
 def test_program_on_the_host_makes_the_same_backups_without_ansible(
     controller: Controller, tmp_path: Path
 ) -> None:
-    # The files that the role installs, and no others: neither Ansible nor the collection is there.
+    # Only the files that the role installs: neither Ansible nor the collection exists.
     shared = tmp_path / "python" / "ansible_collections/gpufleet/rack/plugins/module_utils"
     shared.mkdir(parents=True)
     for name in re.findall(r"shared: (\w+[.]py)", (ROLE / "tasks" / "configure.yml").read_text()):

@@ -1,4 +1,4 @@
-"""Draining for operations: who may be returned, whose jobs are waited for, and how a node is handed back."""
+"""Draining for operations: which nodes may be resumed, which jobs are waited for, and timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether Slurm can become another version: never back, no release too many, as repositories have it."""
+"""Upgrades of Slurm: no downgrade, supported releases only, versions from the repositories."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_unfinished_packages_are_configured_before_apt_runs(
 ) -> None:
     apt = sys.modules["ansible_collections.gpufleet.rack.plugins.module_utils.apt"]
     monkeypatch.setattr(apt, "POLICY", tmp_path / "policy-rc.d")
-    host.add("dpkg", f"test -e {tmp_path}/policy-rc.d")  # what is configured starts nothing
+    host.add("dpkg", f"test -e {tmp_path}/policy-rc.d")  # installed packages must not start services
     new = INSTALLED.replace("22.05.8-4+deb12u3", "23.02.8-2")
     (tmp_path / "installed").write_text(new.replace("ii \tslurmctld", "iF \tslurmctld"))
     assert run(module, version="23.02.8", upgrades=UPGRADES)["needed"] is True

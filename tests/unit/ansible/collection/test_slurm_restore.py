@@ -1,4 +1,4 @@
-"""Restores of Slurm: judged first, exchanged whole, and gone on with after a kill."""
+"""Restores of Slurm: checked first, exchanged atomically, and continued after a kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_restore_exchanges_state_and_tables_and_keeps_the_old_ones(
 ) -> None:
     made = make(backup, controller, run)["path"]
     (controller.state / "job_state").write_text("none")
-    (controller.state / ".restoring").mkdir()  # of a restore that was killed
+    (controller.state / ".restoring").mkdir()  # of a killed restore
     judged = bring(restore, made, run, check=True)
     assert judged["jobs"] == [7] and controller.asked() == []
     assert (controller.state / "job_state").read_text() == "none"
@@ -121,7 +121,7 @@ def test_killed_restore_is_continued_and_keeps_all_of_the_old_state(
     (former,) = controller.state.glob(".before-restore-*")
     assert done["kept"][1] == str(former)
     assert (former / "job_state").read_text() == "none" and (former / "zz_last").exists()
-    # The tables are exchanged once: the former ones would be lost among the backup's else.
+    # The tables are exchanged once: otherwise the previous ones would be lost.
     assert [line for line in controller.asked()[asked:] if "RENAME" in line] == []
 
 
@@ -130,7 +130,7 @@ def test_finished_restore_is_not_repeated_by_its_own_operation(
 ) -> None:
     made = make(backup, controller, run)["path"]
     first = bring(restore, made, run, operation="one")
-    # The run was killed after it, and slurmctld has told accounting of jobs since.
+    # The run was killed after it, and slurmctld has reported jobs to accounting since.
     (controller.folder / "jobs").write_text("2\t100\t900\t7\n")
     controller.programs.add("systemctl", "echo active")
     for check in (True, False):

@@ -1,4 +1,4 @@
-"""What runs before slurmctld starts: it refuses half of a state, and waits for accounting of its host."""
+"""Checks before slurmctld starts: it refuses a partial state, and waits for accounting of its host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_slurmctld_does_not_start_on_a_partly_restored_state(programs: Programs,
 def test_slurmctld_waits_until_local_accounting_listens(programs: Programs, tmp_path: Path) -> None:
     listens = tmp_path / "listens"
     programs.add("ss", f"[ -e {listens} ] && echo LISTEN")
-    programs.add("systemctl", "echo activating; exit 3")  # between two starts: the database is not there yet
+    programs.add("systemctl", "echo activating; exit 3")  # between two starts: no database yet
     threading.Timer(0.6, listens.touch).start()
     began = time.monotonic()
     assert start("slurm-accounting", "6819", "25").returncode == 0

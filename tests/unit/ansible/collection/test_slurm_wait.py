@@ -1,4 +1,4 @@
-"""Waiting for Slurm: what answers is enough, and what does not is named."""
+"""Waiting for Slurm: responding daemons pass, and silent ones are named."""
 
 from __future__ import annotations
 

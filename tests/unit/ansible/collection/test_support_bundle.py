@@ -1,4 +1,4 @@
-"""A support bundle: secrets are taken out by value and by looks, sizes are bounded, absences are named."""
+"""A support bundle: secrets are removed by value and pattern, sizes are limited, missing parts are named."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_host_packs_existing_files_and_names_missing_ones(
     found = texts(target)
     index = json.loads(found.pop("index.json"))
     assert found["system/told"] == "all is well\n"
-    # The kernel says of its files that they are empty.
+    # Kernel files report a size of 0.
     assert found["files/proc/version"].startswith("Linux version")
     assert found["journal/slurmctld.service"] == "the unit wrote\n"
     assert found[f"files{tmp_path}/etc/a.conf"] == "one\npassword=[removed]\n"
@@ -202,7 +202,7 @@ def test_resumed_run_adds_only_to_its_own_bundle(join: ModuleType, run: Run, tmp
         run(join, parts=str(parts), output=str(output), hosts=list(hosts), operation=operation)
         return texts(output)
 
-    # The killed run was through with ctl01, whom the resumed one does not ask again.
+    # The killed run had finished ctl01, which the resumed one skips.
     part(parts, "ctl01", {"a": "first"})
     part(parts, "dgx01", {"a": "first"})
     assert set(joined("one", "dgx01", "dgx02")) == {"ctl01/a", "dgx01/a", "index.json"}

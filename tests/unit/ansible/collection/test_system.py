@@ -1,4 +1,4 @@
-"""The system of a host: five that the roles serve, and all others refused by name."""
+"""The system of a host: five supported ones, and all others refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units: started, restarted by the files they were started with, and the same words in check mode."""
+"""Units: started, restarted when their files change, and the same in check mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.unit.ansible.collection.conftest import Programs, load
 
 Run = Callable[..., dict[str, Any]]
-# systemd's view of each unit is a file of words in the folder; the verbs change it as systemd does.
+# systemd's state of each unit is a file in the folder; the verbs change it as systemd does.
 SYSTEMCTL = """\
 verb=; for word in "$@"; do case "$word" in
   --no-pager|--no-reload|--property|--|*,*) ;;
@@ -65,7 +65,7 @@ class Host:
         (self.folder / name).write_text(words.replace(" ", "\n") + "\n")
 
     def did(self) -> list[str]:
-        """Verbs that change something, in order, since the last time."""
+        """Changing verbs, in order, since the last call."""
         calls = self.programs.called("systemctl")
         self.programs.log.unlink(missing_ok=True)
         words = [[word for word in line.split()[1:] if not word.startswith("--")] for line in calls]
@@ -131,7 +131,7 @@ def test_daemon_reload_runs_only_before_a_start_that_needs_it(
 
 
 def test_all_unit_links_are_created_first_and_read_once(units: ModuleType, host: Host, run: Run) -> None:
-    """systemctl reads all files of a host again after each of them, if it may."""
+    """systemctl reloads all files of a host after each of them, unless told not to."""
     for name in ("a.service", "b.service", "old.service"):
         host.unit(name, file="enabled" if name == "old.service" else "disabled")
     wanted = [

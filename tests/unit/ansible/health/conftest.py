@@ -1,4 +1,4 @@
-"""A node that is a folder: /sys and /proc below it, and the programs that the health check asks."""
+"""A node in a folder: /sys and /proc below it, and stand-ins for the programs of the health check."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ esac
 
 
 class Node:
-    """A healthy node; tests break it. `run` runs the health check on it, with what it prints and tells."""
+    """A healthy node; tests break it. `run` runs the health check on it and records its output and orders."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root, self.bin = folder / "root", folder / "bin"
@@ -196,7 +196,7 @@ class Node:
         return program.main([mode])
 
     def show(self) -> dict[str, Any]:
-        """What `show` prints."""
+        """Output of `show`."""
         self._capsys.readouterr()
         self.run("show")
         return json.loads(self._capsys.readouterr().out)
@@ -212,7 +212,7 @@ class Node:
 
     @property
     def orders(self) -> list[str]:
-        """What slurmctld was told, and forgets."""
+        """Orders for slurmctld since the last call."""
         path = self.bin / "orders"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Every check of the health check: what makes it speak, and that it is silent on a healthy node."""
+"""Every check of the health check: its faults, and no finding on a healthy node."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_only_the_growth_of_counters_counts_where_a_limit_is_set(node: Node) -> 
     action, said = node.found["port_errors"]
     assert action == "advise"
     assert said.startswith("mlx5_3 symbol_error: ")
-    # Somebody has reset the counters.
+    # The counters were reset.
     node.port(3, **{"counters/symbol_error": "0"})
     node.run()
     assert node.found == {}

@@ -1,4 +1,4 @@
-"""Who is drained, who is taken back, and who is left to people."""
+"""Which nodes are drained, resumed, or left to an administrator."""
 
 from __future__ import annotations
 

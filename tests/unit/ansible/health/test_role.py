@@ -1,4 +1,4 @@
-"""The role around the program: what it installs is what there is, and what it says is so."""
+"""The role of the program: installed files and documentation match it."""
 
 from __future__ import annotations
 

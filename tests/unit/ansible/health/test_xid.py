@@ -1,4 +1,4 @@
-"""Xids: the action each asks for, that one counts once, and when it is over."""
+"""Xids: their actions, that each counts once, and when they are over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every alert: series that make it fire, and series of the same metrics that do not."""
+"""For every alert: series that fire it, and series of the same metrics that do not."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Case:
-    """An alert at a time `at`: with `fires` it does, with the labels and the summary; with `quiet` not.
+    """An alert at a time `at`: with `fires` it fires, with labels and summary; with `quiet` it does not.
 
-    Series are in promtool's notation, a value a minute. Each of `near` are series besides that do not make it
-    fire.
+    Series are in promtool's notation, a value a minute. The series in `near` do not fire it
+    either.
     """
 
     alert: str
@@ -29,7 +29,7 @@ def gpu(metric: str, values: str, index: int = 3) -> dict[str, str]:
 
 
 GPU = {"instance": "dgx01", "gpu": "3"}
-# 26 h of minutes, in which something happened an hour ago.
+# 26 h in minutes, with an event an hour ago.
 DAY = "0+0x1500 {}+0x60"
 
 
@@ -54,7 +54,7 @@ def errors(symbol: str) -> dict[str, str]:
 
 
 def ports(up: int, rate: str = "5e10+0x30") -> dict[str, str]:
-    """Eight ports of a node, of which so many are active."""
+    """Eight ports of a node, some of them active."""
     found = {"gpufleet:ports_expected": "8+0x30", "gpufleet:link_bytes_per_second": "5e10+0x30"}
     for index in range(8):
         labels = f'{{instance="dgx01", device="mlx5_{index}", port="1", role="gpu"}}'
@@ -64,7 +64,7 @@ def ports(up: int, rate: str = "5e10+0x30") -> dict[str, str]:
 
 
 def gpus(count: int, wanted: int = 8) -> dict[str, str]:
-    """So many GPUs of a node that is to have eight."""
+    """Some GPUs of a node that should have eight."""
     found = {"gpufleet:gpus_expected": f"{wanted}+0x10"}
     for index in range(count):
         found |= gpu("DCGM_FI_DEV_GPU_TEMP", "40+0x10", index)
@@ -72,7 +72,7 @@ def gpus(count: int, wanted: int = 8) -> dict[str, str]:
 
 
 def load(busy: int) -> dict[str, str]:
-    """Eight GPUs that a job holds, of which so many work."""
+    """Eight GPUs of a job, some of them working."""
     found = {'slurm_gpus_allocated{partition="", instance="ctl01"}': "8+0x240"}
     for index in range(8):
         found |= gpu("DCGM_FI_DEV_GPU_UTIL", f"{90 if index < busy else 0}+0x240", index)
@@ -237,7 +237,7 @@ GPU_CASES = (
         {'up{job="dcgm", instance="dgx01"}': "1+0x10", 'up{job="node", instance="dgx01"}': "1+0x10"},
         {"instance": "dgx01", "job": "dcgm"},
         "DCGM of dgx01 tells nothing",
-        # A node that is down is one alert and not two.
+        # A down node is one alert and not two.
         ({'up{job="dcgm", instance="dgx01"}': "0+0x10", 'up{job="node", instance="dgx01"}': "0+0x10"},),
     ),
     Case(
@@ -274,7 +274,7 @@ FABRIC_CASES = (
         port("node_infiniband_state_id", "4+0x30"),
         PORT | {"role": "gpu"},
         "port mlx5_4/1 of dgx01 was up and is down",
-        # One that nobody ever plugged in.
+        # A port that was never plugged in.
         (port("node_infiniband_state_id", "1+0x30"),),
     ),
     Case(
@@ -326,7 +326,7 @@ FABRIC_CASES = (
         unit("gpufleet-opensm.service", "active", "1+0x20", "1+0x20"),
         {},
         "one subnet manager is left",
-        # A site that declares one alone.
+        # A site that declares only one.
         (unit("gpufleet-opensm.service", "active", "1+0x20"),),
     ),
 )

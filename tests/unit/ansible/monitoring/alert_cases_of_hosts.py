@@ -1,4 +1,4 @@
-"""Alerts of hosts, Slurm, power, and of monitoring itself: series that make them fire, and that do not."""
+"""Alerts of hosts, Slurm, power and monitoring itself: series that fire them, and that do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def host(metric: str, values: str) -> dict[str, str]:
 
 
 def controllers(first: int, second: int | None = None) -> dict[str, str]:
-    """Controllers that answer or do not."""
+    """Controllers that answer or not."""
     found = {'slurm_controller_up{controller="ctl01"}': f"{first}+0x20"}
     if second is not None:
         found['slurm_controller_up{controller="ctl02"}'] = f"{second}+0x20"

@@ -1,4 +1,4 @@
-"""Series of a rack as its exporters tell them: four nodes and Slurm; in OpenMetrics for promtool."""
+"""Series of a rack's exporters: four nodes and Slurm; in OpenMetrics for promtool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = Callable[[float], float]
 
 
 def openmetrics(now: float, hours: float) -> str:
-    """All series from so many hours before `now` (seconds since 1970) until then."""
+    """All series of the last hours before `now` (seconds since 1970)."""
     times = [now - age * STEP_S for age in range(int(hours * 3600 / STEP_S), -1, -1)]
     lines = []
     for name, labels, value in series(times[0], now):
@@ -26,7 +26,7 @@ def openmetrics(now: float, hours: float) -> str:
 
 
 def wave(mean: float, swing: float, phase: float, noise: float = 0.02) -> Value:
-    """Something that goes up and down in some hours, never below 0."""
+    """A wave over some hours, never below 0."""
     chance = random.Random(f"{mean} {swing} {phase}")
 
     def value(time: float) -> float:
@@ -42,17 +42,17 @@ def grows(rate: float, start: float) -> Value:
 
 
 def at(value: float) -> Value:
-    """Always the same."""
+    """A constant."""
     return lambda _: value
 
 
 def later(moment: float, before: float, after: float) -> Value:
-    """One value, and another from a moment on."""
+    """One value, and another from a time on."""
     return lambda time: after if time >= moment else before
 
 
 def between(first: float, last: float) -> Value:
-    """1 in a time, and nothing before and after it."""
+    """1 during an interval, otherwise 0."""
     return lambda time: 1.0 if first <= time <= last else math.nan
 
 
@@ -67,7 +67,7 @@ def series(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Valu
     yield from hosts(start)
     yield from ports(start, now)
     yield from slurm(start, now)
-    # An alert that is over; those that are not are the rules' own.
+    # A resolved alert; active ones come from the rules.
     span = now - start
     labels = {"alertname": "NodeDown", "alertstate": "firing", "instance": "dgx03", "severity": "critical"}
     yield "ALERTS", labels, between(start + 0.5 * span, start + 0.7 * span)
@@ -79,7 +79,7 @@ def rack(node: str) -> str:
 
 
 def gpus(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]]:
-    """What DCGM tells. The last node's GPUs idle; one GPU has an Xid and rising memory errors."""
+    """Series of DCGM. The last node's GPUs idle; one GPU has an Xid and rising memory errors."""
     busy = {node: 88 - 12 * index for index, node in enumerate(NODES[:3])}
     quarter = now - 0.25 * (now - start)
     figures: dict[str, Callable[[str, int], Value]] = {
@@ -116,7 +116,7 @@ def gpus(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]
 
 
 def hosts(start: float) -> Iterator[tuple[str, dict[str, str], Value]]:
-    """What the node exporter tells, and the health check through it."""
+    """Series of the node exporter, including the health check."""
     for phase, host in enumerate(HOSTS):
         here = {"instance": host, "job": "node"}
         idle = here | {"mode": "idle", "cpu": "0"}
@@ -147,7 +147,7 @@ def hosts(start: float) -> Iterator[tuple[str, dict[str, str], Value]]:
 
 
 def ports(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]]:
-    """Eight adapters a node; one port goes down, one comes up at half its rate, one has errors."""
+    """Eight adapters per node; one port goes down, one comes up at half its rate, one has errors."""
     late = now - 0.2 * (now - start)
     down, slow, bad = ("dgx03", 2), ("dgx01", 6), ("dgx02", 4)
     figures: dict[str, Callable[[tuple[str, int]], Value]] = {
@@ -176,7 +176,7 @@ def ports(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value
 
 
 def slurm(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]]:
-    """What the exporter of Slurm tells: 24 of 32 GPUs are held, one node is drained."""
+    """Series of the Slurm exporter: 24 of 32 GPUs are allocated, one node is drained."""
     here = {"instance": "ctl02", "job": "slurm"}
     for host, role in (("ctl01", "primary"), ("ctl02", "backup")):
         yield "slurm_controller_up", here | {"controller": host, "role": role}, at(1)

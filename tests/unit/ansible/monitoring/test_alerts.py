@@ -1,4 +1,4 @@
-"""Every alert fires when it should, says what it should, and is silent otherwise: promtool is the judge."""
+"""Every alert fires when it should, with the right text, and not otherwise: tested with promtool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 
 def judge(tests: list[tuple[Case, dict[str, Any]]], folder: Path) -> str:
-    """What promtool says of tests; empty where all pass.
+    """Output of promtool for tests; empty if all pass.
 
     Each case has a file of its own with its alert and the recording rules: promtool evaluates all rules of a
     file every minute of every test. What is about a day is evaluated every twenty minutes.
@@ -79,7 +79,7 @@ def test_every_alert_has_series_that_fire_and_series_that_do_not() -> None:
     assert sorted(case.alert for case in CASES) == sorted(alerts())
     for case in CASES:
         assert case.fires and case.quiet, case.alert
-        # Silence is no proof where there is nothing to hear.
+        # A missing alert proves nothing without series.
         assert metrics(case.fires) == metrics(case.quiet), case.alert
         assert case.fires != case.quiet
 

@@ -1,4 +1,4 @@
-"""No panel is empty: every query is run by a Prometheus that has a rack's series and the role's own rules."""
+"""No panel is empty: a Prometheus with a rack's series and the role's rules runs every query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}/api/v1/"
 
     def query(self, expression: str, **more: Any) -> list[dict[str, Any]]:
-        """The samples of an expression, as they are now."""
+        """The current samples of an expression."""
         words = urllib.parse.urlencode({"query": plain(expression), **more})
         with urllib.request.urlopen(f"{self.url}query?{words}", timeout=30) as answer:
             return list(json.load(answer)["data"]["result"])
@@ -87,7 +87,7 @@ def running(folder: Path, rules: list[Path], hours: float) -> Iterator[Prometheu
 
 
 def wait_for(prometheus: Prometheus, expression: str) -> None:
-    """Waits until a query has an answer."""
+    """Wait until a query has a result."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
@@ -145,7 +145,7 @@ def test_query_of_a_missing_metric_is_found(prometheus: Prometheus) -> None:
 def test_alert_rules_find_the_simulated_faults(prometheus: Prometheus) -> None:
     firing = prometheus.query('ALERTS{alertstate="firing"}')
     found = {(item["metric"]["alertname"], item["metric"].get("instance")) for item in firing}
-    # What has to last for a while does not fire yet.
+    # Alerts with a `for` duration do not fire yet.
     assert {("GpuXid", "dgx02"), ("GpuEccUncorrectable", "dgx02")} <= found
     assert ("GpuXid", "dgx01") not in found
     (cost,) = prometheus.query("gpufleet:ownership_cost_per_hour")

@@ -1,4 +1,4 @@
-"""The exporter of Slurm, on what the commands of Slurm 22.05 said of a real slurmctld."""
+"""The exporter of Slurm, with output of Slurm 22.05 commands on a real slurmctld."""
 
 from __future__ import annotations
 
@@ -169,12 +169,12 @@ def test_manual_drain_reason_is_exported_in_full_with_its_time(reported: dict[st
 def test_queue_is_exported_by_account_and_reason_with_requested_gpus(reported: dict[str, float]) -> None:
     assert reported['slurm_jobs{partition="gpu",account="red",state="running"}'] == 1
     assert reported['slurm_jobs_pending{partition="gpu",reason="Priority"}'] == 1
-    # No names of nodes in a label.
+    # No node names in a label.
     assert reported['slurm_jobs_pending{partition="b",reason="ReqNodeNotAvail"}'] == 1
     assert reported['slurm_jobs_pending_gpus{partition="gpu"}'] == 16 + 3 + 1
     assert reported['slurm_jobs_pending_gpus{partition="b"}'] == 3
     assert reported['slurm_account_gpus_allocated{account="red"}'] == 8
-    # The one that waits for two days waits for its own limit, and not for its turn.
+    # The job that has waited for two days waits for its own limit, not for its turn.
     assert reported['slurm_job_pending_age_seconds{partition="gpu"}'] == 3600
 
 
@@ -233,7 +233,7 @@ def test_exporter_listens_on_loopback(tmp_path: Path) -> None:
             text = fetch(f"http://127.0.0.1:{port}/metrics")
         finally:
             process.terminate()
-    # A command that hangs is given up; the others are not there or do not answer.
+    # A command that hangs times out; the others are missing or do not answer.
     assert re.search(r'slurm_exporter_source_up\{source="nodes"\} 0', text)
 
 

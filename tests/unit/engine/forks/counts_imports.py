@@ -1,4 +1,4 @@
-"""A module that notes each of its imports where COUNTED_IN says."""
+"""A module that records each of its imports in COUNTED_IN."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A module whose import leaves a thread behind."""
+"""A module whose import starts a thread."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Forked processes are as those that are started: what they see, how they end, and what is not forked."""
+"""Forked processes behave like started ones: environment, end, and cases that are not forked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.engine.forks import ForkServer, Process, end, prepare
 from gpufleet.engine.plugins import ProcessGroup
 
 HERE = "tests.unit.engine.forks"
-# What a program can see of how it was started.
+# Everything that a program can see of its start.
 TELL = """
 import json, os, signal, sys
 print(json.dumps({

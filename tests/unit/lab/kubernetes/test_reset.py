@@ -1,4 +1,4 @@
-"""What `gpufleet sandbox reset` forgets."""
+"""Data deleted by `gpufleet sandbox reset`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every host of a rack has from the start."""
+"""Packages that every host of a rack has from the start."""
 
 from __future__ import annotations
 

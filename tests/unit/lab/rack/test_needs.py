@@ -1,4 +1,4 @@
-"""What a machine lacks for a rack is said in one line, with all of it and what to install."""
+"""Missing requirements of a rack are reported in one line, with the packages to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""budget-assumption-renewed: an assumed amount does not outlive what it was assumed for."""
+"""budget-assumption-renewed: an assumed amount must be renewed when its resource changes."""
 
 from __future__ import annotations
 

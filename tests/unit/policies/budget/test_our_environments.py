@@ -1,4 +1,4 @@
-"""What our own program registers costs what the plan of its fleet file says, and is within its budgets."""
+"""The program's resources cost what the plan of its fleet file says, and are within its budgets."""
 
 from __future__ import annotations
 

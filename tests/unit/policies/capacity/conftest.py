@@ -1,4 +1,4 @@
-"""Asking one capacity rule about described resources, and about what an environment really registers."""
+"""Run one capacity rule on described resources, and on the resources of an environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ask = Callable[..., list[RuleViolation]]
 
 @pytest.fixture
 def ask() -> Ask:
-    """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> what the rule finds."""
+    """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> violations of the rule."""
 
     def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
@@ -39,7 +39,7 @@ def ask() -> Ask:
 
 @pytest.fixture(scope="session")
 def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str, str], list[RuleViolation]]:
-    """What a rule finds in an environment of this checkout, with the settings of its fleet file."""
+    """Violations of a rule in an environment of this checkout, with the settings of its fleet file."""
 
     @cache
     def judge(environment: str, name: str) -> list[RuleViolation]:

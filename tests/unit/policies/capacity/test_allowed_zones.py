@@ -1,4 +1,4 @@
-"""allowed-zones: zones by name and id, lists and overrides, and subnets of somebody else."""
+"""allowed-zones: zones by name and id, lists and overrides, and foreign subnets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EFA: all interfaces of the type, one zone, a security group of their own, close together."""
+"""EFA: all interfaces of the type, one zone, a separate security group, close together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reservations are used first, hold what launches into them, and agree with it on the placement group."""
+"""Reservations are used first, are large enough, and match the placement group of their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scale-to-zero: minimums, what raises them later, and who may keep nodes."""
+"""scale-to-zero: minimums, later increases of them, and exemptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""spot-only-in-dev: every way to buy spot, and who may."""
+"""spot-only-in-dev: every way to buy spot, and where it is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""clusters-survive: clusters by the engine's word, sites by the two fleet files."""
+"""clusters-survive: clusters from the engine's steps, sites from the two fleet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sandbox registers is what the rules over a change look at, and taking it all away is seen."""
+"""The sandbox has the types that change rules check, and its complete removal is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""running-jobs: which changes take nodes away, and what is known of the jobs on them."""
+"""running-jobs: changes that remove nodes, and the known jobs on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""storage-survives: what is deleted, replaced, renamed, kept, or only a key."""
+"""storage-survives: deletions, replacements, renames, retained resources, and keys."""
 
 from __future__ import annotations
 

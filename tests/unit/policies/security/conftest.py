@@ -1,4 +1,4 @@
-"""Asking one security rule about described resources, and about what an environment really registers."""
+"""Run one security rule on described resources, and on the resources of an environment."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Ask = Callable[..., list[RuleViolation]]
 
 @pytest.fixture
 def ask() -> Ask:
-    """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> what the rule finds.
+    """`ask("rule-name", resource, resource..., settings={...}, fleet={...})` -> violations of the rule.
 
-    Every violation is checked for what all need: a message, a remedy, and a resource to point at.
+    Every violation must have a message, a remedy, and a resource.
     """
 
     def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
@@ -44,7 +44,7 @@ def ask() -> Ask:
 
 @pytest.fixture(scope="session")
 def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[RuleViolation]]:
-    """What all security rules find in an environment of this checkout, with its fleet file's settings."""
+    """Violations of all security rules in an environment of this checkout, with its fleet file's settings."""
 
     @cache
     def judge(environment: str) -> list[RuleViolation]:

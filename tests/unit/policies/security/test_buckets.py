@@ -1,4 +1,4 @@
-"""Buckets and what configures them: found by name, by reference, not found at all, and one too many."""
+"""Buckets and their configuration: found by name, by reference, not found, and duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policy documents: one form for what IAM lets be written in several, and who they let in."""
+"""Policy documents: one form for IAM's alternative spellings, and their principals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encryption in a preview, where a key's ARN is not known, and where AWS has rules of its own."""
+"""Encryption in a preview, where a key's ARN is unknown, and special cases of AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own stack with one protection taken away at a time: a rule finds each of them, in a preview."""
+"""The program's stack with one protection removed at a time: a rule finds each, in a preview."""
 
 from __future__ import annotations
 
@@ -196,10 +196,10 @@ def test_each_weakened_property_of_prod_is_found(
     stack = emitted("prod")
     victims = _matching(stack, kind, path)
     assert victims
-    # The first and the last stand for all: one loop over each of hundreds would say no more.
+    # The first and the last are enough: a loop over hundreds would add nothing.
     for victim in {each.urn: each for each in (victims[0], victims[-1])}.values():
         weaker = [_changed(each, path, value) if each.urn == victim.urn else each for each in stack]
-        # Port 443 alone is nobody's administration: the range has to reach one of those ports.
+        # Port 443 is not an admin port: the range must include one of those ports.
         if rule == "no-open-admin-ports":
             weaker = [_changed(each, "fromPort", 22) if each.urn == victim.urn else each for each in weaker]
         assert rule in broken(weaker), victim.urn

@@ -1,4 +1,4 @@
-"""Nodes, clusters and what protects them: templates, addresses, versions by the calendar, deletion."""
+"""Nodes, clusters and their protection: templates, addresses, versions by date, deletion."""
 
 from __future__ import annotations
 

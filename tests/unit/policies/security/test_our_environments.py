@@ -1,4 +1,4 @@
-"""The security rules on what this checkout's environments really register."""
+"""The security rules on the resources of this checkout's environments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.resources.types import PROVIDER
 ROOT = Path(__file__).resolve().parents[4]
 RULES = [rule for rule in load_rules(ROOT) if rule.group == "security"]
 NOT_OURS = {
-    # What these rules look at is nothing that this project's components make.
+    # No component creates types of these rules.
     "queues-encrypted",
     "secrets-encrypted",
     "secrets-rotated",

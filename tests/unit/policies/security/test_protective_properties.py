@@ -25,7 +25,7 @@ GONE = object()
 class ProtectedProperty:
     """A resource that passes a rule, the property that makes it pass, and values with which it must not.
 
-    `path` is the property to weaken, `names` what the violation points at where that is another.
+    `path` is the property to weaken, `names` the property of the violation if it is another.
     """
 
     rule: str

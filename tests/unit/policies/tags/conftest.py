@@ -1,4 +1,4 @@
-"""Asking one tag rule about described resources, with what descriptions do not have laid over."""
+"""Run one tag rule on described resources, with additional properties."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ask = Callable[..., list[RuleViolation]]
 
 @pytest.fixture
 def ask() -> Ask:
-    """`ask("rule-name", resource, resource..., settings=..., fleet=..., provider=...)` -> what it finds.
+    """`ask("rule-name", resource, resource..., settings=..., fleet=..., provider=...)` -> its violations.
 
     `provider` are inputs of the provider of all the resources.
     """

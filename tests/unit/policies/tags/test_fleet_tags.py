@@ -1,4 +1,4 @@
-"""fleet-tags: tags that say something else than the fleet file, and how they are mended."""
+"""fleet-tags: tags that contradict the fleet file, and their remediation."""
 
 from __future__ import annotations
 

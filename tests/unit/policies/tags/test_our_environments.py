@@ -1,4 +1,4 @@
-"""Our own environments keep all rules over tags, register what these look at, and miss a tag that goes."""
+"""The shipped environments pass all tag rules, have their types, and a removed tag is found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judged(environment: str, stack: Stack) -> list[RuleViolation]:
     assert opened.loaded is not None
     configured = configure(list(RULES.values()), None)
     judge = Judge(configured, opened.shared)
-    # A resource rule sees what was declared, a stack rule what is known besides.
+    # A resource rule sees declared inputs, a stack rule outputs too.
     each = (replace(one, props=one.inputs if one.inputs is not None else one.props) for one in stack)
     return [*judge.stack(stack), *(found for one in each for found in judge.resource(one))]
 

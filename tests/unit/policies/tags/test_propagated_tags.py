@@ -1,4 +1,4 @@
-"""propagated-tags: what every way to start an instance tags, and what it only seems to tag."""
+"""propagated-tags: tags of every way to start an instance."""
 
 from __future__ import annotations
 

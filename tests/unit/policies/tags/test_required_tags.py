@@ -1,4 +1,4 @@
-"""required-tags: what passes as a cost tag, and what only looks like one."""
+"""required-tags: valid and invalid cost tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs leave behind, and what the next one makes of it."""
+"""Records of runs, and their use by the next run."""
 
 from __future__ import annotations
 

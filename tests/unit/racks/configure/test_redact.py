@@ -1,4 +1,4 @@
-"""Secrets are taken out of what is shown and kept, in every form in which they appear."""
+"""Secrets are removed from output and files in every encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_base64_of_a_secret_is_found_at_any_offset(before, after):
     encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
     said = Redactor([SECRET]).text(f"payload {encoded}")
     assert MARK in said
-    # What is left at the ends are at most two letters of the secret.
+    # At most two letters of the secret are left at the ends.
     assert len(said) < len("payload ") + len(MARK) + len(before) * 2 + 16
 
 

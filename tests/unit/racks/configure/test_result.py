@@ -1,4 +1,4 @@
-"""What is kept of a run's events, and how it is shown."""
+"""Recorded events of a run, and their presentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What our strategy plugin puts in the place of mitogen's own, beside mitogen's own."""
+"""Replacements of mitogen's functions in gpufleet's strategy plugin, compared with the originals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from gpufleet.racks.configure.transport import transport_environment
 
 ROOT = Path(__file__).resolve().parents[4]
-# In a process of its own: both Ansible's loaders and the plugin change what is imported.
+# In a separate process: both Ansible's loaders and the plugin change imports.
 COMPARED = """
 import importlib.util, sys
 from pathlib import Path
@@ -134,7 +134,7 @@ BESIDE = Path(__file__).parent / "strategy"
 
 
 def played(folder: Path, environment: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:
-    """Exit code, and what Ansible told of the playbook on two hosts (this machine), by host and time."""
+    """Exit code, and Ansible's events for the playbook on two hosts (this machine), by host and time."""
     shutil.copytree(BESIDE, folder)
     local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
     (folder / "hosts").write_text(f"one {local}\ntwo {local}\n")
@@ -166,7 +166,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
 
 
 def without_processes(reported: Any) -> Any:
-    """What was told, without the numbers of processes and without where the playbook lies."""
+    """The events without process IDs and without the path of the playbook."""
     if isinstance(reported, dict):
         numbers = ("first", "second", "stdout", "stdout_lines")
         return {key: "" if key in numbers else without_processes(value) for key, value in reported.items()}

@@ -1,4 +1,4 @@
-"""Which hosts a run visits, compared with what Ansible itself makes of the inventory."""
+"""The hosts of a run, compared with Ansible's own selection."""
 
 from __future__ import annotations
 

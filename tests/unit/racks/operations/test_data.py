@@ -1,4 +1,4 @@
-"""Paths of operations on data are those that the user meant, and resumed runs give them anew."""
+"""Paths of operations on data are relative to the working folder, and resumed runs keep them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.racks.operations.registry import find_operation
 
 
 def made(name: str, *given: str) -> dict[str, object]:
-    """The options as they are settled, and what becomes of them."""
+    """The resolved options."""
     operation = find_operation(name)
     values = operation.values(given)
     values |= operation.settle(values) if operation.settle is not None else {}

@@ -1,4 +1,4 @@
-"""Operations and their options: what is accepted, what is refused, and that each has its playbook."""
+"""Operations and their options: accepted and refused values, and that each has its playbook."""
 
 from __future__ import annotations
 

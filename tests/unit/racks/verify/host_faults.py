@@ -1,4 +1,4 @@
-"""Faults of controllers, the system, GPUs, the fabric and Kubernetes, with what their judges say of them."""
+"""Faults of controllers, the system, GPUs, the fabric and Kubernetes, with the messages of their judges."""
 
 from __future__ import annotations
 

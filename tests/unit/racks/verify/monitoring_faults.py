@@ -1,4 +1,4 @@
-"""What can be wrong with monitoring: role, changed measurements, the check that finds it, what it says."""
+"""Faults of monitoring: role, changed measurements, the check that finds them, the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts of a working cluster measured, role by role, as the tools print it, and the values they had."""
+"""Measurements of hosts of a working cluster, by role, in the output format of the tools."""
 
 from __future__ import annotations
 

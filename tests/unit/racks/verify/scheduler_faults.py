@@ -1,4 +1,4 @@
-"""Faults of munge, Slurm, file systems and containers, with what their judges say of them."""
+"""Faults of munge, Slurm, file systems and containers, with the messages of their judges."""
 
 from __future__ import annotations
 

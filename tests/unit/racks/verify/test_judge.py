@@ -1,4 +1,4 @@
-"""Who has to have measured what, and what is missing."""
+"""Required and missing measurements."""
 
 from __future__ import annotations
 

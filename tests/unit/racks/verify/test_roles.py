@@ -49,7 +49,7 @@ def test_each_missing_measurement_is_a_separate_failure(role: str) -> None:
     for name in GOOD[role]:
         left = list(JUDGES[role](measured(role, {name: None})))
         lacking = [item for item in left if item.status == "fail" and "was not measured" in item.message]
-        # Where Slurm runs the health check, nobody asks for its timer; of two versions one is the measure.
+        # The timer is not checked if Slurm runs the health check; one of two versions is enough.
         if (role, name) in (("health_check", "timer"), ("rdma", "driver_installed")):
             continue
         assert lacking, f"nobody misses {role}_{name}"

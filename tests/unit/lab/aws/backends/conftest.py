@@ -57,7 +57,7 @@ def aws(endpoint: daemon.Endpoint) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def refused() -> Refused:
-    """`with refused("Code"):` expects AWS's error of that code, and no other."""
+    """`with refused("Code"):` expects AWS's error with exactly that code."""
 
     @contextmanager
     def expect(code: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""KMS keys that have a private half, and those that have none."""
+"""KMS keys with and without a private half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sandbox adds to IAM, SSM, KMS and CloudWatch Logs."""
+"""Sandbox extensions of IAM, SSM, KMS and CloudWatch Logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests meet a fault, and which do not."""
+"""Which requests have faults, and which do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.lab.aws.faults.requests import Request, read_request
 
 
 class Clock:
-    """A clock that only waiting moves."""
+    """A clock that advances only by waiting."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -158,7 +158,7 @@ def test_reservation_is_refused_without_capacity(
 
 def test_only_the_slow_action_is_delayed(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(slow=(Slow(action="eks:CreateCluster", seconds=7),)))
-    # It is performed at once, and its answer comes late: who dies meanwhile has made something.
+    # It is performed at once, and its response is late: a client that dies meanwhile has created something.
     assert made.before(asks("CreateCluster", "eks")) is None
     assert clock.now == 0
     assert made.after(asks("CreateCluster", "eks"), 200, b"") is None

@@ -1,4 +1,4 @@
-"""What EC2, Auto Scaling and EKS make of a type without capacity."""
+"""EC2, Auto Scaling and EKS with a type without capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaks Pulumi's provider protocol to the sandbox's provider, over gRPC, as an engine does."""
+"""Use Pulumi's provider protocol with the sandbox's provider, over gRPC, like an engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
 
 @dataclass
 class Resource:
-    """A resource as an engine remembers it."""
+    """A resource in the state of an engine."""
 
     token: str
     name: str
@@ -124,7 +124,7 @@ class Engine:
         return planned
 
     def refresh(self, resource: Resource) -> bool:
-        """Reads; False when the resource is gone."""
+        """Read; False if the resource is deleted."""
         answer = self.stub.Read(
             provider_pb2.ReadRequest(
                 urn=resource.urn,

@@ -1,4 +1,4 @@
-"""A life of each resource type: what makes it, changes it in place, replaces it, drifts."""
+"""A lifecycle of each resource type: create, in-place change, replacement, drift."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Inputs = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`update` and `replace` are laid over the inputs (None takes a property away); their keys are
-    exactly what the diff must name. `drift` changes the resource behind the provider's back and
-    returns the property that a refresh must report. `stays` says that AWS keeps it after deletion."""
+    """`update` and `replace` are merged over the inputs (None removes a property); their keys are
+    exactly those of the diff. `drift` changes the resource outside the provider and
+    returns the property that a refresh must report. `stays` means that AWS keeps it after deletion."""
 
     token: str
     inputs: Callable[[World], Inputs]
@@ -27,12 +27,12 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """The type's name alone, as the test's id."""
+        """Only the type's name, as test ID."""
         return self.token.rpartition(":")[2]
 
 
 def changed(inputs: Inputs, changes: Inputs) -> Inputs:
-    """Inputs with changes laid over."""
+    """Inputs with merged changes."""
     return {key: value for key, value in {**inputs, **changes}.items() if value is not None}
 
 

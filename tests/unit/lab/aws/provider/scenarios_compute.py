@@ -1,4 +1,4 @@
-"""Lives of the compute types: templates, capacity, clusters."""
+"""Lifecycles of the compute types: templates, capacity, clusters."""
 
 from __future__ import annotations
 

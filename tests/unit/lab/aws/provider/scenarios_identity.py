@@ -1,4 +1,4 @@
-"""Lives of the identity types: roles, policies, keys, and the logs that they open."""
+"""Lifecycles of the identity types: roles, policies, keys, and log groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives of the network types."""
+"""Lifecycles of the network types."""
 
 from __future__ import annotations
 

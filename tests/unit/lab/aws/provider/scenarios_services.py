@@ -1,4 +1,4 @@
-"""Lives of the types around a cluster: storage, messages, money."""
+"""Lifecycles of the types around a cluster: storage, messages, budgets."""
 
 from __future__ import annotations
 

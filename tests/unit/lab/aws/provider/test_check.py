@@ -1,4 +1,4 @@
-"""Check fills in what the real provider fills in, and refuses what cannot work with a remedy."""
+"""Check fills in the defaults of the real provider, and refuses impossible inputs with a remedy."""
 
 from __future__ import annotations
 

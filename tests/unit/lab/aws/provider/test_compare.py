@@ -1,4 +1,4 @@
-"""What counts as a difference, and what drift makes of the inputs."""
+"""Differences of inputs, and drift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What AWS shows of the resources, asked with boto3 behind the provider's back."""
+"""Resources as AWS shows them, read with boto3."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Make = Callable[..., Resource]
 
 @pytest.fixture
 def make(engine: Engine) -> Iterator[Make]:
-    """Makes resources and deletes them at the end, the last one first."""
+    """Create resources and delete them at the end, in reverse order."""
     made: list[Resource] = []
 
     def one(token: str, **inputs: Any) -> Resource:
@@ -289,7 +289,7 @@ def test_policy_may_be_an_object(make: Make, world: World) -> None:
 def test_update_without_a_difference_completes_an_unfinished_creation(engine: Engine, world: World) -> None:
     bucket = engine.create("aws:s3/bucket:Bucket", "undone", {"bucket": "undone-bucket", "tags": {"a": "b"}})
     world.client("s3").delete_bucket_tagging(Bucket="undone-bucket")
-    # What is known of a creation that broke off: its inputs, and hardly an output.
+    # State after an interrupted creation: its inputs, and hardly an output.
     bucket.state = {"bucket": "undone-bucket", "id": "undone-bucket"}
     engine.update(bucket, dict(bucket.inputs))
     tags = world.client("s3").get_bucket_tagging(Bucket="undone-bucket")["TagSet"]

@@ -1,4 +1,4 @@
-"""A diff names exactly what changes, what it replaces, and in which order."""
+"""A diff has exactly the changes, replacements, and their order."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ENGINES = [
 
 
 class Stack:
-    """One stack on one engine, with an emulated AWS of its own."""
+    """One stack on one engine, with its own emulated AWS."""
 
     def __init__(self, engine: Engine, folder: Path) -> None:
         self.engine = engine
@@ -71,7 +71,7 @@ class Stack:
 
 
 def cli_settings(folder: Path) -> dict[str, str]:
-    """Nothing of the user's own Pulumi is read or written."""
+    """The user's own Pulumi files are neither read nor written."""
     (folder / "backend").mkdir()
     return {
         "PULUMI_CONFIG_PASSPHRASE": "correct horse",
@@ -175,7 +175,7 @@ _VARIES = re.compile(
 
 
 def comparable(item: dict[str, Any]) -> str:
-    """Inputs and outputs without what AWS or chance made up."""
+    """Inputs and outputs without generated values."""
     outputs = {k: v for k, v in item.get("outputs", {}).items() if k not in _MADE_UP}
     return _VARIES.sub("-x", json.dumps([item["type"], item.get("inputs"), outputs], sort_keys=True))
 

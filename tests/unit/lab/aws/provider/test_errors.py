@@ -1,4 +1,4 @@
-"""Errors are one line with AWS' code and message, the resource and the remedy; nothing made is forgotten."""
+"""Errors are one line with AWS's code and message, resource and remedy; created resources are kept."""
 
 from __future__ import annotations
 

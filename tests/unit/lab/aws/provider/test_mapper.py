@@ -1,4 +1,4 @@
-"""Properties become botocore parameters and come back, and nothing is dropped in silence."""
+"""Properties become botocore parameters and are read back; nothing is dropped silently."""
 
 from __future__ import annotations
 

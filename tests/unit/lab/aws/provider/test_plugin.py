@@ -1,4 +1,4 @@
-"""The provider as a process of its own: what engines start, and what they can ask of it."""
+"""The provider as a process: its start, and its responses."""
 
 from __future__ import annotations
 

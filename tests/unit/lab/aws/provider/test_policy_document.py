@@ -1,4 +1,4 @@
-"""getPolicyDocument builds the documents that the real provider builds."""
+"""getPolicyDocument builds the same documents as the real provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every type: configuration, secrets, unknown values, imports."""
+"""Rules for every type: configuration, secrets, unknown values, imports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ URN = Resource(TOPIC, "hush", {}).urn
 
 @pytest.fixture
 def fresh() -> Iterator[Engine]:
-    """A provider that nobody has configured."""
+    """An unconfigured provider."""
     server = Server()
     engine = Engine(server.port)
     yield engine

@@ -1,4 +1,4 @@
-"""What an interrupted run made is found again: by its name, by its tags, or it may be made again."""
+"""Resources of an interrupted run are found again: by name, by tags, or they may be created again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ask(engine: Engine) -> ProviderCall:
 
 
 def wanted(resource: Resource) -> ResourceState:
-    """What a pending creation remembers: the inputs, and nothing else."""
+    """Contents of a pending creation: only the inputs."""
     return ResourceState(resource.urn, resource.token, True, inputs=dict(resource.inputs))
 
 

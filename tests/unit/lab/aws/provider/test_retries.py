@@ -1,4 +1,4 @@
-"""What passes by itself is waited for, and what does not is told at once."""
+"""Temporary errors are retried, and others are reported at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUBNET = "subnet-0123456789abcdef1"
 
 
 class Answers:
-    """Stands where the network is: gives prepared answers and counts the requests."""
+    """Replaces the network: returns prepared responses and counts requests."""
 
     def __init__(self) -> None:
         self.prepared: list[tuple[int, bytes]] = []

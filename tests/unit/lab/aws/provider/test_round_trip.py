@@ -1,4 +1,4 @@
-"""Every type goes through its whole life: create, nothing to do, update, drift, replace, delete, gone."""
+"""Every type goes through its lifecycle: create, no change, update, drift, replace, delete."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_preview_knows_the_inputs_and_marks_the_rest_unknown(
     handler = handler_for(scenario.token)
     for key, value in tagged(inputs, scenario).items():
         if isinstance(value, dict) and isinstance(planned[key], dict):
-            # What AWS fills in inside of a block is as unknown as what it fills in beside it.
+            # Values that AWS fills in inside a block are as unknown as those beside it.
             assert {name: planned[key][name] for name in value} == value
             assert {planned[key][name] for name in planned[key].keys() - value.keys()} <= {UNKNOWN}
         else:

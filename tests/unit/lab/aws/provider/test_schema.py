@@ -1,4 +1,4 @@
-"""The property table is what the pinned pulumi_aws declares, and every handler fits it."""
+"""The property table matches the pinned pulumi_aws, and every handler matches the table."""
 
 from __future__ import annotations
 

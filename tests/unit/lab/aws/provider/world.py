@@ -1,4 +1,4 @@
-"""What resources need to exist around them: made on first use, shared by the tests of a session."""
+"""Prerequisites of resources: created on first use, shared by the tests of a session."""
 
 from __future__ import annotations
 

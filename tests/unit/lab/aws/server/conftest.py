@@ -1,4 +1,4 @@
-"""A sandbox of its own for each test, stopped when the test is over, however it ends."""
+"""A sandbox for each test, stopped after the test in any case."""
 
 from __future__ import annotations
 

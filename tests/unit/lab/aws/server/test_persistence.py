@@ -21,7 +21,7 @@ from gpufleet.lab.aws.server.saver import LATEST
 
 
 def _fill(make: Any) -> None:
-    """One resource of each kind that moto keeps in a way of its own."""
+    """One resource of each kind with its own storage in moto."""
     ec2, iam, eks = make("ec2"), make("iam"), make("eks")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [
@@ -119,7 +119,7 @@ def test_state_is_the_same_after_a_restart_and_after_a_kill(root: Path, client: 
     after = _observe(revived, lambda service: client(revived, service))
     new = {one[1] for one in after["resources"]} - {one[1] for one in before["resources"]}
     assert new == {"arn:aws:sns:us-east-1:123456789012:after-the-restart"}
-    # What was loaded from a snapshot still works: its default factories, its locks, its keys.
+    # Loaded objects still work: default factories, locks, keys.
     client(revived, "ssm").put_parameter(Name="/gpufleet/y", Value="2", Type="String")
     queue = client(revived, "sqs").get_queue_url(QueueName="interruptions")["QueueUrl"]
     client(revived, "sqs").send_message(QueueUrl=queue, MessageBody="hello")

@@ -1,4 +1,4 @@
-"""A callback that prints what Ansible tells whoever listens, one object a line."""
+"""A callback that prints Ansible's events, one JSON object a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of pulumi_aws' own classes over a dozen types, which both engines run."""
+"""A program with pulumi_aws classes over a dozen types, for both engines."""
 
 import json
 
