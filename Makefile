@@ -1,17 +1,17 @@
-# What people and CI both run. `make help` lists it.
+# Targets for developers and CI. `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
-# Processes that share the tests. They wait for hosts and programs at times: there is one more than processors here.
+# Test processes. Some wait for hosts and programs: one more than the processors of a CI machine.
 WORKERS ?= 3
 # The root file system of `make test-fresh`: debian-12, debian-13 or ubuntu-24.04.
 ROOT ?= debian-12
-# In the order of tests/conftest.py: the longest groups first.
-# At the end, the slowest twenty and the seconds by group (tests/timings.py).
+# Ordered by tests/conftest.py: the longest groups first.
+# Prints the slowest twenty tests and the seconds by group (tests/timings.py).
 SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 --durations-min=1
-# Tests that import what only their hosts, or an environment of its own, have.
+# Tests with imports that exist only on their hosts or in a separate environment.
 UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/health
-# pulumi_aws is large: without bytecode every process of a run would compile it again.
+# pulumi_aws is large: without bytecode every process of a run compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs readme screenshots wheel lock clean
@@ -29,7 +29,7 @@ rack: ## a rack in a box: 2 controllers, a login host and 4 GPU nodes as contain
 	@scripts/setup rack
 	@$(BIN)/gpufleet rack up
 
-test: ## set up everything the tests need, and run them all
+test: ## install everything the tests need, and run them all
 	@scripts/setup system
 	@$(BIN)/python -m pytest $(SHARED) $(ARGS)
 
@@ -51,13 +51,13 @@ lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansibl
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
 	@bash -n scripts/setup .ci/run
 
-bench: setup ## the figures of docs/performance.md beside their peers, in one run; ARGS="--only hosts" narrows it
+bench: setup ## the figures of docs/performance.md with their peers, in one run; ARGS="--only hosts" narrows it
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-faults: setup ## every fault at every call of the first up of dev and sandbox; the next up has to finish it
+faults: setup ## every fault at every call of the first up of dev and sandbox; the next up must finish it
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-docs: setup ## what is generated: reference pages, the table of packages, defaults and README tables of roles
+docs: setup ## generate reference pages, the table of packages, defaults and README tables of roles
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
 	@$(BIN)/python -m tests.documents.rack_variables >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
@@ -67,13 +67,13 @@ docs: setup ## what is generated: reference pages, the table of packages, defaul
 	@$(BIN)/python -m tests.documents.packages
 	@$(BIN)/python -m tests.documents.roles
 
-wheel: setup ## dist/: the wheel with everything that `pip install gpufleet` brings
+wheel: setup ## dist/: the wheel for `pip install gpufleet`
 	@$(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o dist
 
 screenshots: setup ## docs/images, the pictures of README, from the output of real commands (needs Chromium)
 	@$(BIN)/python -m tests.screenshots $(ARGS)
 
-readme: setup ## the output that README.md shows, printed again
+readme: setup ## update the command output in README.md
 	@$(BIN)/python -m tests.documents.examples
 
 mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing; print which tests fail
@@ -91,6 +91,6 @@ lock: setup ## write requirements/*.txt from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 requirements/go.in \
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" -o requirements/go.txt
 
-clean: ## forget the sandbox, its state and all caches (keeps .venv)
+clean: ## delete the sandbox, its state and all caches (keeps .venv)
 	@[ ! -x $(BIN)/gpufleet ] || { $(BIN)/gpufleet sandbox stop; $(BIN)/gpufleet rack down; }
 	@rm -rf .gpufleet .mypy_cache .ruff_cache .pytest_cache

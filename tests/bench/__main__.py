@@ -35,7 +35,7 @@ def main() -> int:
         nargs="*",
         default=[],
         choices=PARTS,
-        help="these alone; default: all",
+        help="only these; default: all",
     )
     parser.add_argument(
         "--scale-groups", type=int, nargs="+", default=scale.GROUPS, help="node groups of the scale case"

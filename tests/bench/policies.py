@@ -196,7 +196,7 @@ def struct(values: Mapping[str, Any], secrets: frozenset[str] = frozenset()) -> 
 
 
 def request_of(resource: Resource) -> Any:
-    """The resource as the engine sends it to be judged alone."""
+    """The resource as the engine sends it for a resource rule."""
     made = analyzer_pb2.AnalyzeRequest(
         type=resource.type,
         name=resource.name,

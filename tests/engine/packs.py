@@ -108,7 +108,7 @@ class Recorder(analyzer_pb2_grpc.AnalyzerServicer):
             mended.properties.update({"mended": True})
         elif request.type == "box:index:Named":
             answer.remediations.add(policyName="two", policyPackName="recorder",
-                                    diagnostic="the recorder cannot mend it")
+                                    diagnostic="the recorder cannot remediate it")
         return answer
 
     def Analyze(self, request, context):

@@ -26,7 +26,7 @@ done
 exec /usr/bin/ipmitool "$@"
 """
 # Program that the simulator runs to read and change the chassis (ipmi_lan(5), chassis_control). It records
-# a request after it is done: whoever waits for the record then reads the new state.
+# a request after it is done: a reader of the record then gets the new state.
 CHASSIS = """\
 #!/bin/sh
 code=0

@@ -6,7 +6,7 @@ four minutes of one processor, less after a server of its minor. Both are kept u
 version and platform. `GPUFLEET_TEST_KUBE_APISERVER` names a binary to use in place of the server of `MINOR`.
 
 Tests ask the programs of one minor. With `GPUFLEET_TEST_KUBERNETES=all` they ask those of the others, too.
-Less than kubeadm is no way out: its reader of configurations alone is 902 of its 999 packages, and a
+A part of kubeadm would not help: its configuration reader has 902 of its 999 packages, and a
 program that only knows the fields (375 packages) took 85 s of processor time for one minor, measured on a
 busy machine.
 """

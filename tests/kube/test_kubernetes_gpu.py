@@ -137,7 +137,7 @@ def test_jobs_of_a_team_use_no_kueue_priority_above_the_team(apply: Apply, rest:
         except ApiError as refusal:
             said = str(refusal)
             break
-        assert time.monotonic() < deadline, "nobody refuses a priority above the team's"
+        assert time.monotonic() < deadline, "a priority above the team's is not refused"
         time.sleep(0.3)
     assert "priority gpufleet-high is above the team's" in said
     assert "one of gpufleet-low, gpufleet-normal is allowed" in said

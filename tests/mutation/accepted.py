@@ -18,7 +18,7 @@ ACCEPTED: dict[str, str] = {
     ),
     r"components\.node_group drop on_demand_base_capacity of .*": "none is AWS's default too",
     r"stacks\.cloud_site as if `item\.efa` were True in _lustre": (
-        "the component takes the group on with EFA alone"
+        "the component uses the group only with EFA"
     ),
     r"stacks\.node_groups drop entry 'placement_group' in build_node_group": "an export for people to read",
 }

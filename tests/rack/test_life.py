@@ -377,7 +377,7 @@ def test_command_lists_hosts_and_reports_missing_tools(folder: Path, checkout, t
     assert checkout.json("rack", "down") == {"removed": False, "hosts": []}
 
     # Without rights, and with root's files: a checkout below /root can be read.
-    nobody = ("unshare", "--user")
-    refused = checkout.run("rack", "up", "--json", prefix=nobody, env={"HOME": "/nonexistent"})
+    unprivileged = ("unshare", "--user")
+    refused = checkout.run("rack", "up", "--json", prefix=unprivileged, env={"HOME": "/nonexistent"})
     assert refused.returncode == 2, refused.stderr
     assert "needs root" in json.loads(refused.stdout)["error"]

@@ -75,7 +75,7 @@ class Program:
         except subprocess.TimeoutExpired as late:
             raise RefusalError(
                 f"{self.name} {words[0]} took longer than {self.timeout_s} s. See whether the API server "
-                "answers (`kubectl get --raw /readyz`) and run again; what is done stays done."
+                "answers (`kubectl get --raw /readyz`) and run again; completed changes stay."
             ) from late
         return Answer(done.returncode, done.stdout, done.stderr)
 

@@ -290,7 +290,7 @@ def apply(step: Step) -> None:
         if done.returncode:
             raise RefusalError(
                 f"{step.words}: {step.command[0]} ended with code {done.returncode}: {done.stderr.strip()} "
-                "Mend that on the host and run again; what was done before it stays."
+                "Fix it on the host and run again; earlier changes stay."
             )
     elif step.text is not None:
         write(Path(step.path), step.text)

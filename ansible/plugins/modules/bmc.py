@@ -129,7 +129,7 @@ def identified(params: dict[str, Any], systems: list[dict[str, str]], name: str)
     serial = str(serials.get(node, ""))
     if not model and not serial:
         raise RefusalError(
-            f"Nothing tells whether {name} is {node}'s. Give `management.model` or its serial."
+            f"Cannot check whether {name} belongs to {node}. Give `management.model` or its serial."
         )
     for item in systems:
         owner = next((other for other, number in serials.items() if str(number) == item["serial"]), node)

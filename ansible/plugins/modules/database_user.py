@@ -142,7 +142,7 @@ def make(database: str, user: str, password: str, check: bool) -> list[str]:
         if check:
             return [f"create database {database}", f"create user '{user}'@'{HOST}'"]
         raise RefusalError(
-            "MariaDB does not answer on its socket. See `journalctl -u mariadb` on the host, mend the cause "
+            "MariaDB does not answer on its socket. See `journalctl -u mariadb` on the host, fix the cause "
             "and run again."
         )
     needed = missing(server, database, user, hashed(password))

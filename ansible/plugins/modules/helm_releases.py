@@ -117,7 +117,7 @@ def must(answer: Answer, doing: str) -> Answer:
     """The result; raises with the output of helm on failure."""
     if answer.rc:
         raise RefusalError(
-            f"{doing} failed: {answer.said()}. Mend the cause and run again; what is done stays done."
+            f"{doing} failed: {answer.said()}. Fix the cause and run again; completed changes stay."
         )
     return answer
 

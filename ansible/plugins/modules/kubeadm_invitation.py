@@ -81,8 +81,8 @@ def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[st
     """Create the token. The secrets are in a file that only root can read, and in no argument."""
     if not (root / ADMIN.lstrip("/")).is_file():
         raise RefusalError(
-            "This host is no member of a control plane (there is no /etc/kubernetes/admin.conf), so nobody"
-            " can join by it. Run kubernetes.yml without a limit, which begins the cluster first."
+            "This host is not a control plane member (/etc/kubernetes/admin.conf is missing), so no host can"
+            " join with it. Run kubernetes.yml without a limit, which initializes the cluster first."
         )
     token = new_token()
     key = secrets.token_hex(32) if control_plane else ""

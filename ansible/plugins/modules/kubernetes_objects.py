@@ -220,7 +220,7 @@ def apply(kubectl: Program, objects: list[Object], manager: str, wait_s: int) ->
             return
         if not answer.passing() or time.monotonic() > deadline:
             raise RefusalError(
-                f"The API server refuses an object: {answer.said()}. What was applied before it stays; mend "
+                f"The API server refuses an object: {answer.said()}. Earlier objects stay applied; fix "
                 "the cause and run again."
             )
         time.sleep(2)

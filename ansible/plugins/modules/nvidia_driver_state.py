@@ -248,7 +248,7 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
     if old_image and not check:
         code, said = run("update-initramfs", "-u", "-k", os.uname().release)
         if code:
-            raise DriverError(f"update-initramfs failed: {said[-300:]}. Mend it and run again.")
+            raise DriverError(f"update-initramfs failed: {said[-300:]}. Fix the cause and run again.")
     if loaded == wanted and host.loaded("nvidia_uvm")[0]:
         return answer | {"changed": old_image}
     answer["changed"] = True

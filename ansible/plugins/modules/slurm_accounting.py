@@ -214,7 +214,7 @@ def change(command: Command) -> None:
     try:
         sacctmgr("-i", *command)
     except SilentError as failure:
-        remedy = "Mend the cause and run again; what is done stays done."
+        remedy = "Fix the cause and run again; completed changes stay."
         if "Job(s) active" in str(failure):
             remedy = "Jobs of it still run: wait for them or cancel them with scancel, and run again."
         raise RefusalError(f"Accounting refused: {failure}. {remedy}") from failure

@@ -160,7 +160,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         if time.monotonic() - started > params["timeout_s"]:
             raise RefusalError(
                 f"After {params['timeout_s']} s: "
-                f"{'; '.join(left[:8])}{' and more' if len(left) > 8 else ''}. Mend the "
+                f"{'; '.join(left[:8])}{' and more' if len(left) > 8 else ''}. Fix the "
                 "cause and run again."
             )
         time.sleep(PAUSE_S)

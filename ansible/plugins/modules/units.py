@@ -198,8 +198,8 @@ def decide(unit: dict[str, Any], state: dict[str, str], current: str, recorded: 
     active = state.get("ActiveState", "inactive")
     there = state.get("LoadState") not in ("not-found", None)
     if unit["adopt"]:
-        anew = active in ("active", "reloading") and (unit["restart"] or current != recorded)
-        return ["reload-or-restart" if unit["reload"] else "restart"] if anew else []
+        restarts = active in ("active", "reloading") and (unit["restart"] or current != recorded)
+        return ["reload-or-restart" if unit["reload"] else "restart"] if restarts else []
     if unit["masked"]:
         words += ["stop"] if active not in ("inactive", "failed") else []
         return words + (["mask"] if state.get("LoadState") != "masked" else [])
@@ -280,7 +280,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
         if idle and state.get("ConditionResult") == "no":
             raise RefusalError(
                 f"{name} was not started: a condition of its unit is not met, `systemctl status {name}` on "
-                "the host names it. Mend the cause and run again."
+                "the host names it. Fix the cause and run again."
             )
 
 

@@ -84,7 +84,7 @@ def test_both_engines_leave_the_same_state_after_a_failure_and_finish_it(
             'Box("z")\n',
             'Box("z")\nBox("a", {"size": 1}, Opts(replace_on_changes=["*"]))\n',
             ("create", {"init": "it never answered"}),
-            id="a new one does not come up and is made anew",
+            id="a new one does not initialize and is created again",
         ),
         pytest.param(
             'Box("a", {"size": 1})\n',

@@ -82,7 +82,7 @@ def test_both_engines_send_a_pack_the_same_requests(pair: Pair, tmp_path: Path) 
             asked.append(_questions(record))
             record.unlink()
         assert violations(results[0]) == violations(results[1])
-        assert {event.message for event in results[0].violations} == {"the recorder cannot mend it"}
+        assert {event.message for event in results[0].violations} == {"the recorder cannot remediate it"}
         mine, theirs = asked
         assert [line["call"] for line in mine] == [line["call"] for line in theirs], number
         for ours, other in zip(mine, theirs, strict=True):

@@ -178,8 +178,8 @@ def test_firewall_that_would_block_ssh_is_refused(lab: Lab, base: RoleRuns) -> N
     done = play(lab, ["firewall"], "dgx01", variables={"firewall_ssh_port": 2222})
     assert done.result.failed_hosts == ("dgx01",)
     assert "firewall_ssh_port is 2222, and sshd listens on 22" in done.messages()
-    nobody = [{"name": "dgx09", "address": "dgx09.example.com"}]
-    unknown = {"firewall_networks": [], "firewall_cluster_hosts": nobody}
+    unresolved = [{"name": "dgx09", "address": "dgx09.example.com"}]
+    unknown = {"firewall_networks": [], "firewall_cluster_hosts": unresolved}
     done = play(lab, ["firewall"], "dgx01", variables=unknown)
     assert "does not find the addresses of dgx09.example.com" in done.messages()
     assert lab.sh("dgx01", "nft list ruleset") == before

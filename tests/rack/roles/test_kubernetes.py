@@ -26,7 +26,7 @@ import http.server, socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain("/opt/api.pem")
 class Api(http.server.BaseHTTPRequestHandler):
-    def setup(self):  # in a thread of its own: a client that is gone in mid handshake holds up nobody else
+    def setup(self):  # in its own thread: a client lost in mid handshake blocks no other
         self.request = context.wrap_socket(self.request, server_side=True)
         super().setup()
     def finish(self):

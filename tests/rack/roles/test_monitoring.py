@@ -24,8 +24,8 @@ import http.server, pathlib
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        with pathlib.Path("/run/told").open("a") as told:
-            told.write(self.headers.get("Authorization", "") + " " + body + "\\n")
+        with pathlib.Path("/run/webhook").open("a") as record:
+            record.write(self.headers.get("Authorization", "") + " " + body + "\\n")
         self.send_response(200)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", 9999), Handler).serve_forever()
@@ -208,7 +208,7 @@ def test_xid_alert_fires_and_is_sent_with_the_token_and_is_the_only_gpu_alert(
     assert [
         (item["metric"]["alertname"], item["metric"]["instance"], item["metric"]["gpu"]) for item in fired
     ] == [("GpuXid", "dgx02", "5")]
-    reported = until(lambda: lab.sh("ctl01", "grep GpuXid /run/told || true"))
+    reported = until(lambda: lab.sh("ctl01", "grep GpuXid /run/webhook || true"))
     authorization, _, body = reported.splitlines()[0].partition(" {")
     assert authorization == f"Bearer {monitored.token}"
     (alert,) = json.loads("{" + body)["alerts"]

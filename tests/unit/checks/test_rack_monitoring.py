@@ -9,7 +9,7 @@ import pytest
 from tests.unit.checks.fleets import GONE, Judge
 
 MONITORING = "onprem.0.monitoring"
-TOLD = {"slack": {"channel": "#gpu"}}
+ALERTS = {"slack": {"channel": "#gpu"}}
 
 
 def test_valid_monitoring_passes(judge: Judge) -> None:
@@ -19,7 +19,7 @@ def test_valid_monitoring_passes(judge: Judge) -> None:
                 "host": "ctl02",
                 "interval": "15 s",
                 "remote_write": {"url": "https://metrics.example.com/push", "username": "dc1"},
-                "alerts": TOLD,
+                "alerts": ALERTS,
                 "open_to": ["10.20.0.0/16"],
             },
             "onprem.0.racks": [{"name": "r1", "nodes": "dgx[001-004]"}],
@@ -54,7 +54,7 @@ def test_valid_monitoring_passes(judge: Judge) -> None:
 def test_invalid_monitoring_is_refused(
     judge: Judge, declared: dict[str, Any], rule: str, field: str, says: str
 ) -> None:
-    finding = judge({MONITORING: {"alerts": TOLD} | declared}).only(rule)
+    finding = judge({MONITORING: {"alerts": ALERTS} | declared}).only(rule)
     assert finding.field == f"onprem[0].monitoring{field}"
     assert says in finding.message
     assert "secret" not in f"{finding.message} {finding.value}"
@@ -63,7 +63,7 @@ def test_invalid_monitoring_is_refused(
 def test_site_without_a_host_for_monitoring_is_refused(judge: Judge) -> None:
     said = judge(
         {
-            MONITORING: {"alerts": TOLD},
+            MONITORING: {"alerts": ALERTS},
             "onprem.0.controllers": GONE,
             "onprem.0.login": GONE,
         }
@@ -78,7 +78,7 @@ def test_alerts_without_a_receiver_are_a_warning(judge: Judge) -> None:
 
 def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:
     racks = [{"name": "r1", "nodes": "dgx001"}]
-    said = judge({MONITORING: {"alerts": TOLD}, "onprem.0.racks": racks, "onprem.0.power": GONE})
+    said = judge({MONITORING: {"alerts": ALERTS}, "onprem.0.racks": racks, "onprem.0.power": GONE})
     assert [(item.rule, item.severity) for item in said.of("monitoring-racks")] == [
         ("monitoring-racks", "warning")
     ]

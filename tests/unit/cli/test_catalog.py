@@ -157,7 +157,7 @@ def test_unknown_kind_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
 def test_unknown_and_not_sold_are_shown_differently(capsys: pytest.CaptureFixture[str]) -> None:
     lines = {line.split()[0]: line.split() for line in run(capsys).splitlines() if line.strip()}
     assert lines["p5.48xlarge"][-4:-2] == ["20.20", "39.33"]
-    assert lines["p6-b200.48xlarge"][-3] == "unknown", "sold in blocks, at a price nobody published"
+    assert lines["p6-b200.48xlarge"][-3] == "unknown", "sold in blocks, at an unpublished price"
     assert lines["p5e.48xlarge"][-4:] == ["-", "-", "-", "-"], "not offered in us-east-1"
     assert lines["g6.xlarge"][-3] == "-", "not sold in blocks"
     assert lines["p5en.48xlarge"][-3] == "41.61*", "a press note"

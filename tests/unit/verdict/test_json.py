@@ -34,7 +34,7 @@ def test_mandatory_violation_fails_and_advice_does_not() -> None:
 
 
 def test_money_is_rounded_to_cents_and_unknown_prices_are_named() -> None:
-    lines = (cost_line("nobody knows", 5, None, reason="no price was read", urn="urn:x"),)
+    lines = (cost_line("unpriced", 5, None, reason="no price was read", urn="urn:x"),)
     cost = _json(costs=costs(*lines))["cost"]
     assert (cost["before"], cost["after"], cost["at_max"], cost["currency"]) == (
         1000.0,
@@ -45,7 +45,7 @@ def test_money_is_rounded_to_cents_and_unknown_prices_are_named() -> None:
     assert cost["unknown"] == [
         {
             "resource": "urn:x",
-            "what": "nobody knows",
+            "what": "unpriced",
             "site": "use1",
             "owner": "burst",
             "reason": "no price was read",

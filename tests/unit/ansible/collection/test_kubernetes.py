@@ -247,7 +247,7 @@ def test_join_secrets_are_in_no_argument(
 
 
 def test_join_is_refused_without_a_cluster(host: Host) -> None:
-    with pytest.raises(RefusalError, match="begins the cluster first"):
+    with pytest.raises(RefusalError, match="initializes the cluster first"):
         invitation.invite(False, 30, host.root)
 
 

@@ -27,11 +27,13 @@ def bundle(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) 
     loaded = load("support_bundle")
     for name in ("journalctl", "systemctl"):
         programs.add(name, "exit 0")
-    monkeypatch.setattr(loaded, "COMMANDS", {"system/told": ["told"], "system/none": ["no-such-program"]})
+    monkeypatch.setattr(
+        loaded, "COMMANDS", {"system/release": ["release"], "system/none": ["no-such-program"]}
+    )
     monkeypatch.setattr(loaded, "FILES", (f"{tmp_path}/etc/*.conf", "/proc/version"))
     monkeypatch.setattr(loaded, "NEVER", (f"{tmp_path}/private",))
     (tmp_path / "etc").mkdir()
-    programs.add("told", "echo all is well")
+    programs.add("release", "echo all is well")
     return loaded
 
 
@@ -114,7 +116,7 @@ def test_host_packs_existing_files_and_names_missing_ones(
     result = run(bundle, path=str(target))
     found = texts(target)
     index = json.loads(found.pop("index.json"))
-    assert found["system/told"] == "all is well\n"
+    assert found["system/release"] == "all is well\n"
     # Kernel files report a size of 0.
     assert found["files/proc/version"].startswith("Linux version")
     assert found["journal/slurmctld.service"] == "the unit wrote\n"

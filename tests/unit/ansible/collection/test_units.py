@@ -131,7 +131,7 @@ def test_daemon_reload_runs_only_before_a_start_that_needs_it(
 
 
 def test_all_unit_links_are_created_first_and_read_once(units: ModuleType, host: Host, run: Run) -> None:
-    """systemctl reloads all files of a host after each of them, unless told not to."""
+    """systemctl reloads all files of a host after each of them, unless it is disabled."""
     for name in ("a.service", "b.service", "old.service"):
         host.unit(name, file="enabled" if name == "old.service" else "disabled")
     wanted = [

@@ -44,8 +44,8 @@ def test_node_is_drained_once_and_resumed_after_two_good_runs(node: Node) -> Non
 
 def test_fault_between_good_runs_restarts_the_count(node: Node) -> None:
     drained_by_us(node)
-    for mend in (True, False, True):
-        (repaired if mend else broken)(node)
+    for good in (True, False, True):
+        (repaired if good else broken)(node)
         node.run()
         assert node.orders == []
     node.run()

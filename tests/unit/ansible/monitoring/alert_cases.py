@@ -236,7 +236,7 @@ GPU_CASES = (
         {'up{job="dcgm", instance="dgx01"}': "0+0x10", 'up{job="node", instance="dgx01"}': "1+0x10"},
         {'up{job="dcgm", instance="dgx01"}': "1+0x10", 'up{job="node", instance="dgx01"}': "1+0x10"},
         {"instance": "dgx01", "job": "dcgm"},
-        "DCGM of dgx01 tells nothing",
+        "DCGM of dgx01 does not answer",
         # A down node is one alert and not two.
         ({'up{job="dcgm", instance="dgx01"}': "0+0x10", 'up{job="node", instance="dgx01"}': "0+0x10"},),
     ),

@@ -250,6 +250,6 @@ def fetch(url: str) -> str:
 
 @pytest.mark.parametrize("text", ["|ml\n", "\n|\n", "COMPLETED\n"])
 def test_a_job_without_a_state_or_account_does_not_stop_the_exporter(exporter: ModuleType, text: str) -> None:
-    told = exporter.figures_of({**SAID, "sacct": text}, NOW)
-    assert 'slurm_exporter_source_up{source="sacct"} 1' in told
-    assert 'slurm_exporter_source_up{source="nodes"} 1' in told
+    text_of = exporter.figures_of({**SAID, "sacct": text}, NOW)
+    assert 'slurm_exporter_source_up{source="sacct"} 1' in text_of
+    assert 'slurm_exporter_source_up{source="nodes"} 1' in text_of

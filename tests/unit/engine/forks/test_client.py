@@ -88,9 +88,9 @@ def started(command: list[str], env: Mapping[str, str], cwd: Path) -> tuple[int,
 def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """One of the ways to run a program, with two arguments. `-m` finds it in the folder that it runs in."""
     (tmp_path / "script" / "package").mkdir(parents=True)
-    for name in ("told.py", "package/__main__.py", "package/__init__.py"):
+    for name in ("program.py", "package/__main__.py", "package/__init__.py"):
         (tmp_path / "script" / name).write_text(TELL if name != "package/__init__.py" else "")
-    what = {"script": [str(tmp_path / "script" / "told.py")], "-m": ["-m", "package"], "-c": ["-c", TELL]}
+    what = {"script": [str(tmp_path / "script" / "program.py")], "-m": ["-m", "package"], "-c": ["-c", TELL]}
     return [sys.executable, "-u", *what[request.param], "one", "--two"]
 
 

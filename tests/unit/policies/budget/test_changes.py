@@ -119,7 +119,7 @@ def test_open_changes_that_exceed_the_budget_together_are_listed() -> None:
         (1, 1, {"#7": "9000"}),
         (9, 1, {"#7": "9000"}),
     ],
-    ids=["alone", "room for both", "saves", "adds nothing", "too dear by itself"],
+    ids=["no other change", "room for both", "saves", "adds nothing", "too expensive without the others"],
 )
 def test_change_is_not_charged_for_existing_excess(after: int, before: int, opens: Any) -> None:
     nodes = example_nodes

@@ -52,7 +52,7 @@ def test_each_missing_measurement_is_a_separate_failure(role: str) -> None:
         # The timer is not checked if Slurm runs the health check; one of two versions is enough.
         if (role, name) in (("health_check", "timer"), ("rdma", "driver_installed")):
             continue
-        assert lacking, f"nobody misses {role}_{name}"
+        assert lacking, f"no judge needs {role}_{name}"
         assert {item.check for item in left} == needed
 
 
