@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.captures import ROOT, captures_folder
 from tests.documents.tool_formats import FORMATS, reference
 
@@ -33,3 +35,10 @@ def test_each_listed_capture_is_genuine() -> None:
     rows = {cells[1].strip(): cells[-2] for line in index.splitlines() if len(cells := line.split("|")) == 9}
     doubtful = ("doubtful", "synthetic", "edited from", "likely")
     assert [name for name in LISTED if any(word in rows.get(name, "doubtful") for word in doubtful)] == []
+
+
+def test_each_stand_in_of_the_racks_is_listed() -> None:
+    # These print nothing in the name of a tool: they lay files out, mount, or hold the state.
+    silent = {"disks.py", "plug.py", "remote_mount.py", "state.py"}
+    there = {path.name for path in (ROOT / "tests/rack/kit/hardware").glob("*.py")} - silent
+    assert there == {name.name for item in ALL if (name := Path(item.read_by)).match("hardware/*.py")}

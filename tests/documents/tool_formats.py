@@ -37,6 +37,7 @@ class ToolFormat(NamedTuple):
 _HEALTH = "ansible/roles/health_check/files/health"
 _UTILS = "ansible/plugins/module_utils"
 _MODULES = "ansible/plugins/modules"
+_KIT = "tests/rack/kit/hardware"
 
 # Sections in the order of the page.
 FORMATS: dict[str, tuple[ToolFormat, ...]] = {
@@ -53,7 +54,24 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ),
         ToolFormat("`nvidia-smi --query-remapped-rows`", f"{_HEALTH}/gpus.py", (), "everything"),
         ToolFormat("`nvidia-smi mig -lgip`, `-lgi`, `-lci`", f"{_UTILS}/mig.py", (), "everything"),
-        ToolFormat("`nvidia-smi --query-gpu=power...`", f"{_MODULES}/power_cap.py", (), "everything"),
+        ToolFormat(
+            "`nvidia-smi --query-gpu=mig.mode...`",
+            f"{_UTILS}/mig.py",
+            (
+                "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
+                "nvidia-smi/multi_h100-mig_590.48.01.txt",
+            ),
+            "GPUs before Hopper",
+        ),
+        ToolFormat(
+            "`nvidia-smi --query-gpu=power...`",
+            f"{_MODULES}/power_cap.py",
+            (
+                "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
+                "nvidia-smi/multi_h100-mig_590.48.01.txt",
+            ),
+            "other GPUs",
+        ),
         ToolFormat(
             "`dcgmi health -c -j`",
             f"{_HEALTH}/dcgm.py",
@@ -132,6 +150,33 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ),
     ),
     "Slurm": (ToolFormat("`scontrol --oneliner show node`", f"{_HEALTH}/slurm.py", (), "everything"),),
+    "Printed by the racks in tests": (
+        ToolFormat(
+            "`nvidia-smi -q -x`",
+            f"{_KIT}/smi_xml.py",
+            (
+                "nvidia-smi/q-x_a100-sxm4-40gb_570.148.08.xml",
+                "nvidia-smi/q-x_b200_580.105.08.xml",
+                "nvidia-smi/q-x_gb200_580.173.02.xml",
+            ),
+            "values; elements that the rack leaves out",
+        ),
+        ToolFormat("`nvidia-smi --query-gpu`", f"{_KIT}/smi_fields.py", (), "everything"),
+        ToolFormat("`nvidia-smi mig`", f"{_KIT}/smi_mig.py", (), "everything"),
+        ToolFormat("other output of nvidia-smi", f"{_KIT}/nvidia_smi.py", (), "everything"),
+        ToolFormat(
+            "`dcgmi diag -j`",
+            f"{_KIT}/dcgmi.py",
+            ("dcgm/diag_gb10-level2-partial-skip_dcgm4.2.3.json",),
+            "other output of dcgmi",
+        ),
+        ToolFormat("dmesg", f"{_KIT}/kernel_log.py", (), "everything"),
+        ToolFormat("ibstat, perfquery, mlxconfig and others", f"{_KIT}/adapters.py", (), "everything"),
+        ToolFormat("`/sys`", f"{_KIT}/sysfs.py", (), "everything"),
+        ToolFormat("Fabric Manager, DCGM exporter", f"{_KIT}/services.py", (), "everything"),
+        ToolFormat("mdadm, nvme", f"{_KIT}/mdadm.py", (), "everything"),
+        ToolFormat("modprobe, lsmod, modinfo", f"{_KIT}/modules.py", (), "everything"),
+    ),
 }
 
 

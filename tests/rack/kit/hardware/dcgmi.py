@@ -188,21 +188,36 @@ def show_health(found, as_json):
     tree(28, 60, "Health Monitor Report", rows)
 
 
+# Test -> its category; the tests of a level are those of the levels below as well.
+CATEGORIES = {
+    "software": "Deployment",
+    "memory": "Hardware",
+    "pcie": "Integration",
+    "diagnostic": "Hardware",
+    "nvbandwidth": "Integration",
+}
+LEVELS = {"1": 1, "2": 3}
+# System of `dcgmi health` -> test, code, category and severity of its failure (dcgm_errors.h of 4.6.0).
+FAILURES = {
+    "Driver": ("software", 120, 15, 2),
+    "Memory": ("memory", 52, 10, 2),
+    "PCIe": ("pcie", 3, 13, 2),
+    "NVLINK": ("nvbandwidth", 14, 11, 4),
+}
+
+
 def diag(state, arguments, engine):
-    bad = [item for item in problems(state) if item[2] == "Failure"]
     level = next((arguments[i + 1] for i, word in enumerate(arguments[:-1]) if word in ("-r", "--run")), "1")
-    names = ["software", "pcie", "memory", "diagnostic", "nvbandwidth"][: {"1": 1, "2": 3}.get(level, 5)]
-    broken = {"PCIe": "pcie", "Memory": "memory", "NVLINK": "nvbandwidth"}
-    # Level 1 looks at software only, and at devices that do not answer.
-    failed = {broken.get(system, "software"): text for _, system, _, text in bad}
-    verdict = {name: "Fail" if name in failed else "Pass" for name in names}
-    if any(gpu["lost"] for gpu in hardware.gpus(state)):
-        verdict["software"] = "Fail"
+    names = list(CATEGORIES)[: LEVELS.get(level, len(CATEGORIES))]
+    warnings = {}
+    for index, system, severity, text in problems(state):
+        test, code, category, rank = FAILURES.get(system, FAILURES["Driver"])
+        if severity == "Failure" and test in names:
+            warning = {"error_category": category, "error_id": code, "error_severity": rank, "warning": text}
+            warnings.setdefault((test, index), []).append(warning)
+    verdict = {name: "Fail" if any(test == name for test, _ in warnings) else "Pass" for name in names}
     if "-j" in arguments or "--json" in arguments:
-        tests = [{"name": name, "results": [{"status": word}]} for name, word in verdict.items()]
-        body = {"Detailed results": {"test_categories": [{"category": "Deployment", "tests": tests}]}}
-        body["metadata"] = {"DCGM Version": engine["version"], "Driver Version Detected": driver()}
-        print(json.dumps({"DCGM Diagnostic": body["Detailed results"], "metadata": body["metadata"]}))
+        print(json.dumps(diag_report(state, engine, verdict, warnings), indent=2))
     else:
         print("Successfully ran diagnostic for group.")
         bar = "+---------------------------+------------------------------------------------+"
@@ -213,6 +228,30 @@ def diag(state, arguments, engine):
             print(f"| {name:<26}| {word:<47}|")
         print(bar)
     return 226 if "Fail" in verdict.values() else 0
+
+
+def diag_report(state, engine, verdict, warnings):
+    """The report as DCGM 4 prints it: results of each GPU below tests below categories."""
+    indexes = range(len(hardware.gpus(state)))
+    categories = {}
+    for name, status in verdict.items():
+        results = []
+        for index in indexes:
+            result = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": index}
+            result["status"] = "Fail" if (name, index) in warnings else "Pass"
+            if (name, index) in warnings:
+                result["warnings"] = warnings[name, index]
+            results.append(result)
+        test = {"name": name, "results": results, "test_summary": {"status": status}}
+        categories.setdefault(CATEGORIES[name], []).append(test)
+    entities = [{"device_id": "2330", "entity_id": index, "serial_num": "0"} for index in indexes]
+    return {
+        "DCGM Diagnostic": {
+            "test_categories": [{"category": each, "tests": tests} for each, tests in categories.items()]
+        },
+        "entity_groups": [{"entities": entities, "entity_group": "GPU", "entity_group_id": 1}],
+        "metadata": {"Driver Version Detected": driver(), "version": engine["version"]},
+    }
 
 
 def driver():
