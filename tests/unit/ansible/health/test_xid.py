@@ -272,3 +272,11 @@ def test_lines_of_mig_instances_old_drivers_and_lost_gpus_without_a_number_are_r
         ("0000:03:00", 14),
         ("0000:91:00", 79),
     ]
+
+
+def test_a_gpu_that_fell_off_the_bus_is_one_xid_although_the_driver_says_so_twice() -> None:
+    log = (
+        "[    3.5] NVRM: Xid (PCI:0000:91:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
+        "[    3.6] NVRM: GPU 0000:91:00.0: GPU has fallen off the bus.\n"
+    )
+    assert [(each.bus, each.xid) for each in xid.parse(log)] == [("0000:91:00", 79)]

@@ -71,13 +71,15 @@ class Event:
 
 def parse(log: str) -> list[Line]:
     """Return the Xids of a kernel log, oldest first."""
-    lines = []
+    lines, fallen = [], []
     for at, text in stamped(log):
         if hit := LINE.search(text):
             lines.append(Line(at, short_bus(hit[1]), int(hit[2]), (hit[3] or "").strip()))
         elif hit := FALLEN.search(text):
-            # Newer drivers may log this without an Xid.
-            lines.append(Line(at, short_bus(hit[1]), FALLEN_XID, hit[2]))
+            fallen.append(Line(at, short_bus(hit[1]), FALLEN_XID, hit[2]))
+    # The driver logs this after the Xid; newer ones may log it without.
+    known = {line.bus for line in lines if line.xid == FALLEN_XID}
+    lines += [line for line in fallen if line.bus not in known]
     return sorted(lines, key=lambda line: line.at)
 
 
