@@ -55,7 +55,7 @@ def start(lab: Lab, tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen
 def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.05)
 
 

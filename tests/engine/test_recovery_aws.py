@@ -195,7 +195,7 @@ def killed_once(request: Path, verb: str, condition: Callable[[], bool]) -> None
         deadline = time.monotonic() + 120
         while not condition():
             assert process.poll() is None, "it ended before the cloud showed anything"
-            assert time.monotonic() < deadline, "waited in vain"
+            assert time.monotonic() < deadline, "timed out"
             time.sleep(0.05)
         assert process.poll() is None
     finally:

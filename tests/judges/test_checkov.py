@@ -72,17 +72,15 @@ def test_gpufleet_rules_find_nothing_on_prod(base: Violations) -> None:
 def test_failed_checkov_check_also_breaks_a_gpufleet_rule(
     broken: FailingCase, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
-    assert broken.check in verdicts[broken.name].failed_checks, "checkov is asleep"
+    assert broken.check in verdicts[broken.name].failed_checks, "checkov has no result"
     whole, _ = broken.of(created)
-    assert violations("prod", whole) - base, f"{broken.check} fails and no rule of ours says anything"
+    assert violations("prod", whole) - base, f"{broken.check} fails and no gpufleet rule does"
 
 
 @pytest.mark.parametrize("broken", OURS_ALONE, ids=lambda broken: broken.name)
 def test_gpufleet_rules_find_what_checkov_misses(
     broken: FailingCase, verdicts: Mapping[str, Verdict], created: Stack, base: Violations
 ) -> None:
-    assert broken.check not in verdicts[broken.name].failed_checks, (
-        "checkov sees it now: say so in the record"
-    )
+    assert broken.check not in verdicts[broken.name].failed_checks, "checkov finds it now: update the record"
     whole, _ = broken.of(created)
     assert violations("prod", whole) - base

@@ -100,7 +100,7 @@ def wait_for(true: object, limit_s: float = 120) -> None:
     assert callable(true)
     until = time.monotonic() + limit_s
     while not true():
-        assert time.monotonic() < until, "it did not come to that"
+        assert time.monotonic() < until, "timed out"
         time.sleep(0.3)
 
 

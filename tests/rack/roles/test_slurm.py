@@ -72,7 +72,7 @@ class Cluster:
 def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
     until = time.monotonic() + limit_s
     while not true():
-        assert time.monotonic() < until, "it did not come to that"
+        assert time.monotonic() < until, "timed out"
         time.sleep(0.4)
 
 

@@ -103,7 +103,7 @@ GPU_CASES = (
         {'gpufleet_health_xids{instance="dgx01", xid="79", action="REBOOT"}': "1+0x5"},
         {'gpufleet_health_xids{instance="dgx01", xid="31", action="MONITOR"}': "1+0x5"},
         {"instance": "dgx01", "xid": "79", "action": "REBOOT"},
-        "Xid 79 on dgx01 asks for REBOOT",
+        "Xid 79 on dgx01 requires REBOOT",
     ),
     Case(
         "GpuEccUncorrectable",
@@ -193,7 +193,7 @@ GPU_CASES = (
         gpu("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "0+1x60")
         | gpu("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "500+0x60"),
         GPU,
-        "NVLinks of GPU 3 of dgx01 repeat what was damaged",
+        "NVLinks of GPU 3 of dgx01 retransmit damaged packets",
     ),
     Case(
         "NvlinkRecoveryFailed",
@@ -225,7 +225,7 @@ GPU_CASES = (
         {'gpufleet_health_sxids{instance="dgx01", sxid="20034", action="RESET"}': "4+0x10"},
         {'gpufleet_health_sxids{instance="dgx01", sxid="12028", action="MONITOR"}': "4+0x10"},
         {"instance": "dgx01", "sxid": "20034", "action": "RESET"},
-        "SXid 20034 of an NVSwitch of dgx01 asks for RESET",
+        "SXid 20034 of an NVSwitch of dgx01 requires RESET",
     ),
     Case(
         "GpuMissing", "3m", gpus(7), gpus(8), {"instance": "dgx01"}, "dgx01 shows 7 GPUs, which are too few"
@@ -325,7 +325,7 @@ FABRIC_CASES = (
         unit("gpufleet-opensm.service", "active", "0+0x20", "1+0x20"),
         unit("gpufleet-opensm.service", "active", "1+0x20", "1+0x20"),
         {},
-        "one subnet manager is left",
+        "only one subnet manager runs",
         # A site that declares only one.
         (unit("gpufleet-opensm.service", "active", "1+0x20"),),
     ),

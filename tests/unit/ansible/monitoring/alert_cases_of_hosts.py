@@ -72,7 +72,7 @@ HOST_CASES = (
         NOT_SYNCHRONISED,
         NOT_SYNCHRONISED | {'node_timex_maxerror_seconds{instance="dgx01"}': "0.01+0x30"},
         {"instance": "dgx01"},
-        "nothing synchronises the clock of dgx01",
+        "the clock of dgx01 is not synchronised",
     ),
     Case(
         "FilesystemMissing",
@@ -150,7 +150,7 @@ SLURM_CASES = (
         controllers(0, 1),
         controllers(1, 1),
         {},
-        "one controller of Slurm is left: it has no backup",
+        "only one Slurm controller runs: it has no backup",
         (controllers(1),),
     ),
     Case(
@@ -183,7 +183,7 @@ SLURM_CASES = (
         {DRAINED: "0+0x1600"},
         {DRAINED: "7200+0x1600"},
         {"node": "dgx02", "state": "drained", "reason": "fan", "user": "ada"},
-        "dgx02 takes no jobs since 1d 1h 0m 0s: fan",
+        "dgx02 accepts no jobs since 1d 1h 0m 0s: fan",
     ),
     Case(
         "SlurmManyNodesUnavailable",
@@ -205,7 +205,7 @@ SLURM_CASES = (
         {'slurm_job_pending_age_seconds{partition="gpu"}': "180000+0x5"},
         {'slurm_job_pending_age_seconds{partition="gpu"}': "170000+0x5"},
         {"partition": "gpu"},
-        "a job in gpu has waited 2d 2h 0m 0s for its turn",
+        "a job in gpu has waited 2d 2h 0m 0s",
     ),
     Case(
         "SlurmIdleWhileQueued",
@@ -233,7 +233,7 @@ POWER_CASES = (
         racks(2200),
         racks(1900),
         {"rack": "r1"},
-        "rack r1 may draw 21.6kW, more than it can be fed",
+        "rack r1 may draw 21.6kW, more than its capacity",
     ),
     Case(
         "RackPowerNearCapacity",
@@ -241,7 +241,7 @@ POWER_CASES = (
         racks(1950),
         racks(1800),
         {"rack": "r1"},
-        "rack r1 is at 98% of what it can be fed",
+        "rack r1 is at 98% of its power capacity",
     ),
 )
 
@@ -316,7 +316,7 @@ MONITORING_CASES = (
         {"gpufleet:hosts_expected": "2+0x30", 'up{job="node", instance="dgx01"}': "1+0x30"},
         {"gpufleet:hosts_expected": "1+0x30", 'up{job="node", instance="dgx01"}': "1+0x30"},
         {},
-        "Prometheus asks 1 hosts, fewer than the fleet file has",
+        "Prometheus scrapes 1 hosts, fewer than the fleet file has",
     ),
 )
 

@@ -27,7 +27,7 @@ def test_all_missing_requirements_are_in_one_line(monkeypatch: pytest.MonkeyPatc
     assert raised.value.remedy
 
 
-def test_other_operating_systems_are_told_only_that_linux_is_required(
+def test_message_on_other_operating_systems_only_requires_linux(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(needs.sys, "platform", "darwin")
