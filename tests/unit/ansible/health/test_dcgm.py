@@ -80,6 +80,16 @@ def test_an_incident_to_isolate_drains_when_it_is_seen_twice(node: Node) -> None
     assert "(code 4 VOLATILE_DBE_DETECTED, ISOLATE)" in node.found["dcgm"][1]
 
 
+def test_dcgm_is_not_asked_before_and_after_jobs(node: Node) -> None:
+    node.dcgm(report(overall="Healthy"))
+    node.program("dcgmi", f"#!/bin/sh\ntouch {node.bin}/asked\n")
+    node.run("prolog")
+    node.run("epilog")
+    assert not (node.bin / "asked").exists()
+    node.run()
+    assert (node.bin / "asked").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "check"),
     [

@@ -69,7 +69,8 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     started = time.monotonic()
     state = config.path(config.state_directory)
     memory = remembering.load(state)
-    taken = readings.take(config, memory, limit_s, slurm=config.slurm)
+    at_job = mode in ("prolog", "epilog")
+    taken = readings.take(config, memory, limit_s, slurm=config.slurm, dcgm=not at_job)
     node = slurm.parse(taken.done["node"].out) if config.slurm else None
     findings, events = examine(config, taken, memory, node, periodic=mode == "periodic")
     result = Report(mode, config.node, taken.now, 0.0, findings)

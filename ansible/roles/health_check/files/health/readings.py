@@ -55,11 +55,16 @@ class Readings:
         return sorted(set(INFOROM_WARNING.findall(said)))
 
 
-def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool) -> Readings:
-    """Run all programs. A program that still hangs from an earlier run is not started again."""
+def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool, dcgm: bool = True) -> Readings:
+    """Run all programs. A program that still hangs from an earlier run is not started again.
+
+    Without `dcgm`, DCGM is not asked: a host engine that hangs would delay every job.
+    """
     readings = Readings(time.time())
     readings.gpu_fields = tuple(name for name in GPU_FIELDS if name not in memory.unsupported)
     commands = _commands(config, readings.gpu_fields, slurm=slurm)
+    if not dcgm:
+        del commands["dcgm"]
     pid = memory.hung.get(SMI, 0)
     if pid and alive(pid):
         stuck = Done(TIMED_OUT, err=f"{SMI} hangs in the kernel since an earlier run (process {pid})")
