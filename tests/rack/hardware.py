@@ -78,6 +78,20 @@ class Hardware:
                 hit["lost"] = True
                 hit["recovery_action"] = "Node Reboot"
 
+    def sxid(self, number: int, text: str, switch: int = 0, *, fatal: bool = True) -> None:
+        """An NVSwitch logs an SXid, in the lines that the driver writes for one."""
+        place = f"nvidia-nvswitch{switch}: SXid (PCI:0000:{5 + switch:02x}:00.0): {number}, "
+        said = f"{'Fatal' if fatal else 'Non-fatal'}, {text}"
+        more = ("Severity 1 Engine instance 60 Sub-engine instance 00", "Data {0x10000000, 0x00000000}")
+        with self.changing() as state:
+            for line in (said, *more):
+                state["kernel_log"].append({"time": time.time(), "text": place + line})
+
+    def corrupt_inforom(self, gpu: int = 0) -> None:
+        """The GPU's InfoROM is corrupt: nvidia-smi answers and warns."""
+        with self.changing() as state:
+            state["gpus"][gpu]["inforom_corrupt"] = True
+
     def ecc(self, gpu: int = 0, *, kind: str = "dram_uncorrected", count: int = 1) -> None:
         """The GPU's memory has errors: `dram_` or `sram_`, `corrected` or `uncorrected`."""
         with self.changing() as state:

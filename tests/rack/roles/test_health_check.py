@@ -179,11 +179,15 @@ def test_gpu_and_port_faults_drain_the_node_and_their_repair_resumes_it(rack: La
     def nvlink() -> None:
         hardware.nvlink(4, 17, active=False)
 
+    def inforom() -> None:
+        hardware.corrupt_inforom(6)
+
     for fault, reason in (
         (one_gpu_missing, "gpufleet: 7 of 8 GPUs on the PCI bus"),
         (ecc, "gpufleet: GPU 0 2 uncorrectable ECC errors"),
         (half_rate, "gpufleet: mlx5_2 at 200 Gb/s instead of 400"),
         (nvlink, "gpufleet: GPU 4 NVLink 17 is inactive"),
+        (inforom, "gpufleet: GPU 6 its InfoROM is corrupt"),
     ):
         fault()
         assert check(rack) == 0
@@ -214,6 +218,17 @@ def test_xid_79_drains_the_node_until_it_reboots(rack: Lab) -> None:
     rack.rack.start(NODE)
     rack.sh(NODE, "systemctl start nvidia-fabricmanager")
     recover(rack)
+
+
+def test_fatal_sxid_of_an_nvswitch_drains_the_node_until_it_is_forgotten(rack: Lab) -> None:
+    rack.hardware(NODE).sxid(20034, "Link 63 LTSSM Fault Up")
+    check(rack)
+    reason = "gpufleet: NVSwitch 0000:05:00 SXid 20034 (Link 63 LTSSM Fault Up): RESET"
+    assert slurm_node(rack) == (True, reason)
+    rack.hardware(NODE).restore(rack.healthy[NODE])
+    rack.sh(NODE, "/usr/lib/gpufleet/health-check forget")
+    recover(rack)
+    assert slurm_node(rack) == (False, "")
 
 
 def test_resuming_a_node_accepts_its_xid_but_not_the_next_one(rack: Lab) -> None:

@@ -9,6 +9,7 @@ import smi_xml
 import state as hardware
 
 CUDA = {570: "12.8", 575: "12.9", 580: "13.0", 595: "13.2"}
+INFOROM_CORRUPT = 14
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n"
@@ -22,6 +23,15 @@ def fail(code, text, stream=sys.stdout):
 
 
 def main(arguments):
+    """Answer, and below the answer warn of corrupt InfoROMs, with an exit code of its own."""
+    code = answer(arguments)
+    corrupt = [gpu for gpu in hardware.gpus(hardware.load()) if gpu.get("inforom_corrupt")]
+    for gpu in corrupt:
+        print(f"WARNING: infoROM is corrupted at gpu {gpu['bus_id']}")
+    return INFOROM_CORRUPT if corrupt and code == 0 else code
+
+
+def answer(arguments):
     state = hardware.load()
     driver = hardware.load_driver(state)
     library = hardware.library_version()
