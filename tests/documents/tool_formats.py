@@ -163,7 +163,12 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ),
         ToolFormat("`nvidia-smi --query-gpu`", f"{_KIT}/smi_fields.py", (), "everything"),
         ToolFormat("`nvidia-smi mig`", f"{_KIT}/smi_mig.py", (), "everything"),
-        ToolFormat("other output of nvidia-smi", f"{_KIT}/nvidia_smi.py", (), "everything"),
+        ToolFormat(
+            "other output of nvidia-smi",
+            f"{_KIT}/nvidia_smi.py",
+            ("nvidia-smi/table_v100_inforom-corrupt_460.txt",),
+            "everything but the warning of a corrupt InfoROM",
+        ),
         ToolFormat(
             "`dcgmi diag -j`",
             f"{_KIT}/dcgmi.py",
