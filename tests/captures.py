@@ -44,3 +44,9 @@ def read_capture(name: str) -> str:
 def load_capture(name: str) -> Any:
     """Return the value of a capture that is JSON."""
     return json.loads(read_capture(name))
+
+
+def section(text: str, command: str) -> str:
+    """Return what one command printed, from a capture of many: its section begins with `# $ <command>`."""
+    rest = text.partition(f"\n# $ {command}\n")[2].partition("\n")[2]
+    return rest.partition("\n####")[0]
