@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.catalog.nvlinks import active_nvlinks
 from gpufleet.racks.variables.variable import Context, Variable
 
 # DGX and HGX B200 and B300: NVIDIA's Fabric Manager user guide, systems using fourth generation NVSwitches.
@@ -60,6 +61,7 @@ GPU_VARIABLES = (
     Variable("health_check", "gpus", "site", lambda c: c.site.gpus_per_node),
     Variable("health_check", "gpu", "site", lambda c: c.site.gpu),
     Variable("health_check", "nvswitches", "site", lambda c: c.system.nvswitches),
+    Variable("health_check", "nvlinks", "site", lambda _: active_nvlinks()),
     Variable("health_check", "adapters", "site", lambda c: c.system.compute_nics),
     Variable("health_check", "devices", "site", lambda c: list(c.site.rack.rails)),
     Variable("health_check", "fabric_kind", "site", lambda c: c.site.fabric.kind),

@@ -30,6 +30,11 @@ GPU_BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")
 HCA_BUSES = ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc")
 SPEED_OF = {200: "HDR", 400: "NDR", 800: "XDR"}
 ECC = ("dram_corrected", "dram_uncorrected", "sram_corrected", "sram_uncorrected")
+NVLINK_5 = (
+    *("Malformed packet Errors", "Buffer overrun Errors", "Rx Errors", "Rx remote Errors"),
+    *("Rx General Errors", "Local link integrity Errors", "Tx discards"),
+    *("Link recovery successful events", "Link recovery failed events", "Total link recovery events"),
+)
 COUNTERS = (
     *("symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "VL15_dropped"),
     *("port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards"),
@@ -130,10 +135,7 @@ def gpu(host: str, index: int, model: str) -> dict:
         "recovery_action": "None",
         "last_xid": 0,
         "nvlink_gb_s": speed,
-        "nvlinks": [
-            {"active": True, "errors": {"Replay Errors": 0, "Recovery Errors": 0, "CRC Errors": 0}}
-            for _ in range(links)
-        ],
+        "nvlinks": [{"active": True, "errors": nvlink_errors(architecture)} for _ in range(links)],
         "pcie": {"gen": gen, "gen_max": gen, "width": 16, "width_max": 16, "replays": 0},
         "clocks": each,
         "clocks_max": dict(each),
@@ -153,6 +155,27 @@ def gpu(host: str, index: int, model: str) -> dict:
             "failure": False,
             "banks_full": 2560,
         },
+    }
+
+
+def nvlink_errors(architecture: str) -> dict[str, int | str]:
+    """The error counters of a healthy link, as `nvidia-smi nvlink -e` prints them."""
+    if architecture != "Blackwell":
+        return dict.fromkeys(("Replay Errors", "Recovery Errors", "CRC Errors"), 0)
+    # NVLink 5, driver 595.91.07 on p6-b300.48xlarge: bit error rates are as printed, and neither the first
+    # bin of forward error correction nor the raw values of a lane are zero on a healthy link.
+    return {
+        **dict.fromkeys(NVLINK_5, 0),
+        "Effective Errors": 0,
+        "Effective BER": "15e-255",
+        "Symbol Errors": 0,
+        "Symbol BER": "15e-255",
+        **{f"FEC Errors - {bin_}": 36_140_749_276 if bin_ == 0 else 0 for bin_ in range(16)},
+        "Raw BER Lane 0": 2061,
+        "Raw BER Lane 1": 1038,
+        "Raw BER Total": 1037,
+        "Raw Errors Lane 0": 82,
+        "Raw Errors Lane 1": 4,
     }
 
 

@@ -148,6 +148,7 @@ def list_gpus(state, chosen):
 
 
 def nvlink(state, chosen, words):
+    """Links and their errors. Without an active link, and in MIG mode, one line stands in their place."""
     wanted = parse(words)
     chosen = choose(state, wanted)
     stop_at_lost(state, chosen)
@@ -155,6 +156,12 @@ def nvlink(state, chosen, words):
     for index in chosen:
         gpu = hardware.gpus(state)[index]
         print(f"GPU {index}: {gpu['name']} (UUID: {gpu['uuid']})")
+        if gpu["mig"]:
+            print("Nvlink queries are not supported for Devices in MIG mode")
+            continue
+        if not any(link["active"] for link in gpu["nvlinks"]):
+            print("NVML: Unable to retrieve NVLink information as all links are inActive")
+            continue
         for number, link in enumerate(gpu["nvlinks"]):
             if errors:
                 for name, count in link["errors"].items():

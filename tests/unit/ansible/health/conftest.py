@@ -46,7 +46,7 @@ case "$1" in
       cat {here}/gpus {here}/warning; exit $(cat {here}/gpus.code) ;;
   --query-gpu=*) cut -d, -f1-{short} {here}/gpus; exit $(cat {here}/gpus.code) ;;
   --query-remapped-rows=*) cat {here}/rows; exit $(cat {here}/gpus.code) ;;
-  nvlink) cat {here}/nvlink$2; exit 0 ;;
+  nvlink) cat {here}/nvlink$2; exit $(cat {here}/nvlink.code) ;;
 esac
 exit 3
 """
@@ -62,7 +62,10 @@ esac
 
 
 class Node:
-    """A healthy node; tests break it. `run` runs the health check on it and records its output and orders."""
+    """A healthy node; tests break it. `run` runs the health check on it and records its output and orders.
+
+    `printed` holds what a program prints in place of that, by the file that it prints (`nvlink--status`).
+    """
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root, self.bin = folder / "root", folder / "bin"
@@ -75,6 +78,7 @@ class Node:
         self.rows = [[gpu["pci.bus_id"], "No", "No"] for gpu in self.gpus]
         self.links = {(gpu, link): "26.562 GB/s" for gpu in range(8) for link in range(18)}
         self.link_errors = dict.fromkeys(self.links, 0)
+        self.printed: dict[str, str] = {}
         self.log: list[str] = ["[    0.000000] Linux version 6.8.0"]
         self.config: dict[str, Any] = {
             "node": "dgx01",
@@ -108,6 +112,7 @@ class Node:
         for name, text in (
             ("gpus.code", "0"),
             ("warning", ""),
+            ("nvlink.code", "0"),
             ("node.code", "0"),
             ("update.code", "0"),
             ("fabric", "active"),
@@ -192,6 +197,8 @@ class Node:
         self.answer("nvlink--status", "\n".join(status))
         self.answer("nvlink--errorcounters", "\n".join(errors))
         self.answer("log", "\n".join(self.log))
+        for name, text in self.printed.items():
+            self.answer(name, text)
         (self.bin.parent / "health.json").write_text(json.dumps(self.config))
         return program.main([mode])
 

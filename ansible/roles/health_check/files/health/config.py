@@ -20,6 +20,7 @@ class Config:
     gpus: int
     gpu: str = ""
     nvswitches: int = UNKNOWN
+    nvlinks: dict[str, int] = field(default_factory=dict)
     adapters: int = UNKNOWN
     devices: tuple[str, ...] = ()
     fabric_kind: str = "infiniband"

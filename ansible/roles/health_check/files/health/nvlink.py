@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from health.config import UNKNOWN, Config
 from health.finding import Finding
@@ -10,73 +11,181 @@ from health.gpus import Gpu
 from health.memory import Memory
 from health.readings import Readings
 
-GPU_LINE = re.compile(r"^GPU (\d+):")
+GPU_LINE = re.compile(r"^GPU (\d+):\s*(.*?)\s*(?:\(UUID.*)?$")
 STATUS_LINE = re.compile(r"^\s*Link (\d+):\s*(.+?)\s*$")
-ERROR_LINE = re.compile(r"^\s*Link (\d+): ([A-Za-z ]+):\s*(\d+)")
+# A value such as `15e-255` is a bit error rate and no count.
+COUNTER_LINE = re.compile(r"^\s*Link (\d+): (.+?):\s*(\d+)\s*$")
+LINK_LINE = re.compile(r"^\s*Link \d+:")
 HOUR = 3600.0
+MISSING = "its NVLinks are not reported"
+
+# NVLink up to its fourth generation.
+PLAIN = ("replay errors", "recovery errors", "crc errors", "tx discards", "local link integrity errors")
+# NVLink 5 (driver 595.91.07, p6-b300.48xlarge): the first name counts what the others count by kind.
+TOTALS = (
+    (
+        "rx errors",
+        ("malformed packet errors", "buffer overrun errors", "rx remote errors", "rx general errors"),
+    ),
+    ("total link recovery events", ("link recovery successful events", "link recovery failed events")),
+)
+# Two views of the errors that forward error correction has left. Its own counts (FEC Errors) and those of
+# lanes before it (Raw Errors) grow on healthy links.
+VIEWS = ("effective errors", "symbol errors")
+FAILED = "link recovery failed events"
+KNOWN = {*PLAIN, *VIEWS, *(name for total, parts in TOTALS for name in (total, *parts))}
 
 
-def inactive(text: str) -> dict[int, list[int]]:
-    """GPU -> its down links, from `nvidia-smi nvlink --status`."""
-    found: dict[int, list[int]] = {}
-    gpu = -1
+@dataclass
+class Links:
+    """The links of one GPU, as `nvidia-smi nvlink --status` prints them; `said` is a message instead."""
+
+    product: str
+    active: list[int] = field(default_factory=list)
+    inactive: list[int] = field(default_factory=list)
+    said: str = ""
+
+    @property
+    def dead(self) -> bool:
+        """Whether nvidia-smi has one line in place of the links, since none is active."""
+        return "links are inactive" in self.said.lower()
+
+    @property
+    def divided(self) -> bool:
+        """Whether the GPU is divided into MIG instances: its links are not in use then."""
+        return "MIG mode" in self.said
+
+
+def product(name: str) -> str:
+    """A GPU's name as the catalogue lists it."""
+    return name.removeprefix("NVIDIA ").removeprefix("Tesla ")
+
+
+def status(text: str) -> dict[int, Links]:
+    """GPU -> its links, from `nvidia-smi nvlink --status`.
+
+    A GPU without any active link has one line in place of its links ("... as all links are inActive").
+    """
+    found: dict[int, Links] = {}
+    links = Links("")
     for line in text.splitlines():
         if head := GPU_LINE.match(line):
-            gpu = int(head[1])
-        elif (link := STATUS_LINE.match(line)) and "inactive" in link[2].lower():
-            found.setdefault(gpu, []).append(int(link[1]))
+            links = found[int(head[1])] = Links(product(head[2]))
+        elif link := STATUS_LINE.match(line):
+            number, said = int(link[1]), link[2].lower()
+            (links.active if said.endswith("/s") else links.inactive).append(number)
+        elif line.strip() and found:
+            links.said = links.said or line.strip()
     return found
 
 
-def errors(text: str) -> dict[int, int]:
-    """GPU -> total errors of all links, from `nvidia-smi nvlink --errorcounters`."""
-    found: dict[int, int] = {}
-    gpu = -1
-    for line in text.splitlines():
-        if head := GPU_LINE.match(line):
-            gpu = int(head[1])
-            found[gpu] = 0
-        elif counter := ERROR_LINE.match(line):
-            found[gpu] = found.get(gpu, 0) + int(counter[3])
-    return found
+def wanted(config: Config, found: dict[int, Links]) -> dict[int, int]:
+    """GPU -> how many of its links have to be active. Those of which that is not known are left out.
+
+    By product where the catalogue lists it, else as many as the GPU that has most. GPUs on cards have links
+    only where a bridge is plugged on, and a GPU alone has no need of any.
+    """
+    most = max((len(links.active) for links in found.values()), default=0)
+    wants = {}
+    for gpu, links in found.items():
+        want = config.nvlinks.get(links.product, 0) or most
+        card = any(word in links.product.lower() for word in ("pcie", "nvl"))
+        if not want and len(found) > 1 and (config.nvswitches > 0 or links.dead):
+            want = 1
+        if want and (most or not card):
+            wants[gpu] = want
+    return wants
 
 
-def check_links(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
-    """Find down links. Links of a GPU in MIG mode are not used."""
+def fault(links: Links, want: int) -> str:
+    """What is wrong with a GPU's links; empty when nothing is."""
+    if len(links.active) >= want:
+        return ""
+    if links.inactive and len(links.active) + len(links.inactive) >= want:
+        return f"NVLink {_numbers(links.inactive)} {'is' if len(links.inactive) == 1 else 'are'} inactive"
+    if links.active or links.inactive:
+        return f"{len(links.active)} of {want} NVLinks are active"
+    if links.dead:
+        return "all NVLinks are inactive"
+    return f"its NVLinks are not readable: {links.said}" if links.said else MISSING
+
+
+def check_links(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
+    """Every GPU has as many active links as its kind. Links of a GPU in MIG mode are not in use.
+
+    What nvidia-smi printed is judged whatever its exit code: one GPU that it cannot read must not hide, or
+    be blamed on, the others.
+    """
     if not gpus:
         return []
-    if not readings.ok("nvlinks"):
-        said = readings.done["nvlinks"].said
-        return [Finding("nvlink", "", f"links were not measured: {said}", "run nvidia-smi nvlink -s")]
-    divided = {gpu.index for gpu in gpus if gpu.mig}
-    return [
-        Finding(
-            "nvlink",
-            f"GPU {gpu}",
-            f"NVLink {_numbers(links)} {'is' if len(links) == 1 else 'are'} inactive",
-            "see Fabric Manager's log and Xid 74; reset the GPUs together",
-        )
-        for gpu, links in inactive(readings.done["nvlinks"].out).items()
-        if gpu not in divided
-    ]
+    done = readings.done["nvlinks"]
+    found = status(done.out)
+    divided = {gpu.index for gpu in gpus if gpu.mig} | {gpu for gpu, links in found.items() if links.divided}
+    for gpu in gpus:
+        # One that is missing is as one without links.
+        found.setdefault(gpu.index, Links(product(gpu.values.get("name", ""))))
+    wants = wanted(config, {gpu: links for gpu, links in found.items() if gpu not in divided})
+    faults = {gpu: said for gpu, want in wants.items() if (said := fault(found[gpu], want))}
+    if not readings.ok("nvlinks") and (not faults or not done.out.strip()):
+        return [Finding("nvlink", "", f"links were not measured: {done.said}", "run nvidia-smi nvlink -s")]
+    remedy = "see Fabric Manager's log and Xid 74 or 149; reset the GPUs together"
+    return [Finding("nvlink", f"GPU {gpu}", said, remedy) for gpu, said in sorted(faults.items())]
 
 
 def _numbers(links: list[int]) -> str:
     return ", ".join(map(str, links[:6])) + (f" and {len(links) - 6} more" if len(links) > 6 else "")
 
 
+def counters(text: str) -> dict[int, dict[int, dict[str, int]]]:
+    """GPU -> link -> counter -> count, from `nvidia-smi nvlink --errorcounters`; names in lower case."""
+    found: dict[int, dict[int, dict[str, int]]] = {}
+    links: dict[int, dict[str, int]] = {}
+    for line in text.splitlines():
+        if head := GPU_LINE.match(line):
+            links = found[int(head[1])] = {}
+        elif counter := COUNTER_LINE.match(line):
+            links.setdefault(int(counter[1]), {})[counter[2].lower()] = int(counter[3])
+    return found
+
+
+def count(link: dict[str, int]) -> int:
+    """Return the errors of one link, each counted once: a total, or its parts where they are more."""
+    errors = sum(link.get(name, 0) for name in PLAIN)
+    errors += max(link.get(name, 0) for name in VIEWS)
+    for total, parts in TOTALS:
+        errors += max(link.get(total, 0), sum(link.get(name, 0) for name in parts))
+    return errors
+
+
 def check_errors(config: Config, readings: Readings, memory: Memory) -> list[Finding]:
-    """Find hourly errors above a configured limit: none is published. Counts since the last run."""
+    """Errors by the hour, where a limit is set: nobody published one. Counts since the last run.
+
+    A recovery that failed is reported without a limit: DCGM's health watch fails a GPU that has one.
+    """
     if not readings.ok("nvlink_errors"):
         return []
-    counts = {str(gpu): count for gpu, count in errors(readings.done["nvlink_errors"].out).items()}
+    text = readings.done["nvlink_errors"].out
+    read = counters(text)
+    counts = {str(gpu): sum(map(count, links.values())) for gpu, links in read.items()}
+    failed = {str(gpu): sum(link.get(FAILED, 0) for link in links.values()) for gpu, links in read.items()}
     before: dict[str, int] = memory.nvlinks.get("counts", {})
+    failed_before: dict[str, int] = memory.nvlinks.get("failed", {})
     since = readings.now - memory.nvlinks.get("time", readings.now)
-    memory.nvlinks = {"time": readings.now, "counts": counts}
+    memory.nvlinks = {"time": readings.now, "counts": counts, "failed": failed}
+    found = [
+        Finding("nvlink_errors", f"GPU {gpu}", f"{new} NVLink recoveries failed", "see Xid 144 to 150")
+        for gpu, total in failed.items()
+        if (new := total - failed_before.get(gpu, total)) > 0
+    ]
+    if any(LINK_LINE.match(line) for line in text.splitlines()) and not any(
+        KNOWN & link.keys() for links in read.values() for link in links.values()
+    ):
+        message = "this driver's NVLink error counters have other names than those known"
+        found.append(Finding("nvlink_errors", "", message, "see nvidia-smi nvlink -e; upgrade gpufleet"))
     if not config.nvlink_errors_per_hour or since <= 0:
-        return []
-    rates = {gpu: max(0, count - before.get(gpu, count)) * HOUR / since for gpu, count in counts.items()}
-    return [
+        return found
+    rates = {gpu: max(0, total - before.get(gpu, total)) * HOUR / since for gpu, total in counts.items()}
+    return found + [
         Finding(
             "nvlink_errors", f"GPU {gpu}", f"{rate:.0f} NVLink errors an hour", "see the link's cable or tray"
         )
