@@ -143,7 +143,10 @@ class CapacityBlockRules(Fact):
 class System(Fact):
     """An on-premises system type (`dgx-h100`). Power in kW at the supply, prices in USD per node.
 
-    `memory_gb` (10^9 bytes) and `cpu_sockets` are the minimum of every node of the type.
+    `memory_gb` (10^9 bytes) and `cpu_sockets` are the minimum of every node of the type. `rails` are the RDMA
+    devices of the compute fabric as DOCA-OFED names them. They are empty if they were not read (`unverified`
+    lists them then) or depend on what is built in (`rails_of_variants`). `bridges` are adapters that manage
+    NVSwitches, which are no fabric adapters.
     """
 
     name: str
@@ -158,6 +161,9 @@ class System(Fact):
     compute_nic: str = ""
     storage_nics: str = ""
     fabric_gbps: int | None = None
+    rails: tuple[str, ...] = ()
+    rails_of_variants: dict[str, tuple[str, ...]] = {}
+    bridges: tuple[str, ...] = ()
     rack_units: int | None = None
     memory_gb: int | None = None
     cpu_sockets: int | None = None

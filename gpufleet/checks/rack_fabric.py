@@ -108,14 +108,27 @@ def _adapters(fleet: Fleet, site: OnPremSite) -> int | None:
 
 @check("fabric-rails", "rails")
 def fabric_rails(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A rail is a port of every node: as many as the system has compute adapters, each named once."""
+    """A rail is a port of every node: as many as the system has compute adapters, each named once.
+
+    Without names a dead rail cannot be told from a port of storage, and NCCL takes any adapter.
+    """
     for path, site in fleet.onprem():
         fabric = site.fabric
         for key, names in (("rails", fabric.rails), ("interfaces", fabric.interfaces)):
             again = [name for index, name in enumerate(names) if name in names[:index]]
             if again:
                 yield FieldFinding((*path, "fabric", key), f"{again[0]} is two rails", "name each once")
-        adapters = _adapters(fleet, site)
+        adapters, system = _adapters(fleet, site), fleet.catalog.systems.get(site.system)
+        rails = fabric.rails or (() if system is None else system.rails)
+        if not rails and system is not None:
+            variants = [f"{', '.join(names)} ({what})" for what, names in system.rails_of_variants.items()]
+            yield FieldFinding(
+                (*path, "fabric"),
+                f"the catalog has no rails of {site.system}, and `rails` is left out: a storage port can"
+                " stand in for a dead rail",
+                f"write `rails`: {' or '.join(variants) or 'the RDMA devices of the fabric'}",
+                "warning",
+            )
         if fabric.rails and adapters is not None and len(fabric.rails) != adapters:
             yield FieldFinding(
                 (*path, "fabric", "rails"),
@@ -123,10 +136,10 @@ def fabric_rails(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"name {adapters} devices, or leave `rails` out",
                 "warning",
             )
-        if fabric.interfaces and len(fabric.interfaces) != len(fabric.rails):
+        if fabric.interfaces and len(fabric.interfaces) != len(rails):
             yield FieldFinding(
                 (*path, "fabric", "interfaces"),
-                f"{len(fabric.interfaces)} interfaces for {len(fabric.rails)} rails",
+                f"{len(fabric.interfaces)} interfaces for {len(rails)} rails",
                 "name the interface of each rail, in the order of `rails`",
             )
 

@@ -68,7 +68,7 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         if site.ownership
         else None,
         tags=site_tags(spec, site.site),
-        rack=plan_rack(site),
+        rack=plan_rack(site, system.rails),
     )
 
 

@@ -21,13 +21,16 @@ from gpufleet.spec.rack_fabric import GBPS
 _TIERS = ("core", "spine", "leaf")
 
 
-def plan_rack(site: OnPremSite) -> RackPlan:
-    """The plan of a site's roles. Pure; the same site gives the same plan."""
+def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
+    """The plan of a site's roles. Pure; the same site gives the same plan.
+
+    `rails` are those of the site's system in the catalog, for a site that names none.
+    """
     nvme, fabric = site.local_nvme, site.fabric
     return RackPlan(
         network=site.network,
         link_gbps=GBPS[fabric.speed],
-        rails=fabric.rails,
+        rails=fabric.rails or rails,
         interfaces=fabric.interfaces,
         ipoib=fabric.ipoib,
         subnet_managers=tuple(

@@ -253,9 +253,10 @@ class MigPlan:
 class RackPlan:
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
-    `link_gbps` is the speed that every port of the fabric has to show; `rails` (RDMA devices) and
-    `interfaces` are empty where nobody declared them. `root_guids` are the switches of the highest tier
-    that was declared with a GUID. The RoCE settings hold on RoCE sites only.
+    `link_gbps` is the speed that every port of the fabric has to show. `rails` (RDMA devices) are those of
+    the fleet file, or else of the catalog, and are empty where neither has them; `interfaces` are empty where
+    the fleet file has none. `root_guids` are the switches of the highest tier that was declared with a GUID.
+    The RoCE settings hold on RoCE sites only.
 
     `groups` are group IDs by name. `local_nvme` is where the nodes' drives are mounted, None where they
     are left alone; `local_nvme_drives` None is "all unused ones". `reboot_batch` counts hosts.

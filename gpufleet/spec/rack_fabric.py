@@ -116,7 +116,7 @@ class Fabric(Model):
         tuple[DeviceName, ...],
         Field(
             max_length=16,
-            description="RDMA devices of a node by rail, as mlx5_0; found if left out.",
+            description="RDMA devices of a node by rail, as mlx5_0. Defaults to the catalog's.",
             examples=[["mlx5_0", "mlx5_3"]],
         ),
     ] = ()

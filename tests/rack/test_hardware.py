@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.catalog import load_catalog
 from tests.rack.lab import Lab
 
+RAILS = load_catalog().system("dgx-h100").rails
 DRIVER = "580.159.03"
 PARTS = (
     *("nvidia-open", "nvidia-driver", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-smi"),
@@ -60,7 +62,7 @@ def test_healthy_node_matches_the_catalog_entry_of_its_system(host: Lab) -> None
     devices = host.sh("dgx01", "lspci -Dn -d 10de:").splitlines()
     assert sum("0302: 10de:2330" in line for line in devices) == 8
     assert sum("0680: 10de:22a3" in line for line in devices) == 4
-    assert host.sh("dgx01", "ibstat -l").split() == [f"mlx5_{i}" for i in range(8)]
+    assert host.sh("dgx01", "ibstat -l").split() == sorted(RAILS)
     assert host.sh("dgx01", "ibstat mlx5_0 1").count("Rate: 400") == 1
     assert "ls: " not in host.sh("dgx01", "ls /dev/nvidia[0-7] /dev/nvidiactl /dev/nvidia-uvm")
 
@@ -137,21 +139,21 @@ def test_port_at_half_rate_and_its_errors_are_visible_in_debian_tools(host: Lab)
     hardware.port_counters(2, symbol_error=12)
     hardware.port(6, state="Down", physical_state="Polling")
 
-    assert "Rate: 200" in host.sh("dgx01", "ibstat mlx5_2 1")
-    assert "rate:\t\t 200 Gb/sec (4X HDR)" in host.sh("dgx01", "ibstatus mlx5_2:1")
-    assert "State: Down\nPhysical state: Polling" in host.sh("dgx01", "ibstat mlx5_6 1").replace("\t", "")
-    assert "SymbolErrorCounter:................12" in host.sh("dgx01", "perfquery -C mlx5_2 1")
+    assert "Rate: 200" in host.sh("dgx01", "ibstat mlx5_4 1")
+    assert "rate:\t\t 200 Gb/sec (4X HDR)" in host.sh("dgx01", "ibstatus mlx5_4:1")
+    assert "State: Down\nPhysical state: Polling" in host.sh("dgx01", "ibstat mlx5_10 1").replace("\t", "")
+    assert "SymbolErrorCounter:................12" in host.sh("dgx01", "perfquery -C mlx5_4 1")
 
 
 def test_link_type_set_in_firmware_needs_a_reboot(host: Lab) -> None:
-    query = "mlxconfig -d mlx5_7 q LINK_TYPE_P1"
+    query = "mlxconfig -d mlx5_11 q LINK_TYPE_P1"
     assert "IB(1)" in host.sh("dgx01", query)
-    host.sh("dgx01", "mlxconfig -y -d mlx5_7 set LINK_TYPE_P1=2")
+    host.sh("dgx01", "mlxconfig -y -d mlx5_11 set LINK_TYPE_P1=2")
     assert "ETH(2)" in host.sh("dgx01", query)
-    assert host.sh("dgx01", "cat /sys/class/infiniband/mlx5_7/ports/1/link_layer") == "InfiniBand\n"
+    assert host.sh("dgx01", "cat /sys/class/infiniband/mlx5_11/ports/1/link_layer") == "InfiniBand\n"
     host.rack.stop("dgx01")
     host.rack.start("dgx01")
-    assert host.sh("dgx01", "cat /sys/class/infiniband/mlx5_7/ports/1/link_layer") == "Ethernet\n"
+    assert host.sh("dgx01", "cat /sys/class/infiniband/mlx5_11/ports/1/link_layer") == "Ethernet\n"
     host.sh("dgx01", "systemctl start nvidia-fabricmanager nvidia-dcgm")
 
 

@@ -56,8 +56,8 @@ def test_hardware_clock_and_disk_faults_are_found_only_on_their_hosts(
     assert one["nvidia_driver", "gpus"] == "7 GPUs answer instead of 8"
     assert one["health_check", "gpu_count"] == "7 of 8 GPUs on the PCI bus"
     assert "GPU 5 Xid 79 (GPU has fallen off the bus): REBOOT" in two["health_check", "xid"]
-    assert three["rdma", "ports"].endswith("mlx5_2 at 200 Gb/s instead of 400")
-    assert three["health_check", "port"] == "mlx5_2 at 200 Gb/s instead of 400"
+    assert three["rdma", "ports"].endswith("mlx5_4 at 200 Gb/s instead of 400")
+    assert three["health_check", "port"] == "mlx5_4 at 200 Gb/s instead of 400"
     assert three["health_check", "ecc"] == "GPU 0 1 uncorrectable ECC errors"
     assert ("nvidia_driver", "gpus") not in three
     assert four["base", "clock"] == "the clock is 30.0 s off"

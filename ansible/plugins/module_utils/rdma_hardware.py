@@ -14,6 +14,9 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import Refus
 MELLANOX = "0x15b3"
 INFINIBAND = "InfiniBand"
 ETHERNET = "Ethernet"
+# In the vital product data of adapters through which Fabric Manager manages NVSwitches (B200, B300): they are
+# no fabric adapters, and their ports stay as they are.
+BRIDGE_MARK = b"SW_MNG"
 KIND_OF_CLASS = {"0x0207": INFINIBAND, "0x0200": ETHERNET}
 # Values of LINK_TYPE_P1 and LINK_TYPE_P2; 3 (VPI) is detection.
 NUMBERS = {INFINIBAND: "1", ETHERNET: "2"}
@@ -46,8 +49,16 @@ def text_of(path: Path) -> str:
         return ""
 
 
+def manages_nvswitch(function: Path) -> bool:
+    """Whether a PCI function is an adapter that manages NVSwitches."""
+    try:
+        return BRIDGE_MARK in (function / "vpd").read_bytes()
+    except OSError:
+        return False
+
+
 def read_adapters(root: Path) -> list[Adapter]:
-    """All physical network functions of the vendor, by bus address."""
+    """All physical network functions of the vendor, by bus address; not those that manage NVSwitches."""
     devices = {
         (folder / "device").resolve().name: folder for folder in (root / "sys/class/infiniband").glob("*")
     }
@@ -55,6 +66,8 @@ def read_adapters(root: Path) -> list[Adapter]:
     for function in sorted((root / "sys/bus/pci/devices").glob("*")):
         kind = KIND_OF_CLASS.get(text_of(function / "class")[:6])
         if text_of(function / "vendor") != MELLANOX or kind is None or (function / "physfn").exists():
+            continue
+        if kind == INFINIBAND and manages_nvswitch(function):
             continue
         device = devices.get(function.name)
         if device is not None:

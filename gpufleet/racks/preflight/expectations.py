@@ -31,7 +31,8 @@ class Expectations:
     """What one host should show. None is "nobody published it": measured, shown, not judged.
 
     `peers` names the hosts that should be alike. The fields from `gpu` on concern GPU nodes only.
-    `nics` is the least number of fabric adapters: storage adapters of the same make come on top.
+    `nics` is the least number of fabric adapters, with those that manage NVSwitches: storage adapters of the
+    same make come on top.
     """
 
     peers: str
@@ -65,7 +66,7 @@ def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectation
                 gpu=system.gpu,
                 gpus=site.gpus_per_node,
                 gpu_device_ids=device_ids(system.gpu, "sxm"),
-                nics=system.compute_nics,
+                nics=None if system.compute_nics is None else system.compute_nics + len(system.bridges),
                 cpu_sockets=system.cpu_sockets,
                 memory_gib=None if system.memory_gb is None else system.memory_gb * 10**9 / 2**30,
             )

@@ -64,6 +64,7 @@ GPU_VARIABLES = (
     Variable("health_check", "nvlinks", "site", lambda _: active_nvlinks()),
     Variable("health_check", "adapters", "site", lambda c: c.system.compute_nics),
     Variable("health_check", "devices", "site", lambda c: list(c.site.rack.rails)),
+    Variable("health_check", "bridges", "site", lambda c: list(c.system.bridges)),
     Variable("health_check", "fabric_kind", "site", lambda c: c.site.fabric.kind),
     Variable("health_check", "link_gbps", "site", lambda c: c.site.rack.link_gbps),
     Variable("health_check", "driver_version", "fleet", lambda c: c.lock.driver),

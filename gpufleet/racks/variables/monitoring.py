@@ -27,6 +27,10 @@ def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str
     ]
 
 
+def _infiniband(context: Context) -> bool:
+    return context.site.fabric.kind == "infiniband"
+
+
 def _mounts(context: Context, _monitoring: MonitoringPlan) -> list[str]:
     return [item.mount for item in context.site.mounts]
 
@@ -65,7 +69,13 @@ MONITORING_VARIABLES = (
         "prometheus",
         "ports",
         "site",
-        _of(lambda c, _: c.system.compute_nics if c.site.fabric.kind == "infiniband" else None),
+        _of(lambda c, _: (len(c.site.rack.rails) or c.system.compute_nics) if _infiniband(c) else None),
+    ),
+    Variable(
+        "prometheus",
+        "devices",
+        "site",
+        _of(lambda c, _: [rail.partition(":")[0] for rail in c.site.rack.rails]),
     ),
     Variable("prometheus", "link_gbps", "site", _of(lambda c, _: c.site.rack.link_gbps)),
     Variable("prometheus", "mounts", "site", _of(_mounts)),

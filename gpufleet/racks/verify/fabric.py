@@ -12,7 +12,10 @@ LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
 
 def rdma(found: RoleMeasurements) -> Iterator[Result]:
-    """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters."""
+    """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters.
+
+    Adapters that manage NVSwitches are none of the fabric's. A node always needs one good port.
+    """
     gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
     # A host that only manages the subnet has adapters of its own, which are no rails of a node.
     node = found.values.get("gpufleet_role") == "gpu"
@@ -20,25 +23,40 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
     adapters = int(found.value("adapters", 0) or 0) if node else 1
 
     def ports(text: str) -> Reading:
-        faults, good = {}, []
+        faults, good, down, kinds = {}, [], set(), {}
         for line in text.splitlines():
-            device, _port, kind, state, rate = line.split("|")
+            device, port, kind, state, rate, product, manages = line.split("|")
+            if manages == "NVSwitch":
+                continue
+            name = device if port == "1" else f"{device}:{port}"
             number = float(rate.split()[0])
+            kinds[name] = (kind, product)
             if kind != layer:
-                faults[device] = f"{device} is {kind} instead of {layer}"
+                faults[name] = f"{name} is {kind} instead of {layer}"
             elif not state.endswith("ACTIVE"):
-                faults[device] = f"{device} is {state.partition(': ')[2]}"
+                down.add(name)
+                faults[name] = f"{name} is {state.partition(': ')[2]}"
             elif number < gbps:
-                faults[device] = f"{device} at {number:g} Gb/s instead of {gbps}"
+                faults[name] = f"{name} at {number:g} Gb/s instead of {gbps}"
             else:
-                good.append(device)
+                good.append(name)
         measured = f"{len(good)} ports at {gbps} Gb/s"
         if named:
-            wrong = [faults.get(device, f"{device} is not there") for device in named if device not in good]
-            return Reading(measured, "; ".join(wrong))
-        if len(good) >= adapters:
+            wanted = [device.removesuffix(":1") for device in named]
+            there = sum(device in good for device in wanted)
+            wrong = [faults.get(device, f"{device} is not there") for device in wanted if device not in good]
+            return Reading(f"{there} of {len(wanted)} rails at {gbps} Gb/s", "; ".join(wrong))
+        # Of more ports than the fabric has, those of other adapters than the good ones are not to blame.
+        alike = {kinds[name] for name in good}
+        if alike and len(kinds) > adapters:
+            faults = {name: said for name, said in faults.items() if kinds[name] in alike}
+        if good and node and not adapters:
+            # Nobody published how many there are: a dead port is one of them, a slower one may be storage's.
+            dead = [said for name, said in faults.items() if kinds[name][0] == "InfiniBand" and name in down]
+            return Reading(measured, "; ".join(dead))
+        if len(good) >= max(adapters, 1):
             return Reading(measured)
-        lacking = f"{len(good)} of {adapters} ports are good" if node else "no port is good"
+        lacking = f"{len(good)} of {adapters} ports are good" if node and adapters else "no port is good"
         return Reading(measured, "; ".join([lacking, *faults.values()]))
 
     yield found.expect(

@@ -11,7 +11,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from gpufleet.catalog import load_catalog
+from gpufleet.catalog import System, load_catalog
 from gpufleet.catalog.mig import mig_of
 
 HERE = Path(__file__).resolve().parent
@@ -81,7 +81,13 @@ def describe(host, system, *, ethernet=False):
         "gpus": [gpu(host["name"], index, system.gpu) for index in gpus],
         "nvswitches": switches,
         "nvswitch_bus_ids": [f"0000:{5 + index:02x}:00.0" for index in range(switches)],
-        "hcas": [hca(host["name"], index, system.fabric_gbps, ethernet) for index in adapters],
+        "hcas": [
+            *[hca(host["name"], index, system, ethernet) for index in adapters],
+            *[
+                bridge(host["name"], number, name)
+                for number, name in enumerate(system.bridges if gpus else ())
+            ],
+        ],
         # The first two hold the operating system.
         "nvmes": [nvme(host["name"], index) for index in range(2, 10)] if gpus else [],
         "arrays": [],
@@ -185,20 +191,22 @@ def mig_profiles(model: str, memory_mib: int) -> list[dict]:
     return [profile.model_dump(mode="json") for profile in sizes[0].profiles] if sizes else []
 
 
-def hca(host: str, index: int, gbps: int | None, ethernet: bool) -> dict:
-    """One adapter with its port up, at the system's rate."""
+def hca(host: str, index: int, system: System, ethernet: bool) -> dict:
+    """The adapter of a rail with its port up, at the system's rate, named as the catalog has it."""
     layer = "Ethernet" if ethernet else "InfiniBand"
+    name = system.rails[index] if system.rails else f"mlx5_{index}"
     slot = int(HCA_BUSES[index % 8], 16)
     guid = 0xA088C20300000000 | uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}.hca{index}").int & 0xFFFFFFF0
     return {
-        "name": f"mlx5_{index}",
+        "name": name,
         "present": True,
         "bus_id": f"0000:{HCA_BUSES[index % 8]}:{index // 8:02x}.0",
         "netdev": f"ens{slot}f0np0" if ethernet else f"ibp{slot}s0",
         "guid": f"0x{guid:016x}",
-        "description": f"{host} mlx5_{index}",
+        "description": f"{host} {name}",
         "device_id": "1021",
         "type": "MT4129",
+        "bridge": False,
         "board": "MT_0000000838",
         "firmware": "28.39.1002",
         "numa_node": index // 4,
@@ -212,10 +220,43 @@ def hca(host: str, index: int, gbps: int | None, ethernet: bool) -> dict:
         "port": {
             "state": "Active",
             "physical_state": "LinkUp",
-            "speed": SPEED_OF.get(gbps or 400, "NDR"),
+            "speed": SPEED_OF.get(system.fabric_gbps or 400, "NDR"),
             "lanes": 4,
             "lid": 0 if ethernet else 16 + uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}{index}lid").int % 40000,
             "sm_lid": 0 if ethernet else 1,
+            "counters": dict.fromkeys(COUNTERS, 0),
+            "hw_counters": dict.fromkeys(HW_COUNTERS, 0),
+        },
+    }
+
+
+def bridge(host: str, number: int, name: str) -> dict:
+    """An adapter that manages an NVSwitch (B200, B300): rate 100, in the subnet of NVLSM, one system GUID."""
+    system = 0xCC40F30300000000 | uuid.uuid5(uuid.NAMESPACE_DNS, f"{host}.bridge").int & 0xFFFFFFF0
+    return {
+        "name": name,
+        "present": True,
+        "bus_id": f"0000:{0x06 + number:02x}:00.0",
+        "netdev": f"ibp{0x06 + number}s0",
+        "guid": f"0x{system + number:016x}",
+        "system_guid": f"0x{system:016x}",
+        "description": f"{host} {name}",
+        "device_id": "1021",
+        "type": "MT4129",
+        "bridge": True,
+        "board": "MT_0000000838",
+        "firmware": "28.39.1002",
+        "numa_node": 0,
+        "link_layer": "InfiniBand",
+        "link_type_next": "InfiniBand",
+        "firmware_settings": {},
+        "port": {
+            "state": "Active",
+            "physical_state": "LinkUp",
+            "speed": "EDR",
+            "lanes": 4,
+            "lid": 1 + number,
+            "sm_lid": 1,
             "counters": dict.fromkeys(COUNTERS, 0),
             "hw_counters": dict.fromkeys(HW_COUNTERS, 0),
         },

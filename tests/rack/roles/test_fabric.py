@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gpufleet.catalog import load_catalog
 from tests.rack.ib_networks import UMAD2SIM, network, port_guid, switch_guid
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.roles.proof import RoleRuns, play, prove
 
-RAILS = [f"mlx5_{rail}" for rail in range(8)]
+RAILS = list(load_catalog().system("dgx-h100").rails)
 # Adapters of the simulated fabric: two nodes with eight rails, then the managers.
 MEMBERS = [port_guid(3), port_guid(11)]
 MANAGERS = {"ctl01": port_guid(16), "ctl02": port_guid(17)}
@@ -118,7 +119,7 @@ def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: La
     assert (IB, "rdma : Configure adapters") in rdma.first.changed
     wanted = {hca["name"]: hca["link_type_next"] for hca in lab.hardware(IB).state()["hcas"]}
     assert wanted == dict.fromkeys(RAILS, "InfiniBand")
-    link = f"/sys/class/infiniband/mlx5_{WRONG}/ports/1/link_layer"
+    link = f"/sys/class/infiniband/{RAILS[WRONG]}/ports/1/link_layer"
     assert lab.sh(IB, f"cat {link}").strip() == "Ethernet"
     for run in (rdma.check, rdma.first, rdma.second):
         assert [event.kind for event in run.of("Report manual steps", IB)] == ["ok"]

@@ -185,7 +185,7 @@ def test_gpu_and_port_faults_drain_the_node_and_their_repair_resumes_it(rack: La
     for fault, reason in (
         (one_gpu_missing, "gpufleet: 7 of 8 GPUs on the PCI bus"),
         (ecc, "gpufleet: GPU 0 2 uncorrectable ECC errors"),
-        (half_rate, "gpufleet: mlx5_2 at 200 Gb/s instead of 400"),
+        (half_rate, "gpufleet: mlx5_4 at 200 Gb/s instead of 400"),
         (nvlink, "gpufleet: GPU 4 NVLink 17 is inactive"),
         (inforom, "gpufleet: GPU 6 its InfoROM is corrupt"),
     ):
@@ -325,4 +325,4 @@ def test_slurm_runs_the_health_check(rack: Lab) -> None:
     rack.hardware(NODE).port(6, state="Down", physical_state="Polling")
     rack.sh(NODE, "systemctl restart slurmd")
     wait_for(lambda: slurm_node(rack)[0])
-    assert slurm_node(rack)[1] == "gpufleet: mlx5_6 is DOWN (Polling)"
+    assert slurm_node(rack)[1] == "gpufleet: mlx5_10 is DOWN (Polling)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.catalog import Catalog, SpotPrices, load_catalog
+from gpufleet.catalog import Catalog, SpotPrices, System, load_catalog
 from gpufleet.catalog.aws_shapes import instance_from_aws
 from gpufleet.catalog.listing import PriceRow, all_prices
 from gpufleet.catalog.spot import is_zone_id
@@ -301,3 +301,18 @@ def test_zones_belong_to_their_region(catalog: Catalog) -> None:
             assert zone.zone_id is None or zone.zone_id in region.zone_ids
     assert catalog.zones("us-east-1") == tuple(f"us-east-1{letter}" for letter in "abcdef")
     assert "us-east-1z" not in catalog.zones("us-east-1")
+
+
+@pytest.mark.parametrize("system", CATALOG.systems.values(), ids=lambda item: item.name)
+def test_rails_of_every_system_have_a_source_or_are_marked_as_unread(system: System) -> None:
+    said = [source for source in system.sources if source.startswith("rails: ")]
+    choices = (
+        [system.rails, *system.rails_of_variants.values()]
+        if system.rails
+        else system.rails_of_variants.values()
+    )
+    assert bool(choices) == bool(said) != ("rails" in system.unverified)
+    for rails in choices:
+        assert len(set(rails)) == len(rails) == system.compute_nics
+        assert not set(rails) & set(system.bridges)
+    assert bool(system.bridges) == any(source.startswith("bridges: ") for source in system.sources)

@@ -32,7 +32,7 @@ def test_management_section_without_bmcs_is_refused(judge: Judge) -> None:
 
 
 def test_baseboard_in_another_vendors_server_needs_a_model_or_all_serials(judge: Judge) -> None:
-    changes: dict[str, Any] = {f"{SITE}.system": "hgx-h100"}
+    changes: dict[str, Any] = {f"{SITE}.system": "hgx-h100", f"{SITE}.fabric.rails": ["mlx5_0"]}
     finding = judge(changes | {f"{SITE}.management": EVERYTHING}).only("management-identity")
     assert "give `model`" in finding.remedy
     named = judge(changes | {f"{SITE}.management": PLAIN | {"model": "SYS-821GE-TNHR"}})

@@ -79,6 +79,36 @@ def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> Non
     said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
     assert said.only("fabric-rails").message == "1 interfaces for 8 rails"
     assert judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message == "mlx5_0 is two rails"
+    of_the_catalog = {**roce, f"{FABRIC}.interfaces": [f"eth{number}" for number in range(8)]}
+    del of_the_catalog[f"{FABRIC}.rails"]
+    assert judge(of_the_catalog).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("system", "remedy"),
+    [
+        ("hgx-h100", "write `rails`: the RDMA devices of the fabric"),
+        ("dgx-b300", "write `rails`: the RDMA devices of the fabric"),
+        (
+            "dgx-a100",
+            (
+                f"write `rails`: {', '.join([*RAILS[:4], *RAILS[6:], 'mlx5_8', 'mlx5_9'])}"
+                f" (with two storage adapters) or {', '.join(RAILS)} (with one storage adapter)"
+            ),
+        ),
+    ],
+)
+def test_a_system_whose_rails_the_catalog_lacks_needs_them_in_the_fleet_file(
+    judge: Judge, system: str, remedy: str
+) -> None:
+    (finding,) = judge({"onprem.0.system": system}).of("fabric-rails")
+    assert finding.severity == "warning"
+    assert finding.message == (
+        f"the catalog has no rails of {system}, and `rails` is left out: a storage port can stand in for a"
+        " dead rail"
+    )
+    assert finding.remedy == remedy
+    assert judge({"onprem.0.system": system, f"{FABRIC}.rails": RAILS}).of("fabric-rails") == []
 
 
 @pytest.mark.parametrize(

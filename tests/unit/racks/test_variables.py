@@ -321,6 +321,31 @@ def test_parallel_file_systems_with_options_reach_only_their_role(document):
     assert [item["path"] for item in values["lustre_client_mounts"]] == ["/shared/scratch"]
 
 
+@pytest.mark.parametrize("kind", ["infiniband", "roce"])
+def test_rails_come_from_the_catalog_where_the_fleet_file_has_none(make_fleet, make_rack, catalog, kind):
+    rails = list(catalog.system("dgx-h100").rails)
+    fabric = {"kind": kind, "speed": "ndr" if kind == "infiniband" else "400gbe"}
+    declared = plan_rack(declared_site(fabric=fabric, monitoring={"host": "ctl01"}), tuple(rails))
+    values = given(build_inventory(make_fleet(make_rack(rack=declared)), catalog), "dgx001")
+    for name in (
+        "nccl_devices",
+        "rdma_devices",
+        "roce_devices",
+        "health_check_devices",
+        "prometheus_devices",
+    ):
+        assert values[name] == rails
+    assert values["health_check_nvlinks"]["H100 80GB HBM3"] == 18
+    own = plan_rack(declared_site(fabric={**fabric, "rails": ["mlx5_7"]}), tuple(rails))
+    assert own.rails == ("mlx5_7",)
+
+
+def test_the_bridges_of_a_system_reach_the_health_check(make_fleet, make_rack, catalog):
+    site = make_rack(system="dgx-b200", gpu="B200")
+    values = given(build_inventory(make_fleet(site), catalog), "dgx001")
+    assert values["health_check_bridges"] == ["mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"]
+
+
 def test_roce_sets_the_nccl_traffic_class_of_its_dscp(make_fleet, make_rack, catalog):
     fabric = {"kind": "roce", "speed": "400gbe", "roce": {"dscp": 26}}
     site = make_rack(

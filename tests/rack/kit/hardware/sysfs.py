@@ -65,6 +65,10 @@ def _devices(folder, state):
         for name, value in files.items():
             _write(folder / bus_id / name, value)
         (folder / bus_id / "config").write_bytes(_config(files))
+    for hca in state["hcas"]:
+        if hca["present"] and hca.get("bridge"):
+            # Of its vital product data only the field that says what it is for.
+            (folder / hca["bus_id"] / "vpd").write_bytes(b"\x90\x0e\x00V3\x0bSMDL=SW_MNG")
 
 
 def _gpu(gpu):
@@ -131,7 +135,7 @@ def _infiniband(folder, state):
         _write(here / "node_type", "1: CA")
         _write(here / "node_desc", hca["description"])
         _write(here / "node_guid", _colons(guid))
-        _write(here / "sys_image_guid", _colons(guid))
+        _write(here / "sys_image_guid", _colons(hca.get("system_guid", guid)))
         _write(here / "fw_ver", hca["firmware"])
         _write(here / "hca_type", hca["type"])
         _write(here / "board_id", hca["board"])

@@ -261,3 +261,12 @@ def test_next_boot_value_is_parsed_from_the_output_of_either_tool() -> None:
 def test_a_row_without_a_number_is_read_by_its_name(value: str, number: str | None) -> None:
     text = f"Configurations:              Next Boot\n         LINK_TYPE_P1      {value}\n"
     assert rdma_hardware.parse_next(text, "LINK_TYPE_P1") == number
+
+
+def test_adapters_that_manage_nvswitches_are_none_of_the_fabric_s(module: ModuleType, host: Host) -> None:
+    for number, bus in enumerate(("0000:05:00.0", "0000:06:00.0")):
+        host.adapter(number + 20, bus)
+        (host.root / "sys/bus/pci/devices" / bus / "vpd").write_bytes(b"\x90\x0e\x00V3\x0bSMDL=SW_MNG")
+    found = work(module, host, link_layer="Ethernet", count=3)
+    assert kinds(found) == {f"mlx5_{n}": ("InfiniBand", "Ethernet") for n in range(3)}
+    assert (host.firmware / "0000:05:00.0.LINK_TYPE_P1").read_text() == "IB(1)\n"

@@ -63,6 +63,16 @@ def ports(up: int, rate: str = "5e10+0x30") -> dict[str, str]:
     return found
 
 
+def rails(up: int) -> dict[str, str]:
+    """Eight ports of a node, of which so many are active, and a storage port as good as they."""
+    found = ports(up) | {f'gpufleet:fabric_device{{device="mlx5_{index}"}}': "1+0x30" for index in range(8)}
+    storage = '{instance="dgx01", device="mlx5_12", port="1", role="gpu"}'
+    return found | {
+        f"node_infiniband_state_id{storage}": "4+0x30",
+        f"node_infiniband_rate_bytes_per_second{storage}": "5e10+0x30",
+    }
+
+
 def gpus(count: int, wanted: int = 8) -> dict[str, str]:
     """Some GPUs of a node that should have eight."""
     found = {"gpufleet:gpus_expected": f"{wanted}+0x10"}
@@ -280,10 +290,11 @@ FABRIC_CASES = (
     Case(
         "InfinibandPortsMissing",
         "15m",
-        ports(7),
-        ports(8),
+        rails(7),
+        rails(8),
         {"instance": "dgx01"},
         "dgx01 has 7 ports at full rate, which are too few",
+        near=(ports(8),),
     ),
     Case(
         "InfinibandPortSlow",

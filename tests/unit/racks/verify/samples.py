@@ -11,7 +11,7 @@ from gpufleet.racks.verify.monitoring import RULE_GROUPS
 
 DRIVER = "580.159.03"
 GPUS = "".join(f"{i}, NVIDIA H100 80GB HBM3, GPU-{i}, {DRIVER}, Enabled\n" for i in range(8))
-PORTS = "".join(f"mlx5_{i}|1|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)\n" for i in range(8))
+PORTS = "".join(f"mlx5_{i}|1|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)|MT4129|fabric\n" for i in range(8))
 TRACKING = (
     "0A5A000B,10.90.0.11,9,1795282632.4,-0.000000308,0.0,0.0,0.07,0.0,0.15,0.00002,0.000008,2.0,Normal\n"
 )

@@ -20,6 +20,7 @@ from .monitoring_faults import MONITORING_FAULTS
 from .samples import (
     GOOD,
     NODE_STATE,
+    PORTS,
     TRACKING,
     measured,
 )
@@ -100,6 +101,47 @@ def test_each_named_port_must_be_good() -> None:
     assert first.status == "pass"
     first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=["mlx5_0", "mlx5_12"]))
     assert first.message == "mlx5_0 at 200 Gb/s instead of 400; mlx5_12 is not there"
+
+
+BRIDGES = "".join(
+    f"mlx5_{n}|1|InfiniBand|4: ACTIVE|100 Gb/sec (4X EDR)|MT4129|NVSwitch\n" for n in range(20, 24)
+)
+ETHERNET = "mlx5_9|1|Ethernet|1: DOWN|40 Gb/sec (4X QDR)|MT4125|fabric\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "adapters", "message"),
+    [
+        # Without a number of adapters a node still needs a good port, and a dead one is one of them.
+        ("", 0, "no port is good"),
+        (BRIDGES, 0, "no port is good"),
+        (ETHERNET, 0, "no port is good; mlx5_9 is Ethernet instead of InfiniBand"),
+        (PORTS, 0, ""),
+        (PORTS + ETHERNET + BRIDGES, 0, ""),
+        (PORTS.replace("4: ACTIVE", "1: DOWN", 1), 0, "mlx5_0 is DOWN"),
+        # With one, adapters of another kind and those that manage NVSwitches are neither counted nor blamed.
+        (PORTS + ETHERNET + BRIDGES, 8, ""),
+        (HALF + ETHERNET + BRIDGES, 8, "7 of 8 ports are good; mlx5_0 at 200 Gb/s instead of 400"),
+        (
+            PORTS.replace("4: ACTIVE", "1: DOWN", 4)
+            + BRIDGES.replace("100 Gb/sec (4X EDR)", "400 Gb/sec (4X NDR)"),
+            8,
+            "4 of 8 ports are good; mlx5_0 is DOWN; mlx5_1 is DOWN; mlx5_2 is DOWN; mlx5_3 is DOWN",
+        ),
+    ],
+)
+def test_ports_that_nobody_named_are_judged_by_their_number_and_kind(
+    text: str, adapters: int, message: str
+) -> None:
+    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": text}, rdma_adapters=adapters))
+    assert first.message == message
+
+
+def test_a_second_port_of_a_rail_s_device_does_not_stand_in_for_the_first() -> None:
+    second = "mlx5_0|2|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)|MT4129|fabric\n"
+    text = PORTS.replace("4: ACTIVE", "1: DOWN", 1) + second
+    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": text}, rdma_devices=["mlx5_0", "mlx5_0:2"]))
+    assert (first.measured, first.message) == ("1 of 2 rails at 400 Gb/s", "mlx5_0 is DOWN")
 
 
 def test_timer_must_run_without_slurm() -> None:
