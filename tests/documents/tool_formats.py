@@ -89,11 +89,37 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
         ),
     ),
     "NVLink and NVSwitch": (
-        ToolFormat("`nvidia-smi nvlink --status`", f"{_HEALTH}/nvlink.py", (), "everything"),
-        ToolFormat("`nvidia-smi nvlink --errorcounters`", f"{_HEALTH}/nvlink.py", (), "everything"),
+        ToolFormat(
+            "`nvidia-smi nvlink --status`",
+            f"{_HEALTH}/nvlink.py",
+            (
+                "nvidia-smi/nvlink-s_a100_8gpu.txt",
+                "nvidia-smi/nvlink-s_v100_single-links-inactive.txt",
+                "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
+                "nvidia-smi/multi_h100-mig_590.48.01.txt",
+            ),
+            "a GPU without any active link, B200 and B300: as printed in public threads",
+        ),
+        ToolFormat(
+            "`nvidia-smi nvlink --errorcounters`",
+            f"{_HEALTH}/nvlink.py",
+            (),
+            "everything: NVLink 5 by the names that driver 595.91.07 prints on p6-b300.48xlarge",
+        ),
     ),
     "InfiniBand and Ethernet": (
-        ToolFormat("`/sys/class/infiniband`", f"{_HEALTH}/ports.py", (), "everything"),
+        ToolFormat(
+            "`/sys/class/infiniband`",
+            f"{_HEALTH}/ports.py",
+            ("infiniband/sysfs_class-infiniband_h100.ttar",),
+            "vital product data, PCIe links and network interfaces; B200 and B300; RoCE",
+        ),
+        ToolFormat(
+            "`ibstat`",
+            f"{_HEALTH}/adapter_log.py",
+            ("infiniband/ibstat_a100_ibpanic_rc255.txt",),
+            "other errors",
+        ),
         ToolFormat("`mlxconfig -d ... query`", f"{_UTILS}/rdma_hardware.py", (), "everything"),
     ),
     "Logs": (
@@ -125,6 +151,18 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
             f"{_HEALTH}/kernel_faults.py",
             ("kernel/kmsg_nvidia-peermem.log",),
             "mlx5: as printed in public threads",
+        ),
+        ToolFormat(
+            "PCIe bandwidth of adapters in the kernel log",
+            f"{_HEALTH}/adapter_log.py",
+            (),
+            "everything: as the kernel's pcie_print_link_status prints it",
+        ),
+        ToolFormat(
+            "lost carriers in the journal of systemd-networkd",
+            f"{_HEALTH}/adapter_log.py",
+            ("kernel/syslog_ib-link-flap.log", "kernel/syslog_no-flap.log"),
+            "other network managers",
         ),
     ),
     "Host": (

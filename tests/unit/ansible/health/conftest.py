@@ -123,6 +123,9 @@ class Node:
         here, short = self.bin, len(GPU_FIELDS) - 3
         self.program("nvidia-smi", SMI.format(here=here, short=short))
         self.program("scontrol", SCONTROL.format(here=here))
+        self.answer("ibstat.code", "0")
+        self.program("ibstat", f"#!/bin/sh\ncat {here}/ibstat.out; exit $(cat {here}/ibstat.code)\n")
+        self.program("journalctl", f"#!/bin/sh\ncat {here}/journal\n")
         self.program("dmesg", f"#!/bin/sh\ncat {here}/log\n")
         self.program("chronyc", f"#!/bin/sh\ncat {here}/clock\n")
         self.program("systemctl", f"#!/bin/sh\ncat {here}/fabric; grep -qx active {here}/fabric || exit 3\n")
@@ -197,6 +200,8 @@ class Node:
         self.answer("nvlink--status", "\n".join(status))
         self.answer("nvlink--errorcounters", "\n".join(errors))
         self.answer("log", "\n".join(self.log))
+        self.answer("ibstat.out", "CA 'mlx5_0'")
+        self.answer("journal", "Aug 17 00:00:24 dgx01 systemd-networkd[9]: eno1: Gained carrier")
         for name, text in self.printed.items():
             self.answer(name, text)
         (self.bin.parent / "health.json").write_text(json.dumps(self.config))

@@ -260,6 +260,8 @@ def test_every_check_has_a_case() -> None:
         "dcgm_diag",
         "dcgm_diag_monitor",
     }
+    # test_ports.py and test_adapter_log.py.
+    elsewhere |= {"adapter", "port_counters", "nvswitch_bridge", "ibstat"}
     assert {check for check, _, _ in FAULTS} | elsewhere | {"disk"} == set(ACTIONS)
 
 
@@ -393,16 +395,6 @@ def test_missing_port_is_named_if_it_was_seen_before(node: Node) -> None:
     no_port(node)
     node.run()
     assert node.found["port"] == ("drain", "mlx5_5 is not there")
-
-
-def test_only_ports_of_the_fabric_type_are_judged_without_an_adapter_count(node: Node) -> None:
-    node.config["adapters"] = -1
-    node.port(8, link_layer="Ethernet", rate="25 Gb/sec (1X EDR)")
-    node.run()
-    assert node.found == {}
-    node.port(9, rate="200 Gb/sec (4X HDR)")
-    node.run()
-    assert node.found["port"] == ("drain", "mlx5_9 at 200 Gb/s instead of 400")
 
 
 def test_node_without_nvswitches_needs_no_fabric_manager(node: Node) -> None:

@@ -16,25 +16,25 @@ KNOWN = active_nvlinks()
 DEAD = "NVML: Unable to retrieve {} information as all links are inActive"
 # The counters of driver 595.91.07 on a healthy p6-b300.48xlarge.
 FIFTH = """\
-	 Link {link}: Malformed packet Errors: 0
-	 Link {link}: Buffer overrun Errors: 0
-	 Link {link}: Rx Errors: {rx}
-	 Link {link}: Rx remote Errors: {remote}
-	 Link {link}: Rx General Errors: 0
-	 Link {link}: Local link integrity Errors: 0
-	 Link {link}: Tx discards: 0
-	 Link {link}: Link recovery successful events: {good}
-	 Link {link}: Link recovery failed events: {failed}
-	 Link {link}: Total link recovery events: {all}
-	 Link {link}: Effective Errors: 0
-	 Link {link}: Effective BER: 15e-255
-	 Link {link}: Symbol Errors: 0
-	 Link {link}: Symbol BER: 15e-255
-	 Link {link}: FEC Errors - 0: 36140749276
-	 Link {link}: FEC Errors - 1: 12
-	 Link {link}: Raw BER Lane 0: 2061
-	 Link {link}: Raw BER Total: 1037
-	 Link {link}: Raw Errors Lane 0: 82
+\t Link {link}: Malformed packet Errors: 0
+\t Link {link}: Buffer overrun Errors: 0
+\t Link {link}: Rx Errors: {rx}
+\t Link {link}: Rx remote Errors: {remote}
+\t Link {link}: Rx General Errors: 0
+\t Link {link}: Local link integrity Errors: 0
+\t Link {link}: Tx discards: 0
+\t Link {link}: Link recovery successful events: {good}
+\t Link {link}: Link recovery failed events: {failed}
+\t Link {link}: Total link recovery events: {all}
+\t Link {link}: Effective Errors: 0
+\t Link {link}: Effective BER: 15e-255
+\t Link {link}: Symbol Errors: 0
+\t Link {link}: Symbol BER: 15e-255
+\t Link {link}: FEC Errors - 0: 36140749276
+\t Link {link}: FEC Errors - 1: 12
+\t Link {link}: Raw BER Lane 0: 2061
+\t Link {link}: Raw BER Total: 1037
+\t Link {link}: Raw Errors Lane 0: 82
 """
 
 

@@ -23,6 +23,7 @@ class Config:
     nvlinks: dict[str, int] = field(default_factory=dict)
     adapters: int = UNKNOWN
     devices: tuple[str, ...] = ()
+    bridges: tuple[str, ...] = ()
     fabric_kind: str = "infiniband"
     link_gbps: int = 0
     driver_version: str = ""
@@ -60,7 +61,7 @@ def load(file: str = "") -> Config:
     unknown = sorted(set(values) - known)
     if unknown:
         raise ValueError(f"{path} has {', '.join(unknown)}, which this program does not know")
-    for name in ("devices", "disk_paths"):
+    for name in ("devices", "bridges", "disk_paths"):
         if name in values:
             values[name] = tuple(values[name])
     return Config(**values)

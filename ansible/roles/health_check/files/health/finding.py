@@ -41,6 +41,13 @@ ACTIONS = {
     "port": DRAIN,
     "port_flaps": DRAIN,
     "port_errors": ADVISE,
+    # It counts no more, and the interface's own counter of lost carriers still does.
+    "port_counters": ADVISE,
+    # Adapters that are no rails: storage's, or the host's own.
+    "adapter": ADVISE,
+    "ibstat": ADVISE,
+    # GPUs that are out of the fabric drain by themselves.
+    "nvswitch_bridge": ADVISE,
     "disk": DRAIN,
     "read_only": DRAIN,
     "clock": DRAIN,

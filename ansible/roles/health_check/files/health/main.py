@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from health import adapter_log, dcgm, kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
 from health import config as configuration
-from health import dcgm, kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
 from health import gpus as gpu_checks
 from health import memory as remembering
 from health.commands import run as run_command
@@ -69,10 +69,10 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     started = time.monotonic()
     state = config.path(config.state_directory)
     memory = remembering.load(state)
-    at_job = mode in ("prolog", "epilog")
-    taken = readings.take(config, memory, limit_s, slurm=config.slurm, dcgm=not at_job)
+    at_job, periodic = mode in ("prolog", "epilog"), mode == "periodic"
+    taken = readings.take(config, memory, limit_s, slurm=config.slurm, dcgm=not at_job, periodic=periodic)
     node = slurm.parse(taken.done["node"].out) if config.slurm else None
-    findings, events = examine(config, taken, memory, node, periodic=mode == "periodic")
+    findings, events = examine(config, taken, memory, node, periodic=periodic)
     result = Report(mode, config.node, taken.now, 0.0, findings)
     result.rates = {name: values.get("rates", {}) for name, values in memory.ports.items()}
     if mode == "periodic":
@@ -136,6 +136,9 @@ def examine(
         lambda: nvlink.check_fabric_manager(config, taken, gpus),
         lambda: ports.check_ports(config, found_ports, memory),
         lambda: ports.check_links(config, found_ports),
+        lambda: ports.check_unreadable(config, found_ports),
+        lambda: ports.check_bridges(found_ports),
+        lambda: adapter_log.check_bandwidth(config, taken, found_ports),
         lambda: system.check_disks(config),
         lambda: system.check_read_only(config),
         lambda: system.check_clock(config, taken),
@@ -145,6 +148,8 @@ def examine(
     if periodic:
         checks += [
             lambda: ports.check_counters(config, found_ports, memory, taken.now),
+            lambda: adapter_log.check_carrier(config, taken, found_ports),
+            lambda: adapter_log.check_ibstat(taken, found_ports),
             lambda: nvlink.check_errors(config, taken, memory),
         ]
     for check in checks:

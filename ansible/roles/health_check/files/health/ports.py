@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from health.config import UNKNOWN, Config
-from health.finding import Finding
+from health.finding import ADVISE, Finding
 from health.memory import Memory
 
 LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 HOUR, DAY = 3600.0, 86400.0
 CABLE = "see the cable and both its ends; exchange it if the port stays so"
+RISER = "reseat the riser or the PCIe switch"
+NAME_RAILS = "name the fabric's devices (`rails` in the fleet file): other adapters cannot be told from them"
+# In the vital product data of the adapters through which Fabric Manager and NVLSM manage NVSwitches:
+# nvidia-fabricmanager-start.sh finds them by it (siderolabs/extensions#893, pull request 895).
+BRIDGE_MARK = b"SW_MNG"
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+# The widths of PortCounters in bits (InfiniBand Architecture Specification; drivers/infiniband/core/sysfs.c):
+# a counter that has reached its ceiling stays there.
+CEILINGS = {
+    "symbol_error": 2**16 - 1,
+    "link_error_recovery": 2**8 - 1,
+    "link_downed": 2**8 - 1,
+    "port_rcv_errors": 2**16 - 1,
+    "port_rcv_remote_physical_errors": 2**16 - 1,
+    "port_rcv_switch_relay_errors": 2**16 - 1,
+    "port_xmit_discards": 2**16 - 1,
+    "port_xmit_constraint_errors": 2**8 - 1,
+    "port_rcv_constraint_errors": 2**8 - 1,
+    "local_link_integrity_errors": 2**4 - 1,
+    "excessive_buffer_overrun_errors": 2**4 - 1,
+    "VL15_dropped": 2**16 - 1,
+}
+# Of hw_counters those that count errors of the link or the fabric, and not requests, congestion marks or
+# what applications do (docs.nvidia.com, Understanding mlx5 Linux counters).
+HARDWARE_ERRORS = frozenset(
+    {
+        "duplicate_request",
+        "implied_nak_seq_err",
+        "local_ack_timeout_err",
+        "out_of_buffer",
+        "out_of_sequence",
+        "packet_seq_err",
+        "req_cqe_error",
+        "resp_cqe_error",
+        "resp_local_length_error",
+        "rnr_nak_retry_err",
+        "roce_adp_retrans_to",
+        "rx_icrc_encapsulated",
+    }
+)
+CARRIER = "carrier_down"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A PCI Express link between an adapter and the processor: lanes now, and most that both ends can do."""
+
+    address: str
+    width: int
+    most: int
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port of an adapter. Widths are PCI Express lanes, 0 if unknown."""
+    """A port of an adapter; number 0 stands for an adapter of which the kernel shows no port.
+
+    `name` is the device's, with the port's number where it has several. Widths are lanes of PCI Express, 0
+    where the kernel does not say. `above` are the links between the adapter's and the processor.
+    """
 
     device: str
     layer: str
@@ -27,30 +82,43 @@ class Port:
     width: int = 0
     width_most: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+    number: int = 1
+    name: str = ""
+    kind: str = ""
+    bridge: bool = False
+    address: str = ""
+    interface: str = ""
+    above: tuple[Link, ...] = ()
 
 
 def read(config: Config) -> list[Port]:
     """All ports of all RDMA devices, in order of number."""
     folder = config.path("/sys/class/infiniband")
-    found = [
-        _port(device, port)
-        for device in folder.glob("*")
-        for port in sorted((device / "ports").glob("[0-9]*"))
-    ]
-    return sorted(found, key=lambda port: (len(port.device), port.device))
+    found = []
+    for device in folder.glob("*"):
+        ports = sorted((device / "ports").glob("[0-9]*"), key=lambda port: int(port.name))
+        found += [_port(config, device, port, several=len(ports) > 1) for port in ports]
+        if not ports:
+            found.append(Port(device.name, "", "", "", 0.0, "", number=0, name=device.name))
+    return sorted(found, key=lambda port: (len(port.device), port.device, port.number))
 
 
-def _port(device: Path, port: Path) -> Port:
+def _port(config: Config, device: Path, port: Path, *, several: bool) -> Port:
     rate = _text(port / "rate")
     number = rate.split(" ")[0]
     counters = {}
-    for item in (port / "counters").glob("*"):
+    for item in (*(port / "counters").glob("*"), *(port / "hw_counters").glob("*")):
         text = _text(item)
         if text.isdigit():
             counters[item.name] = int(text)
+    interface = _interface(device, int(port.name))
+    if interface is not None and (downs := _text(interface / "carrier_down_count")).isdigit():
+        counters[CARRIER] = int(downs)
+    layer = _text(port / "link_layer")
+    place = (device / "device").resolve()
     return Port(
         device=device.name,
-        layer=_text(port / "link_layer"),
+        layer=layer,
         state=_text(port / "state").partition(": ")[2],
         physical=_text(port / "phys_state").partition(": ")[2],
         gbps=float(number) if number.replace(".", "", 1).isdigit() else 0.0,
@@ -58,6 +126,41 @@ def _port(device: Path, port: Path) -> Port:
         width=_number(device / "device/current_link_width"),
         width_most=_number(device / "device/max_link_width"),
         counters=counters,
+        number=int(port.name),
+        name=f"{device.name}/{port.name}" if several else device.name,
+        kind=_text(device / "hca_type"),
+        bridge=_is_bridge(config, device, layer),
+        address=place.name,
+        interface=interface.name if interface is not None else "",
+        above=_links_above(place),
+    )
+
+
+def _is_bridge(config: Config, device: Path, layer: str) -> bool:
+    """Whether an adapter manages NVSwitches. Those of the fabric are not asked: the answer takes long."""
+    if device.name in {name.partition(":")[0] for name in config.devices} or layer != "InfiniBand":
+        return False
+    if device.name in config.bridges:
+        return True
+    try:
+        return BRIDGE_MARK in (device / "device/vpd").read_bytes()
+    except OSError:
+        return False
+
+
+def _interface(device: Path, port: int) -> Path | None:
+    """The network interface of a port."""
+    found = sorted((device / "device/net").glob("*"))
+    ours = [item for item in found if _text(item / "dev_port") in ("", str(port - 1))]
+    return ours[0] if ours else None
+
+
+def _links_above(place: Path) -> tuple[Link, ...]:
+    """The links of the bridges above a PCI function, as the folders of /sys lie in each other."""
+    return tuple(
+        Link(parent.name, _number(parent / "current_link_width"), _number(parent / "max_link_width"))
+        for parent in place.parents
+        if PCI_ADDRESS.fullmatch(parent.name)
     )
 
 
@@ -76,13 +179,30 @@ def _number(path: Path) -> int:
 def fault(port: Port, config: Config) -> str:
     """The fault of a compute fabric port; empty without one."""
     layer = LAYERS[config.fabric_kind]
+    if not port.number:
+        return "is listed by the kernel without a port"
     if port.layer != layer:
-        return f"is {port.layer} instead of {layer}"
+        return f"is {port.layer or 'of no kind'} instead of {layer}"
     if port.state != "ACTIVE":
         return f"is {port.state or 'not readable'} ({port.physical})"
     if port.gbps < config.link_gbps:
         return f"at {port.gbps:g} Gb/s instead of {config.link_gbps}"
     return ""
+
+
+def find(ports: list[Port], name: str) -> Port | None:
+    """The port that a rail names: `mlx5_0` is the first port of that device, `mlx5_0:2` its second."""
+    device, _, number = name.partition(":")
+    ours = [port for port in ports if port.device == device and port.number in (0, int(number or 1))]
+    return ours[0] if ours else None
+
+
+def fabric_ports(config: Config, ports: list[Port]) -> list[Port]:
+    """The ports of the compute fabric: those that were named, else all that manage no NVSwitch."""
+    if config.devices:
+        named = [find(ports, name) for name in config.devices]
+        return [port for port in named if port is not None]
+    return [port for port in ports if not port.bridge]
 
 
 def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Finding]:
@@ -91,63 +211,161 @@ def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Findi
     Storage adapters are of the same vendor and may be slower: without names, a bad port
     counts only if good ones are missing, or if it was good before.
     """
-    faults = {port.device: said for port in ports if (said := fault(port, config))}
-    good = [port.device for port in ports if port.device not in faults]
-    there = {port.device for port in ports}
     if config.devices:
-        return [_finding(name, faults, there) for name in config.devices if name not in good]
-    memory.good_ports = sorted({*memory.good_ports, *good})
+        return [found for name in config.devices if (found := _named(config, ports, name)) is not None]
+    ports = fabric_ports(config, ports)
+    faults = {port.name: said for port in ports if (said := fault(port, config))}
+    good = [port.name for port in ports if port.name not in faults]
+    bridges = set(config.bridges)
+    memory.good_ports = sorted({*memory.good_ports, *good} - bridges)
     worse = [name for name in memory.good_ports if name not in good]
     if config.adapters == UNKNOWN:
-        # Without a published number of adapters the purpose of the others is unknown.
-        layer = LAYERS[config.fabric_kind]
-        worse = sorted(
-            {*worse, *(port.device for port in ports if port.device in faults and port.layer == layer)}
-        )
-    elif len(good) < config.adapters:
+        return _without_number(config, ports, faults, worse)
+    if len(good) >= config.adapters:
+        return [_finding(name, faults) for name in worse]
+    there = {port.name for port in ports}
+    if len(there) <= config.adapters:
         worse = sorted({*worse, *faults})
         if len(there) < config.adapters and there.issuperset(worse):
             message = f"{len(there)} of {config.adapters} ports are there"
             missing = Finding("port", "", message, "reseat or replace the missing adapter")
-            return [missing, *(_finding(name, faults, there) for name in worse)]
-    return [_finding(name, faults, there) for name in worse]
+            return [missing, *(_finding(name, faults) for name in worse)]
+        return [_finding(name, faults) for name in worse]
+    return _among_others(config, ports, faults, worse, config.adapters - len(good))
 
 
-def _finding(name: str, faults: dict[str, str], there: set[str]) -> Finding:
-    if name not in there:
+def _among_others(
+    config: Config, ports: list[Port], faults: dict[str, str], worse: list[str], lacking: int
+) -> list[Finding]:
+    """Blame those of more ports than the fabric has that are most likely of it, and no more than are lacking.
+
+    First those that were good before, then those of the good ones' kind that are down, then slow ones.
+    """
+    alike = [port for port in _alike(config, ports, faults, worse) if port.name in faults]
+    blamed = list(worse)
+    for group in (
+        [port.name for port in alike if port.state != "ACTIVE"],
+        [port.name for port in alike if port.state == "ACTIVE"],
+    ):
+        if len(blamed) < lacking:
+            blamed += [name for name in group if name not in blamed]
+    found = [_finding(name, faults) for name in blamed]
+    if len(blamed) < lacking:
+        message = f"{config.adapters - lacking} of {config.adapters} ports are good"
+        found.insert(0, Finding("port", "", message, NAME_RAILS))
+    return found
+
+
+def _alike(config: Config, ports: list[Port], faults: dict[str, str], worse: list[str]) -> list[Port]:
+    """The ports of the fabric's layer, and of the adapters that the good ones are on."""
+    layer = LAYERS[config.fabric_kind]
+    kinds = {port.kind for port in ports if port.name not in faults or port.name in worse}
+    return [port for port in ports if port.layer == layer and (not kinds or port.kind in kinds)]
+
+
+def _without_number(
+    config: Config, ports: list[Port], faults: dict[str, str], worse: list[str]
+) -> list[Finding]:
+    """Judge ports of which nobody published how many belong to the fabric.
+
+    Without a good port the node has no fabric. A port that was never good may be unused (Ethernet that is
+    down) or storage's (slower): the first is nothing, the second is reported.
+    """
+    if len(faults) == len(ports) and not worse:
+        message = f"no {LAYERS[config.fabric_kind]} port is up at {config.link_gbps} Gb/s"
+        down = "; ".join(f"{name} {said}" for name, said in list(faults.items())[:4])
+        return [Finding("port", "", message, f"{down or 'no adapter is there'}. {CABLE}")]
+    found = [_finding(name, faults) for name in worse]
+    for port in _alike(config, ports, faults, worse):
+        if port.name not in faults or port.name in worse:
+            continue
+        if port.state == "ACTIVE":
+            found.append(Finding("port", port.name, faults[port.name], NAME_RAILS, action=ADVISE))
+        elif port.layer == "InfiniBand":
+            found.append(_finding(port.name, faults))
+    return found
+
+
+def _named(config: Config, ports: list[Port], name: str) -> Finding | None:
+    port = find(ports, name)
+    if port is None:
+        return _finding(name, {})
+    said = fault(port, config)
+    return _finding(name, {name: said}) if said else None
+
+
+def _finding(name: str, faults: dict[str, str]) -> Finding:
+    if name not in faults:
         return Finding("port", name, "is not there", "reseat or replace the adapter")
     return Finding("port", name, faults[name], CABLE)
 
 
-def check_links(config: Config, ports: list[Port]) -> list[Finding]:
-    """Find PCIe links of adapters below the width of both ends."""
+def check_unreadable(config: Config, ports: list[Port]) -> list[Finding]:
+    """An adapter of which the kernel shows no port, beside the fabric's: ibstat ends in an ibpanic there."""
+    fabric = {port.device for port in fabric_ports(config, ports)}
+    return [
+        Finding("adapter", port.device, fault(port, config), "see the kernel's log; reboot the node")
+        for port in ports
+        if not port.number and port.device not in fabric
+    ]
+
+
+def check_bridges(ports: list[Port]) -> list[Finding]:
+    """The adapters that manage NVSwitches are up. GPUs out of the fabric drain by `fabric_manager`."""
     return [
         Finding(
-            "pcie_width", port.device, f"PCIe link x{port.width} of x{port.width_most}", "reseat the adapter"
+            "nvswitch_bridge",
+            port.name,
+            f"which manages an NVSwitch, is {port.state or 'not readable'} ({port.physical})",
+            "see nvlsm's and Fabric Manager's logs; reboot the node",
         )
         for port in ports
-        if port.width
-        and port.width < port.width_most
-        and (not config.devices or port.device in config.devices)
+        if port.bridge and port.state != "ACTIVE"
+    ]
+
+
+def narrow(port: Port) -> str:
+    """What /sys shows of a PCIe link that is too narrow; empty where none is.
+
+    Of the adapter's own link, or of the nearest above it that is narrower than the adapter could use: both
+    ends of a link show it.
+    """
+    if 0 < port.width < port.width_most:
+        return f"PCIe link x{port.width} of x{port.width_most}"
+    for link in port.above:
+        if 0 < link.width < min(link.most, port.width_most):
+            return f"PCIe link x{link.width} of x{link.most} above it, at {link.address}"
+    return ""
+
+
+def check_links(config: Config, ports: list[Port]) -> list[Finding]:
+    """The adapters' PCIe links, and those above them, are as wide as both ends can do."""
+    adapters = {port.device: port for port in fabric_ports(config, ports)}.values()
+    return [
+        Finding("pcie_width", port.device, said, RISER if "above" in said else "reseat the adapter")
+        for port in adapters
+        if (said := narrow(port))
     ]
 
 
 def check_counters(config: Config, ports: list[Port], memory: Memory, now: float) -> list[Finding]:
     """Find link flaps in the last day, and other hourly errors.
 
-    Counts since the last periodic run; a smaller counter was reset.
+    Counts since the last periodic run; a counter that is smaller than before was reset. A link that went down
+    is counted by the port and by its network interface, and counts once.
     """
     found = []
-    chosen = [port for port in ports if not config.devices or port.device in config.devices]
+    chosen = [port for port in fabric_ports(config, ports) if port.number]
     for port in chosen:
-        before = memory.ports.get(port.device, {})
+        before = memory.ports.get(port.name, {})
         since = now - before.get("time", now)
         grown = _grown(before.get("counters", {}), port.counters)
         flaps = [[at, count] for at, count in before.get("flaps", []) if now - at < DAY]
-        if grown.get("link_downed"):
-            flaps.append([now, grown["link_downed"]])
+        downs = max(grown.get("link_downed", 0), grown.get(CARRIER, 0))
+        if downs:
+            flaps.append([now, downs])
         rates = {name: count * HOUR / since for name, count in grown.items()} if since > 0 else {}
-        memory.ports[port.device] = {
+        memory.ports[port.name] = {
             "time": now,
             "counters": port.counters,
             "flaps": flaps,
@@ -155,14 +373,29 @@ def check_counters(config: Config, ports: list[Port], memory: Memory, now: float
         }
         down = sum(count for _, count in flaps)
         if config.port_flaps_per_day and down >= config.port_flaps_per_day:
-            found.append(Finding("port_flaps", port.device, f"went down {down} times in 24 h", CABLE))
+            found.append(Finding("port_flaps", port.name, f"went down {down} times in 24 h", CABLE))
         for name, limit in config.port_errors_per_hour.items():
             if rates.get(name, 0.0) > limit:
                 message = f"{name}: {rates[name]:.0f} an hour, limit {limit:g}"
-                found.append(Finding("port_errors", port.device, message, CABLE))
-    for gone in set(memory.ports) - {port.device for port in chosen}:
+                found.append(Finding("port_errors", port.name, message, CABLE))
+        found += _at_ceiling(config, port)
+    for gone in set(memory.ports) - {port.name for port in chosen}:
         del memory.ports[gone]
     return found
+
+
+def _at_ceiling(config: Config, port: Port) -> list[Finding]:
+    """Counters that are judged and can grow no more. InfiniBand's; others have wider ones."""
+    return [
+        Finding(
+            "port_counters",
+            port.name,
+            f"{name} stands at its ceiling of {CEILINGS[name]} and counts no more",
+            f"reset it: perfquery -C {port.device} -P {port.number} -R",
+        )
+        for name in ("link_downed", *config.port_errors_per_hour)
+        if port.layer == "InfiniBand" and port.counters.get(name, 0) == CEILINGS.get(name)
+    ]
 
 
 def _grown(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
@@ -174,4 +407,4 @@ def _grown(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
 
 
 def _is_error(name: str) -> bool:
-    return not name.endswith(("_data", "_packets", "_wait")) and not name.startswith(("unicast", "multicast"))
+    return name in CEILINGS or name in HARDWARE_ERRORS or name == CARRIER

@@ -28,6 +28,14 @@ SMI = "nvidia-smi"
 # nvidia-smi's exit code where the InfoROM of a GPU is corrupt: what it prints is right (nvidia-smi(1)).
 INFOROM_CORRUPT = 14
 INFOROM_WARNING = re.compile(r"infoROM is corrupted at gpu ([0-9a-fA-F:.]+)", re.IGNORECASE)
+# Not before and after a job, which waits for them.
+PERIODIC = {
+    "ibstat": ["ibstat"],
+    "network": [
+        *("journalctl", "--no-pager", "--quiet", "--output=short", "--since=-24h"),
+        "--identifier=systemd-networkd",
+    ],
+}
 
 
 @dataclass
@@ -55,7 +63,9 @@ class Readings:
         return sorted(set(INFOROM_WARNING.findall(said)))
 
 
-def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool, dcgm: bool = True) -> Readings:
+def take(
+    config: Config, memory: Memory, limit_s: float, *, slurm: bool, dcgm: bool = True, periodic: bool = False
+) -> Readings:
     """Run all programs. A program that still hangs from an earlier run is not started again.
 
     Without `dcgm`, DCGM is not asked: a host engine that hangs would delay every job.
@@ -65,6 +75,8 @@ def take(config: Config, memory: Memory, limit_s: float, *, slurm: bool, dcgm: b
     commands = _commands(config, readings.gpu_fields, slurm=slurm)
     if not dcgm:
         del commands["dcgm"]
+    if periodic:
+        commands |= PERIODIC
     pid = memory.hung.get(SMI, 0)
     if pid and alive(pid):
         stuck = Done(TIMED_OUT, err=f"{SMI} hangs in the kernel since an earlier run (process {pid})")
