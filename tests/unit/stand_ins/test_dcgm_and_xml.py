@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -30,7 +31,7 @@ def described() -> dict[str, Any]:
     """The hardware of a DGX H100, as a rack has it."""
     sys.path.insert(0, str(KIT))
     try:
-        import describe
+        describe = importlib.import_module("describe")
     finally:
         sys.path.remove(str(KIT))
     found: dict[str, Any] = describe.describe(

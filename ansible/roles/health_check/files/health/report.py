@@ -82,8 +82,8 @@ def metrics(report: Report, wanted: dict[str, str]) -> str:
     sxids: dict[tuple[int, str], float] = {}
     for event in report.xids:
         key = (event["xid"], event["action"])
-        counts = sxids if event["xid"] >= sxid.FIRST else xids
-        counts[key] = counts.get(key, 0) + event["count"]
+        kind = sxids if event["xid"] >= sxid.FIRST else xids
+        kind[key] = kind.get(key, 0) + event["count"]
     metric("healthy", "Whether nothing keeps jobs away from this node.", [("", float(not report.drains))])
     metric("drained", "Whether the health check has drained this node.", [("", float(report.drained))])
     metric("findings", "Findings of the last run, by check.", checks)
