@@ -90,7 +90,7 @@ def test_extends_link_to_a_fleet_file_of_the_same_repository_is_followed(root: P
 
 def test_circular_links_are_bad_input_everywhere(root: Path) -> None:
     (root / "stacks" / "base.yaml").symlink_to("base.yaml")
-    assert "circle" in extending(root, "../base.yaml")
+    assert "loop" in extending(root, "../base.yaml")
     loop = root / "stacks" / "loop"
     loop.symlink_to("loop")
     refused(lambda: Workspace.open(str(loop / "fleet.yaml")))

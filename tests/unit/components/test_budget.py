@@ -83,5 +83,5 @@ def test_each_address_gets_a_subscription() -> None:
 
 
 def test_too_many_alerts_are_refused() -> None:
-    with pytest.raises(InputError, match="takes 9"):
+    with pytest.raises(InputError, match="can have 9"):
         guard(thresholds=[Decimal(n) for n in range(10, 110, 10)])

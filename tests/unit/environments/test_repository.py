@@ -59,7 +59,7 @@ def test_workflows_are_for_its_environment(tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert new(tmp_path) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert files(tmp_path) == {"notes.txt": "mine"}
     assert new(tmp_path / "notes.txt") == 2
     (tmp_path / "empty").mkdir()
