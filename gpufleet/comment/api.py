@@ -152,7 +152,7 @@ class Api:
             raise _RefusedError(CodeHostError(f"{method} {path}: the answer is not JSON")) from None
 
     def _refusal(self, method: str, path: str, error: HTTPError) -> _RefusedError:
-        said = self._api_message(error)
+        reply = self._api_message(error)
         after = _seconds(error.headers.get("Retry-After"))
         limited = error.code == 429 or (
             error.code == 403 and (after is not None or error.headers.get("X-RateLimit-Remaining") == "0")
@@ -160,7 +160,7 @@ class Api:
         if limited and after is None:
             reset = _seconds(error.headers.get("X-RateLimit-Reset"))
             after = None if reset is None else reset - time.time()
-        what = f"{method} {path}: {error.code}{f' ({said})' if said else ''}"
+        what = f"{method} {path}: {error.code}{f' ({reply})' if reply else ''}"
         transient = limited or error.code in _BUSY
         return _RefusedError(
             CodeHostError(what, error.code, transient=transient, processed=transient and not limited), after
@@ -169,10 +169,10 @@ class Api:
     def _api_message(self, error: HTTPError) -> str:
         """Return the API's message on one line, without the token even if it is in the answer."""
         try:
-            said = json.loads(error.read(100_000)).get("message", "")
+            reply = json.loads(error.read(100_000)).get("message", "")
         except (ValueError, OSError, AttributeError, HTTPException):
             return ""
-        text = " ".join(str(said).split())[:200]
+        text = " ".join(str(reply).split())[:200]
         secret = self.header[1].split()[-1]
         return text.replace(secret, "[token]")
 

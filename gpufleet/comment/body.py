@@ -105,5 +105,5 @@ def _shortened(text: str, most: int) -> str:
 def _footer(run: str, commit: str) -> str:
     """Return the run and commit of the verdict, as the posting job reports them."""
     parts = [f"[run]({run})" if run else "", f"commit {commit[:12]}" if commit else ""]
-    said = ", ".join(part for part in parts if part)
-    return f"\n<sub>{said}</sub>\n" if said else ""
+    details = ", ".join(part for part in parts if part)
+    return f"\n<sub>{details}</sub>\n" if details else ""

@@ -127,11 +127,11 @@ class EventTranslator:
         if severity == "error" and urn:
             message = clean_message(message.removeprefix("error: "))
             self._messages[urn] = message
-        said = DiagnosticEvent(severity, message, urn)
+        diagnostic = DiagnosticEvent(severity, message, urn)
         if severity in ("warning", "error"):
-            self.diagnostics.append(said)
+            self.diagnostics.append(diagnostic)
         self.explained = self.explained or severity == "error"
-        self._send(said)
+        self._send(diagnostic)
 
     def _report_policy(self, event: cli.PolicyEvent) -> None:
         violation = PolicyEvent(

@@ -274,7 +274,7 @@ def _create_stack(
 def _last_lines(error: CommandError) -> str:
     """Return the CLI's last message, without the wrapping of the Automation API."""
     text = str(error)
-    said = text.partition("\n stderr: ")[2] or text
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    output = text.partition("\n stderr: ")[2] or text
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     wanted = [line for line in lines if line.startswith("error:")] or lines[-3:]
     return "; ".join(line.removeprefix("error:").strip() for line in wanted) or "the Pulumi CLI failed"

@@ -87,9 +87,9 @@ def _diff(diff: Diff) -> Iterator[Text]:
 
 
 def _failures(result: ConfigureResult) -> Iterator[Text]:
-    said: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    failures: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     for item in result.failures:
         if item.role != "preflight":
-            said[item.kind, item.role, item.task, item.message].append(item.host)
-    for (kind, role, task, message), hosts in said.items():
+            failures[item.kind, item.role, item.task, item.message].append(item.host)
+    for (kind, role, task, message), hosts in failures.items():
         yield Text(f"{kind}: {fold_hosts(hosts)}: {role}: {task}: {message}", style="bold red")

@@ -43,14 +43,14 @@ class StateLock:
             raise state_error(self.path, "the state cannot be locked", error) from error
         deadline = time.monotonic() + _DYING_S
         while not _taken(descriptor):
-            said = os.pread(descriptor, 4096, 0)
-            if _is_dead(said) and time.monotonic() < deadline:
+            content = os.pread(descriptor, 4096, 0)
+            if _is_dead(content) and time.monotonic() < deadline:
                 # Its providers are still ending: recovery must look for what they do until then.
                 time.sleep(0.05)
                 continue
             os.close(descriptor)
             raise StateLockedError(
-                f"the state is locked by {_describe(said)}",
+                f"the state is locked by {_describe(content)}",
                 remedy="wait until that run ends, or end it; a crashed run holds no lock",
             )
         self.descriptor = descriptor

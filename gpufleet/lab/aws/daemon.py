@@ -140,10 +140,10 @@ def _start(files: Files, idle_s: float | None) -> None:
             raise CloudError(message) from None
         raise
     if code:
-        said = files.log.read_text(errors="replace").strip().splitlines()
-        if code != CloudError.exit_code or len(said) < 2:
-            raise CloudError(f"the sandbox's server did not start: {(said or ['no reason given'])[-1]}")
-        raise CloudError(said[-2], remedy=said[-1])
+        log_lines = files.log.read_text(errors="replace").strip().splitlines()
+        if code != CloudError.exit_code or len(log_lines) < 2:
+            raise CloudError(f"the sandbox's server did not start: {(log_lines or ['no reason given'])[-1]}")
+        raise CloudError(log_lines[-2], remedy=log_lines[-1])
 
 
 def _stop(files: Files) -> bool:

@@ -55,9 +55,9 @@ class ThrowawayAccount:
                 # The socket was listening before the file was written: requests wait until it serves.
                 return Endpoint(f"http://{LOOPBACK}:{runtime.port}", runtime.pid)
             time.sleep(0.01)
-        said = (self._root / "start.log").read_text(errors="replace")[-_TAIL:].strip()
+        log_tail = (self._root / "start.log").read_text(errors="replace")[-_TAIL:].strip()
         raise GpufleetError(
-            f"the emulated AWS of this verdict did not start: {said or 'no reason given'}",
+            f"the emulated AWS of this verdict did not start: {log_tail or 'no reason given'}",
             remedy="`gpufleet sandbox start` shows whether one can start on this machine",
         )
 

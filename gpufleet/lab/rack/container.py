@@ -90,8 +90,8 @@ class Container:
             text = self._console.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             text = ""
-        said = [line.strip() for line in _ESCAPES.sub("", text).splitlines()]
-        return " / ".join([line for line in said if line][-lines:]) or "nothing"
+        output = [line.strip() for line in _ESCAPES.sub("", text).splitlines()]
+        return " / ".join([line for line in output if line][-lines:]) or "nothing"
 
     def stop(self, *, force: bool = False) -> None:
         """Power the host off with its own systemd, or with `force` like a power failure."""
@@ -249,10 +249,10 @@ class Container:
         with listener:
             while process.poll() is None:
                 try:
-                    said = listener.recv(4096)
+                    output = listener.recv(4096)
                 except TimeoutError:
                     continue
-                if b"READY=1" in said.splitlines():
+                if b"READY=1" in output.splitlines():
                     self.boots += 1
                     self._ready.set()
                     return

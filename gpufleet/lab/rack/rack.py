@@ -301,8 +301,8 @@ def _alive(pid: int) -> bool:
 
 
 def _failed(what: str, layout: Layout) -> CloudError:
-    said = layout.log.read_text(errors="replace").split("\n")[-4:] if layout.log.is_file() else []
-    return CloudError(f"the rack's supervisor {what}: {' '.join(said).strip() or 'it said nothing'}")
+    log_lines = layout.log.read_text(errors="replace").split("\n")[-4:] if layout.log.is_file() else []
+    return CloudError(f"the rack's supervisor {what}: {' '.join(log_lines).strip() or 'it printed nothing'}")
 
 
 def _remove(layout: Layout) -> None:

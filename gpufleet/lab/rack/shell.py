@@ -50,6 +50,6 @@ def run(
                 raise CloudError(f"{what}: {words[0]} did not end within {timeout_s:.0f} s") from None
             raise
     if process.returncode:
-        said = " ".join((err or out).split())[-_SAID:] or "nothing"
-        raise CloudError(f"{what}: {words[0]} ended with code {process.returncode} and said: {said}")
+        output = " ".join((err or out).split())[-_SAID:] or "nothing"
+        raise CloudError(f"{what}: {words[0]} ended with code {process.returncode}: {output}")
     return out

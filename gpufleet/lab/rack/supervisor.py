@@ -143,11 +143,11 @@ class Supervisor:
             ended = [name for name in late if self._containers[name].state == "stopped"]
             what = "ended while booting" if ended else f"did not boot within {BOOT_S:.0f} s"
             late = ended or late
-            said = "; ".join(
+            outputs = "; ".join(
                 f"the last output of {name}: {self._containers[name].console_tail()}" for name in late
             )
             raise GpufleetError(
-                f"{', '.join(late)} {what}; {said}",
+                f"{', '.join(late)} {what}; {outputs}",
                 remedy="`console.log` in the rack's folder hosts/<name> shows how far they got",
             )
 

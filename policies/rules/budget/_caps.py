@@ -92,11 +92,11 @@ def exceeded_caps(
 ) -> Iterator[Violation]:
     """Yield a violation for each name whose cost exceeds its cap."""
     for name, cap in caps.items():
-        value, said = sum_text(sums.get(name, Amount()), size)
+        value, cost_text = sum_text(sums.get(name, Amount()), size)
         if value > cap.amount:
             at = " at its maximum size" if size == "maximum" else ""
             yield Violation(
-                f"{kind} {name} costs {said} a month{at}, and {field}.{name} is {cap}",
+                f"{kind} {name} costs {cost_text} a month{at}, and {field}.{name} is {cap}",
                 f"raise {field}.{name}, or request less; the most expensive part:"
                 f" {most_expensive(lines[name], size)}",
                 fleet_field=field_path((*field.split("."), name)),

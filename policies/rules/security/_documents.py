@@ -84,7 +84,7 @@ class Statement:
         return self.effect != "deny"
 
     @property
-    def anybody(self) -> bool:
+    def any_principal(self) -> bool:
         """Return whether it applies to any principal, before conditions."""
         return self.not_principals or any(
             value.strip() == "*" for kind, value in self.principals if kind in ("*", "aws")

@@ -55,8 +55,8 @@ def bucket_no_public_acl(resource: Resource, context: RuleContext[Settings]) -> 
         uri = resource.get(f"{path}.{grantee}")
         if is_unknown(uri) or (isinstance(uri, str) and uri.strip().lower().endswith(_EVERYBODY)):
             yield Violation(
-                f"{path}.{grantee} is {resource.show(f'{path}.{grantee}')}, and no ACL grants anything to "
-                "everybody",
+                f"{path}.{grantee} is {resource.show(f'{path}.{grantee}')}, and no ACL may grant anything to "
+                "everyone",
                 "remove the grant",
                 prop=f"{path}.{grantee}",
                 unknown=is_unknown(uri),

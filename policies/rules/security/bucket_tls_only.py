@@ -97,7 +97,7 @@ def _state(document: Document) -> str:
 def _refuses(statement: Statement, bucket: object) -> bool:
     if statement.unknown or statement.effect != "deny" or statement.not_actions or statement.not_resources:
         return False
-    everybody = not statement.not_principals and statement.anybody
+    everybody = not statement.not_principals and statement.any_principal
     everything = any(action in ("*", "s3:*") for action in statement.actions)
     (condition,) = statement.conditions if len(statement.conditions) == 1 else (None,)
     plain = (

@@ -72,8 +72,8 @@ def _violation(what: str, remedy: str, *, unknown: bool = False) -> Violation:
 
 
 def _open(statement: Statement) -> Iterator[str]:
-    if statement.anybody and not statement.restricted:
-        yield "trusts anybody"
+    if statement.any_principal and not statement.restricted:
+        yield "trusts everyone"
     for kind, value in statement.principals:
         if kind == "service" and not value.strip("*? "):
             yield "trusts every service"

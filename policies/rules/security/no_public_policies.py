@@ -57,7 +57,7 @@ def no_public_policies(
         elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
             yield _violation(path, "not known yet", "use ARNs that are known in a preview", unknown=True)
         for statement in document:
-            if statement.allows and statement.anybody and not statement.restricted:
+            if statement.allows and statement.any_principal and not statement.restricted:
                 yield _violation(
                     path,
                     f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anyone",

@@ -138,7 +138,7 @@ def test_import_reads_inputs_that_recreate_the_resource(engine: Engine, world: W
 
 def test_type_that_needs_more_than_an_id_cannot_be_imported(engine: Engine) -> None:
     lost = Resource("aws:eks/podIdentityAssociation:PodIdentityAssociation", "lost", {}, "a-1")
-    with pytest.raises(grpc.RpcError, match="cannot be imported by its id 'a-1' alone"):
+    with pytest.raises(grpc.RpcError, match="cannot be imported by its id 'a-1' only"):
         engine.refresh(lost)
 
 
