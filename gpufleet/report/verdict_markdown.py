@@ -79,7 +79,7 @@ def _summary(verdict: Verdict) -> list[str]:
         names = [*verdict.guard.settings, *verdict.guard.files]
         shown = ", ".join(escape(name, 100) for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        lines += ["", f"**The change edits what it is checked by:** {shown}{more}."]
+        lines += ["", f"**The change edits files that decide its verdict:** {shown}{more}."]
     return lines
 
 

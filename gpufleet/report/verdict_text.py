@@ -69,7 +69,7 @@ def _cost(verdict: Verdict, console: Console) -> None:
     costs = verdict.costs
     compared = costs.before is not None
     lines = words.shown_lines(costs)
-    columns = ("before", "after", "at maximum") if compared else ("asked for", "at maximum")
+    columns = ("before", "after", "at maximum") if compared else ("requested", "at maximum")
     table = cost_table("USD a month", *columns)
     for column in table.columns[1:]:
         column.justify = "right"

@@ -224,9 +224,9 @@ class Container:
                 raise
 
     def _remove_old_export(self) -> None:
-        """Removes the folder for sockets of a host that was killed: systemd-nspawn refuses to boot with it.
+        """Remove the folder for sockets of a killed host: systemd-nspawn does not boot with it.
 
-        systemd has it since 256, and removes it only when the host ends in order.
+        systemd has it since 256, and removes it only when the host shuts down cleanly.
         """
         folder = Path("/run/systemd/nspawn/unix-export", self._machine)
         if folder.is_mount():

@@ -108,7 +108,7 @@ def value_problems(tags: Tags, key: str, needed: RequiredKeySettings, whose: str
 
 def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return "is no text"
+        return "is not text"
     text = str(value)
     if not text.strip():
         return "is blank: its cost is assigned to no owner"

@@ -130,7 +130,7 @@ def test_passing_verdict_lists_no_failures() -> None:
 
 def test_change_of_its_own_rules_is_reported_at_the_top() -> None:
     text = verdict_to_markdown(verdict())
-    assert text.index("The change edits what it is checked by") < text.index("<details>")
+    assert text.index("The change edits files that decide its verdict") < text.index("<details>")
 
 
 def test_comment_never_exceeds_the_limit_of_github() -> None:
