@@ -34,7 +34,7 @@ def is_recorded() -> bool:
 
 
 @contextlib.contextmanager
-def answered() -> Iterator[None]:
+def handle_interruptions() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for SIGINT and SIGTERM, and record it (main thread only).
 
     An exception that Python drops, because it was raised in a `__del__` or a callback, is raised again. A
@@ -106,7 +106,7 @@ def notify_in_thread(notify: Callable[[bool], None]) -> Iterator[Callable[[bool]
 
 
 @contextlib.contextmanager
-def completing() -> Iterator[None]:
+def defer_interruption() -> Iterator[None]:
     """Let the final steps of a command, a few files and lines, complete before the interruption is raised."""
     if not _is_main_thread():
         yield

@@ -27,7 +27,7 @@ from gpufleet.catalog.store import (
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
-from gpufleet.interruption import completing
+from gpufleet.interruption import defer_interruption
 from gpufleet.workspace import find_root
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def refresh(
         capacity_blocks=capacity_blocks,
         progress=lambda line: None if json else err.print(f"  {line}", soft_wrap=True),
     ).read(regions)
-    with completing():
+    with defer_interruption():
         _write(folder, reading.instances, reading.regions, reading.asked)
         _report(folder, before, reading, account, regions, json=json)
 

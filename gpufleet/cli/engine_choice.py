@@ -27,9 +27,9 @@ def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engi
         return choose_engine(name, request)
     engine = select_engine(name, real_account=True)
     if name == "auto" and request.state_file.exists():
-        from gpufleet.engine.embedded.folded import load_folded
+        from gpufleet.engine.embedded.stored_state import load_state
 
-        if load_folded(request.state_file).folded.resources:
+        if load_state(request.state_file).replayed.resources:
             stack = request.stack
             raise InputError(
                 f"the embedded engine keeps the stack {stack} ({request.state_file}), and a real account "

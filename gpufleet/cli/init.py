@@ -16,7 +16,7 @@ import typer
 
 from gpufleet.cli.console import emit_json, is_terminal, out, print_error
 from gpufleet.errors import InputError
-from gpufleet.interruption import completing
+from gpufleet.interruption import defer_interruption
 from gpufleet.workspace import find_root
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def init(
     expires = last_day(root, environment, dt.datetime.now(tz=dt.UTC).date())
     given = {"regions": region, "zones": zone, "cloud_nodes": cloud_nodes, "system": system, "nodes": nodes}
     draft = _draft(root, form, name, given, budget, environment=environment, fleet=fleet, expires=expires)
-    with completing():
+    with defer_interruption():
         written = write_environment(root, environment, name, draft.text)
         if json:
             emit_json({"written": [str(path) for path in written], "defaults": form.defaults})

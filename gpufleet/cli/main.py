@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    with interruption.answered():
+    with interruption.handle_interruptions():
         code = _outcome(arguments)
         if interruption.is_recorded() and code != ExitCode.INTERRUPTED:
             # Whatever ended the exception on its way, the command is not what it would be without the signal.

@@ -12,7 +12,7 @@ from gpufleet.cli.arguments import Environment, Json, PreviewCloud, PreviewEngin
 from gpufleet.cli.console import emit_json, out
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.errors import ExitCode, InputError
-from gpufleet.interruption import completing
+from gpufleet.interruption import defer_interruption
 
 if TYPE_CHECKING:
     from gpufleet.verdict.models import Verdict
@@ -52,7 +52,7 @@ def report(
     _require_own(html)
     verdict = verdict_of(environment, base, (), engine, cloud, None, policy_config, quiet=json)
     page = fleet_page(verdict)
-    with completing():
+    with defer_interruption():
         write_atomically(html, page)
         _say(html, verdict, json=json)
     return int(ExitCode.DONE)

@@ -164,8 +164,8 @@ def import_(
     What was there is kept as its first backup. Secrets have to open with the passphrase at hand.
     """
     from gpufleet.engine.embedded.admin import check_import, import_state
-    from gpufleet.engine.embedded.folded import load_folded
     from gpufleet.engine.embedded.repair import examine
+    from gpufleet.engine.embedded.stored_state import load_state
     from gpufleet.workspace import PROJECT
 
     name, state_file = state_of(environment, cloud)
@@ -174,7 +174,7 @@ def import_(
     if not examine(state_file).is_whole:
         question = f"The state of {name} is damaged (`gpufleet state repair` may repair it)."
         confirm(f"{question} Put the {after} resources of the export in its place?", yes=yes, json=json)
-    elif before := len(load_folded(state_file).folded.resources):
+    elif before := len(load_state(state_file).replayed.resources):
         confirm(f"Replace the {before} resources in the state of {name} by {after}?", yes=yes, json=json)
     done = import_state(state_file, content, PROJECT, name)
     if json:

@@ -28,7 +28,7 @@ PREAMBLE = (
 class BoxFinder:
     """Boxes carry their URN as a tag, by which the box cloud finds them."""
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         return 0.0
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:

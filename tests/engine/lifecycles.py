@@ -24,7 +24,7 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import provider_pb2_grpc, resource_pb2, resource_pb2_grpc
 
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine, checkpoint, engine, files, folded, journal, run
+from gpufleet.engine.embedded import EmbeddedEngine, checkpoint, engine, files, journal, run, stored_state
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.integrity import problems
 from gpufleet.engine.embedded.provider import Provider
@@ -399,7 +399,7 @@ def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], 
     patch.setattr(journal.StateJournal, "close", close)
     patch.setattr(checkpoint, "write_durably", power.file)
     patch.setattr(checkpoint, "replace_durably", power.around(files.replace_durably))
-    assert folded.checkpoint is checkpoint
+    assert stored_state.checkpoint is checkpoint
     try:
         yield make
     finally:

@@ -34,7 +34,7 @@ class Finder:
         self.settle = settle
         self.asked = 0
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         return self.settle
 
     def find(self, wanted: ResourceState, ask: ProviderCall) -> Answer:

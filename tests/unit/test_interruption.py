@@ -39,7 +39,7 @@ class RaisesOnDelete:
 
 def test_exception_dropped_by_python_is_raised_again(capfd: pytest.CaptureFixture[str]) -> None:
     came = threading.Event()
-    with pytest.raises(KeyboardInterrupt), interruption.answered():
+    with pytest.raises(KeyboardInterrupt), interruption.handle_interruptions():
         dropping = RaisesOnDelete()
         del dropping
         came.wait(60)
@@ -55,7 +55,7 @@ def test_other_dropped_exceptions_are_reported_as_before(monkeypatch: pytest.Mon
         def __del__(self) -> None:
             raise ValueError("broken")
 
-    with interruption.answered():
+    with interruption.handle_interruptions():
         broken = Broken()
         del broken
     assert reported == [ValueError]
@@ -63,18 +63,18 @@ def test_other_dropped_exceptions_are_reported_as_before(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_swallowed_exception_is_recorded_until_the_next_command(sign: signal.Signals) -> None:
-    with interruption.answered():
+    with interruption.handle_interruptions():
         assert not interruption.is_recorded()
         with contextlib.suppress(BaseException):
             send(sign)
         assert interruption.is_recorded()
-    with interruption.answered():
+    with interruption.handle_interruptions():
         assert not interruption.is_recorded()
 
 
 def test_second_ctrl_c_does_not_end_the_cleanup() -> None:
     cleaned = []
-    with pytest.raises(KeyboardInterrupt), interruption.answered():
+    with pytest.raises(KeyboardInterrupt), interruption.handle_interruptions():
         try:
             send()
         finally:
@@ -84,7 +84,7 @@ def test_second_ctrl_c_does_not_end_the_cleanup() -> None:
 
 
 def test_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(KeyboardInterrupt), interruption.answered():
+    with pytest.raises(KeyboardInterrupt), interruption.handle_interruptions():
         try:
             send()
         except KeyboardInterrupt:
@@ -95,17 +95,17 @@ def test_later_signal_raises_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_signal_ignored_by_the_caller_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interruption.answered():
+    with interruption.handle_interruptions():
         send()
-        with interruption.completing():
+        with interruption.defer_interruption():
             send()
     assert not interruption.is_recorded()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_completion_of_a_command_is_not_interrupted() -> None:
-    with interruption.answered():
-        with interruption.completing():
+    with interruption.handle_interruptions():
+        with interruption.defer_interruption():
             send()
         assert not interruption.is_recorded()
         with pytest.raises(KeyboardInterrupt):
@@ -114,7 +114,7 @@ def test_completion_of_a_command_is_not_interrupted() -> None:
 
 def test_interruptible_section_gets_the_signal_and_it_is_recorded() -> None:
     got: list[int] = []
-    with interruption.answered(), interruption.interruptible(got.append):
+    with interruption.handle_interruptions(), interruption.interruptible(got.append):
         send(signal.SIGTERM)
         assert interruption.is_recorded()
     assert got == [signal.SIGTERM]
@@ -129,7 +129,7 @@ def test_interruptible_section_of_another_thread_gets_the_signal() -> None:
             over.wait(60)
 
     thread = threading.Thread(target=part)
-    with interruption.answered():
+    with interruption.handle_interruptions():
         thread.start()
         ready.wait(60)
         with pytest.raises(KeyboardInterrupt):
@@ -158,6 +158,10 @@ def test_handler_messages_are_printed_in_order_and_completely() -> None:
 def test_all_handlers_are_restored() -> None:
     signs = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
     before = [signal.getsignal(sign) for sign in signs], sys.unraisablehook
-    with interruption.answered(), interruption.interruptible(lambda _: None), interruption.completing():
+    with (
+        interruption.handle_interruptions(),
+        interruption.interruptible(lambda _: None),
+        interruption.defer_interruption(),
+    ):
         pass
     assert ([signal.getsignal(sign) for sign in signs], sys.unraisablehook) == before

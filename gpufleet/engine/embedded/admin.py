@@ -10,12 +10,12 @@ from typing import Any
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
-from gpufleet.engine.embedded.folded import holds_secrets, load_folded
 from gpufleet.engine.embedded.integrity import problems, sort_by_dependency
 from gpufleet.engine.embedded.journal import Record, journal_of
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.repair import examine, replace_damaged
 from gpufleet.engine.embedded.resource import from_json, to_json
+from gpufleet.engine.embedded.stored_state import holds_secrets, load_state
 from gpufleet.errors import GpufleetError, InputError
 
 _SHOWN = 5
@@ -84,13 +84,15 @@ def import_state(
             content = checkpoint.content_of(resources, pending, manager.salt)
             kept = replace_damaged(state_file, content)
             return ImportResult(0, len(resources), len(pending), tuple(kept))
-        former = load_folded(state_file)
+        former = load_state(state_file)
         if former.interrupted:
-            checkpoint.save(state_file, former.folded.resources, former.folded.pending, former.folded.salt)
+            checkpoint.save(
+                state_file, former.replayed.resources, former.replayed.pending, former.replayed.salt
+            )
         # The checkpoint now includes the journal, which continues no imported state.
         journal_of(state_file).unlink(missing_ok=True)
         checkpoint.save(state_file, resources, pending, manager.salt)
-    return ImportResult(len(former.folded.resources), len(resources), len(pending))
+    return ImportResult(len(former.replayed.resources), len(resources), len(pending))
 
 
 def _sealed(operation: Record, manager: SecretsManager) -> Record:
@@ -113,10 +115,10 @@ def forget(state_file: Path, urn: str) -> None:
 
 def _change_creations(state_file: Path, urn: str, change: Callable[[Record], Record | None]) -> None:
     with StateLock(state_file, "state repair"):
-        state = load_folded(state_file)
+        state = load_state(state_file)
         pending: list[Record] = []
         known: list[str] = []
-        for operation in state.folded.pending:
+        for operation in state.replayed.pending:
             is_creation = operation["type"] == "creating"
             known += [operation["resource"]["urn"]] if is_creation else []
             settled = is_creation and operation["resource"]["urn"] == urn
@@ -125,5 +127,5 @@ def _change_creations(state_file: Path, urn: str, change: Callable[[Record], Rec
         if urn not in known:
             listed = ", ".join(known) or "none"
             raise InputError(f"no creation of {urn} is pending", remedy=f"pending creations: {listed}")
-        checkpoint.save(state_file, state.folded.resources, pending, state.folded.salt)
+        checkpoint.save(state_file, state.replayed.resources, pending, state.replayed.salt)
         journal_of(state_file).unlink(missing_ok=True)

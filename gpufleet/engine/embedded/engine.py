@@ -9,7 +9,6 @@ from typing import Any, Literal
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded import first_run
 from gpufleet.engine.embedded.checkpoint import deployment_json
-from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.policy_project import load_packs
 from gpufleet.engine.embedded.program import run_program
 from gpufleet.engine.embedded.recovery import FINDERS
@@ -20,6 +19,7 @@ from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
 from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore
+from gpufleet.engine.embedded.stored_state import load_state
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.errors import PluginError
@@ -57,7 +57,7 @@ class EmbeddedEngine:
 
     def outputs(self, request: StackRequest) -> Mapping[str, Any]:
         """Return the stack's outputs in the state; secrets need the passphrase only if shown."""
-        for data in load_folded(request.state_file).folded.resources:
+        for data in load_state(request.state_file).replayed.resources:
             if data["type"] == ROOT_STACK_TYPE:
                 if not request.show_secrets:
                     return dict(present(from_json(data, _MaskingCipher()).outputs))
@@ -69,11 +69,14 @@ class EmbeddedEngine:
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         """Return the state as `pulumi stack export` prints it; None if there was never a run."""
-        state = load_folded(request.state_file)
+        state = load_state(request.state_file)
         if not state.exists:
             return None
-        folded = state.folded
-        return {"version": 3, "deployment": deployment_json(folded.resources, folded.pending, folded.salt)}
+        replayed = state.replayed
+        return {
+            "version": 3,
+            "deployment": deployment_json(replayed.resources, replayed.pending, replayed.salt),
+        }
 
     def is_complete(self, request: StackRequest) -> bool:
         """Return whether an `up` of the stack ever completed."""

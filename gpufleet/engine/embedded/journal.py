@@ -10,7 +10,7 @@ merged again. Then follow JSON objects:
 - `outputs` key, outputs: a component has registered its outputs;
 - `salt`: the secrets provider of later lines.
 
-Only `fold` interprets them, so the state after a crash and the state after a completed run are computed by
+Only `replay` interprets them, so the state after a crash and the state after a completed run are computed by
 the same code.
 """
 
@@ -42,16 +42,16 @@ class ReplayedState:
 
 
 @dataclass(slots=True)
-class _Folding:
+class _ReplayState:
     olds: list[Record | None]
     news: dict[int, Record] = field(default_factory=dict)
     pending: dict[int, Record] = field(default_factory=dict)
     salt: str = ""
 
 
-def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> ReplayedState:
+def replay(resources: Sequence[Record], records: Iterable[Record], *, salt: str = "") -> ReplayedState:
     """Return the resources and pending operations after `records`, new ones first, as Pulumi orders them."""
-    state = _Folding(list(resources), salt=salt)
+    state = _ReplayState(list(resources), salt=salt)
     for record in records:
         try:
             _apply(state, record)
@@ -64,7 +64,7 @@ def fold(resources: Sequence[Record], records: Iterable[Record], *, salt: str = 
     return ReplayedState(kept, list(state.pending.values()), state.salt)
 
 
-def _apply(state: _Folding, record: Record) -> None:
+def _apply(state: _ReplayState, record: Record) -> None:
     kind = record["kind"]
     if kind == "begin":
         state.pending[record["n"]] = {"resource": record["resource"], "type": record["type"]}

@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backups_of, state_error, sync_folder, write_durably
 from gpufleet.engine.embedded.integrity import problems, sort_by_dependency, without_gaps
-from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, salvage
+from gpufleet.engine.embedded.journal import Record, ReplayedState, journal_of, replay, salvage
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.errors import StateError
 
@@ -119,7 +119,7 @@ def _journal_fault(state_file: Path) -> str:
         return "of another checkpoint"
     if records and records[0]["digest"] == _digest(state_file):
         try:
-            fold(sort_by_dependency(checkpoint.parse(_read(state_file))["resources"]), records[1:])
+            replay(sort_by_dependency(checkpoint.parse(_read(state_file))["resources"]), records[1:])
         except (StateError, ValueError):
             return "not mergeable into the checkpoint"
     return ""
@@ -136,15 +136,15 @@ def _with_journal(
     records, _ = salvage(journal_of(state_file))
     resources, salt = sort_by_dependency(deployment["resources"]), checkpoint.salt_of(deployment)
     pending = list(deployment.get("pending_operations") or ())
-    folded_already = (
+    replayed_already = (
         state_file.is_file() and content == state_file.read_bytes() and _follows(state_file, records)
     )
-    if not records or folded_already:
+    if not records or replayed_already:
         return ReplayedState(resources, pending, salt), ()
     brought = [record["put"][1]["urn"] for record in records if "put" in record]
     try:
         continues = records[0].get("digest") == checkpoint.digest_of(content)
-        state = fold(resources, records[1:], salt=salt) if continues else _merged(resources, records, salt)
+        state = replay(resources, records[1:], salt=salt) if continues else _merged(resources, records, salt)
     except StateError:
         state = _merged(resources, records, salt)
     state.pending = [*pending, *state.pending]
@@ -169,7 +169,7 @@ def _merged(resources: Sequence[Record], records: Sequence[Record], salt: str) -
         for record in records
         if record.get("kind") in ("begin", "step", "salt")
     ]
-    state = fold((), usable, salt=salt)
+    state = replay((), usable, salt=salt)
     newer = {item["urn"] for item in state.resources}
     state.resources += [item for item in resources if item.get("delete") or item["urn"] not in newer]
     return state

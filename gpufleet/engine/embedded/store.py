@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
-from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.integrity import is_same, sort_by_dependency, without_gaps
-from gpufleet.engine.embedded.journal import Record, StateJournal, fold, journal_of
+from gpufleet.engine.embedded.journal import Record, StateJournal, journal_of, replay
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
+from gpufleet.engine.embedded.stored_state import load_state
 from gpufleet.engine.errors import StateError
 
 Operation = Literal["creating", "updating", "deleting", "reading", "importing"]
@@ -58,14 +58,14 @@ class StateStore:
         return self
 
     def _open(self) -> None:
-        state = load_folded(self._file)
+        state = load_state(self._file)
         self.last_written = state.last_written
-        self.manager = SecretsManager(self._file, state.folded.salt, self._env)
+        self.manager = SecretsManager(self._file, state.replayed.salt, self._env)
         digest = state.digest
         if state.interrupted and not self._dry_run:
-            folded = state.folded
-            digest = checkpoint.save(self._file, folded.resources, folded.pending, folded.salt)
-        self._begin(state.folded.resources, state.folded.pending, digest)
+            replayed = state.replayed
+            digest = checkpoint.save(self._file, replayed.resources, replayed.pending, replayed.salt)
+        self._begin(state.replayed.resources, state.replayed.pending, digest)
 
     def _begin(self, resources: Sequence[Record], pending: list[Record], digest: str) -> None:
         self._base = sort_by_dependency(resources)
@@ -103,14 +103,14 @@ class StateStore:
             self._guard.__exit__(kind, error, trace)
 
     def _compact(self, journal: StateJournal) -> None:
-        folded = fold(self._base, journal.records, salt=self._salt_written)
-        resources = without_gaps(sort_by_dependency(folded.resources))
-        pending = [*(item for item in self.pending if _is_open(item, resources)), *folded.pending]
+        replayed = replay(self._base, journal.records, salt=self._salt_written)
+        resources = without_gaps(sort_by_dependency(replayed.resources))
+        pending = [*(item for item in self.pending if _is_open(item, resources)), *replayed.pending]
         try:
             unchanged = pending == self._base_pending and is_same(resources, self._base)
             # Backups of runs that changed nothing would displace those that differ.
             if not unchanged or not self._file.exists():
-                checkpoint.save(self._file, resources, pending, folded.salt)
+                checkpoint.save(self._file, resources, pending, replayed.salt)
         except StateError:
             journal.close(remove=False)
             raise

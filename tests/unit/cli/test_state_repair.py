@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.embedded import admin, checkpoint
-from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.journal import StateJournal, journal_of
 from gpufleet.engine.embedded.lock import StateLock
+from gpufleet.engine.embedded.stored_state import load_state
 
 from .conftest import STACK, VPC, FakeEngine, Gpufleet
 
@@ -54,7 +54,7 @@ def state_file(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def urns(path: Path) -> list[str]:
-    return [item["urn"] for item in load_folded(path).folded.resources]
+    return [item["urn"] for item in load_state(path).replayed.resources]
 
 
 # -- show
@@ -138,7 +138,7 @@ def test_import_encrypts_plaintext_secrets(gpufleet: Gpufleet, state_file: Path,
         (b"not json", "not an export of a stack"),
         (b'{"version": 2}', "it has version 2"),
         (exported(stack(), subnet()), f"needs {VPC}, which is missing"),
-        (exported(vpc(parent=""), vpc(parent="")), "is there 2 times"),
+        (exported(vpc(parent=""), vpc(parent="")), "occurs 2 times"),
         (exported(stack(), vpc(id="")), "has no id"),
         (exported(vpc(urn=VPC.replace(":dev:", ":prod:"))), "belongs to another stack or project"),
         (exported(stack(), secrets_providers={"type": "awskms"}), "awskms"),
@@ -245,7 +245,7 @@ def test_journal_of_a_lost_checkpoint_is_kept(gpufleet: Gpufleet, state_file: Pa
     answer = gpufleet("state", "repair", "dev", "--yes")
     assert answer.code == 0, answer.err
     assert f"brought in from the interrupted run: {SUBNET}" in answer.out
-    state = load_folded(state_file).folded
+    state = load_state(state_file).replayed
     # The backup had no VPC yet: resources that need it stay without it.
     assert {item["urn"]: item.get("dependencies") for item in state.resources} == {STACK: None, SUBNET: None}
     assert [item["resource"]["urn"] for item in state.pending] == [second["urn"]]
@@ -298,7 +298,7 @@ def test_import_replaces_a_damaged_state_and_keeps_it(
     assert all("damaged-" in path.name for path in kept)
     assert checkpoint.backup_of(state_file).read_bytes() == backup
     assert not journal_of(state_file).exists()
-    assert load_folded(state_file).folded.resources
+    assert load_state(state_file).replayed.resources
 
 
 @pytest.mark.parametrize(("dies_after", "left"), [(1, {STACK, VPC, SUBNET}), (2, {STACK})])
@@ -329,10 +329,10 @@ def test_pending_creation_can_be_adopted_or_forgotten(gpufleet: Gpufleet, state_
     pending = [{"type": "creating", "resource": subnet(id="")}]
     checkpoint.save(state_file, [stack(), vpc()], pending, "")
     assert gpufleet("state", "repair", "dev", "--adopt", f"{SUBNET}=subnet-9").code == 0
-    (operation,) = load_folded(state_file).folded.pending
+    (operation,) = load_state(state_file).replayed.pending
     assert operation["resource"]["id"] == "subnet-9"
     assert gpufleet("state", "repair", "dev", "--forget", SUBNET).code == 0
-    assert load_folded(state_file).folded.pending == []
+    assert load_state(state_file).replayed.pending == []
     answer = gpufleet("state", "repair", "dev", "--forget", SUBNET)
     assert answer.code == 2
     assert f"no creation of {SUBNET} is pending" in answer.err

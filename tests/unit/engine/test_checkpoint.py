@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.engine.embedded import checkpoint, journal
 from gpufleet.engine.embedded.integrity import problems, without_gaps
-from gpufleet.engine.embedded.journal import StateJournal, fold
+from gpufleet.engine.embedded.journal import StateJournal, replay
 from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.embedded.resource import ResourceState, from_json, to_json
 from gpufleet.engine.embedded.values import UNKNOWN, ResourceRef, SecretValue
@@ -203,12 +203,12 @@ def test_applying_a_journal_puts_new_resources_first_and_keeps_the_rest() -> Non
         {"kind": "begin", "n": 2, "type": "deleting", "resource": resource("a")},
         {"kind": "salt", "salt": "v1:new"},
     ]
-    folded = fold(olds, records)
-    assert names(folded.resources) == ["e", "c", "b", "a", "b"]
-    assert folded.resources[1]["outputs"] == {"x": 1}
-    assert folded.resources[4]["delete"] is True
-    assert [item["type"] for item in folded.pending] == ["deleting"]
-    assert folded.salt == "v1:new"
+    replayed = replay(olds, records)
+    assert names(replayed.resources) == ["e", "c", "b", "a", "b"]
+    assert replayed.resources[1]["outputs"] == {"x": 1}
+    assert replayed.resources[4]["delete"] is True
+    assert [item["type"] for item in replayed.pending] == ["deleting"]
+    assert replayed.salt == "v1:new"
     assert olds[2] == resource("c")
 
 
@@ -228,11 +228,11 @@ def test_any_prefix_of_a_journal_is_a_valid_state(tmp_path: Path) -> None:
     seen = set()
     for cut in range(len(content) + 1):
         path.write_bytes(content[:cut])
-        folded = fold([], journal.read(path, "digest"))
+        replayed = replay([], journal.read(path, "digest"))
         # Every started resource is created or pending, and never both.
-        pending = names([operation["resource"] for operation in folded.pending])
-        assert not set(names(folded.resources)) & set(pending)
-        seen.add((len(folded.resources), len(folded.pending)))
+        pending = names([operation["resource"] for operation in replayed.pending])
+        assert not set(names(replayed.resources)) & set(pending)
+        seen.add((len(replayed.resources), len(replayed.pending)))
     assert seen == {(made, pending) for made in range(6) for pending in (0, 1)} - {(5, 1)}
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.embedded import checkpoint
-from gpufleet.engine.embedded.folded import load_folded
 from gpufleet.engine.embedded.journal import StateJournal, journal_of
 from gpufleet.engine.embedded.repair import examine, repair
 from gpufleet.engine.embedded.store import StateStore
+from gpufleet.engine.embedded.stored_state import load_state
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
 from gpufleet.engine.errors import StateError
 from tests.unit.engine.test_checkpoint import resource, urn
@@ -150,9 +150,9 @@ def test_journal_of_the_wrong_shape_is_refused_and_repaired(tmp_path: Path, reco
     journal.append(record, durable=True)
     journal.close(remove=False)
     with pytest.raises(StateError) as caught:
-        load_folded(path)
+        load_state(path)
     assert "gpufleet state repair" in caught.value.remedy
     assert not examine(path).is_whole
     repair(path, path)
-    found = [item["urn"] for item in load_folded(path).folded.resources]
+    found = [item["urn"] for item in load_state(path).replayed.resources]
     assert sorted(found) == [urn("a"), urn("b")]

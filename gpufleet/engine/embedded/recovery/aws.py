@@ -41,7 +41,7 @@ _MANY_FILTERS = 50
 class AwsFinder:
     """The finder of the package `aws`."""
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         """Return the delay of AWS's own APIs after a creation, in seconds; 0 for an emulator by default."""
         endpoint = urlparse(env.get("AWS_ENDPOINT_URL") or "").hostname
         if endpoint not in _LOOPBACK:

@@ -21,7 +21,7 @@ from gpufleet.engine.embedded.values import UnknownValue, reveal
 class KubernetesFinder:
     """Objects have their name as id: `<namespace>/<name>`, or `<name>` without a namespace."""
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         """Return 0: an API server shows accepted objects at once."""
         return 0.0
 
@@ -42,13 +42,13 @@ class KubernetesFinder:
         """Return whether the object has the requested labels."""
         asked = reveal(wanted.inputs.get("metadata")) or {}
         found = reveal(outputs.get("metadata")) or {}
-        return carries(found.get("labels"), asked.get("labels"))
+        return contains_all(found.get("labels"), asked.get("labels"))
 
 
 class DynamicFinder:
     """Our dynamic resources only search something, or store it under their own name."""
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         """Return 0: nothing is searched."""
         return 0.0
 
@@ -61,7 +61,7 @@ class DynamicFinder:
         return True
 
 
-def carries(found: Any, wanted: Any) -> bool:
+def contains_all(found: Any, wanted: Any) -> bool:
     """Return whether a map of tags or labels contains all wanted ones."""
     have = found if isinstance(found, dict) else {}
     return all(have.get(key) == value for key, value in (wanted or {}).items())

@@ -122,7 +122,7 @@ class Recovery:
         finder = self._finders.get(package_of(wanted.type))
         if finder is None:
             return _Creation(undecided=f"a {wanted.type} cannot be searched")
-        until = self._store.last_written + finder.settle_s(self._context.env)
+        until = self._store.last_written + finder.visibility_delay_s(self._context.env)
         while True:
             result = self._look_once(finder, wanted)
             left = until - time.time()
@@ -189,7 +189,7 @@ class Recovery:
     # -- updates and deletions
 
     def _settle_update(self, before: ResourceState) -> tuple[str, bool]:
-        old = self._standing(before)
+        old = self._current_state(before)
         if old is None:
             return "it is no longer in the state", True
         read = self._read(old, old.id)
@@ -204,7 +204,7 @@ class Recovery:
         return "the state was updated from the cloud", True
 
     def _settle_deletion(self, before: ResourceState) -> tuple[str, bool]:
-        old = self._standing(before)
+        old = self._current_state(before)
         if old is None:
             return "it is no longer in the state", True
         if self._read(old, old.id).id:
@@ -212,7 +212,7 @@ class Recovery:
         self._remove(old)
         return "it was deleted", True
 
-    def _standing(self, before: ResourceState) -> ResourceState | None:
+    def _current_state(self, before: ResourceState) -> ResourceState | None:
         identity = before.urn, before.id
         return next((state for state in self._states if (state.urn, state.id) == identity), None)
 

@@ -51,7 +51,7 @@ class ProviderCall(Protocol):
 class Finder(Protocol):
     """Searches resources of one package."""
 
-    def settle_s(self, env: Mapping[str, str]) -> float:
+    def visibility_delay_s(self, env: Mapping[str, str]) -> float:
         """Return how long after a creation the cloud may not show it yet, in seconds."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.interruption import answered
+from gpufleet.interruption import handle_interruptions
 from gpufleet.lab.rack import rack
 from gpufleet.lab.rack.shell import run
 from tests.unit.cli.configuring import wait_for
@@ -32,7 +32,7 @@ def test_tool_ends_with_its_child_processes(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt), answered():
+    with pytest.raises(KeyboardInterrupt), handle_interruptions():
         run(["sh", "-c", f"sleep 600 & echo $! >{started}; wait"], what="a tool")
     thread.join()
     wait_for(lambda: not alive(int(started.read_text())))

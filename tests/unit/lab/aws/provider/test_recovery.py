@@ -122,10 +122,10 @@ def test_only_an_empty_bucket_may_lack_tags() -> None:
     ("endpoint", "waits"), [("http://127.0.0.1:4566", False), ("", True), ("https://ec2.amazonaws.com", True)]
 )
 def test_only_an_eventually_consistent_cloud_is_waited_for(endpoint: str, waits: bool) -> None:
-    assert (AwsFinder().settle_s({"AWS_ENDPOINT_URL": endpoint}) > 0) is waits
+    assert (AwsFinder().visibility_delay_s({"AWS_ENDPOINT_URL": endpoint}) > 0) is waits
 
 
 def test_injected_delay_of_the_emulator_is_waited_for() -> None:
     env = sandbox_env(daemon.Endpoint("http://127.0.0.1:4566", 1, late_s=3.0))
-    assert AwsFinder().settle_s(env) > 3
-    assert AwsFinder().settle_s({**env, "AWS_ENDPOINT_URL": "https://ec2.amazonaws.com"}) == 20
+    assert AwsFinder().visibility_delay_s(env) > 3
+    assert AwsFinder().visibility_delay_s({**env, "AWS_ENDPOINT_URL": "https://ec2.amazonaws.com"}) == 20

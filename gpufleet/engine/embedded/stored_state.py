@@ -10,16 +10,16 @@ from typing import Any
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backup_of
 from gpufleet.engine.embedded.integrity import sort_by_dependency, without_gaps
-from gpufleet.engine.embedded.journal import Record, ReplayedState, fold, journal_of, read
+from gpufleet.engine.embedded.journal import Record, ReplayedState, journal_of, read, replay
 from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
 from gpufleet.engine.errors import StateError
 
 
 @dataclass(frozen=True, slots=True)
 class StateOnDisk:
-    """The result of `load_folded`. `digest` is the checkpoint's ('' without one)."""
+    """The result of `load_state`. `digest` is the checkpoint's ('' without one)."""
 
-    folded: ReplayedState
+    replayed: ReplayedState
     digest: str
     interrupted: bool
     last_written: float
@@ -30,7 +30,7 @@ class StateOnDisk:
         return bool(self.digest) or self.interrupted
 
 
-def load_folded(state_file: Path) -> StateOnDisk:
+def load_state(state_file: Path) -> StateOnDisk:
     """Read a state; a damaged one raises a `StateError`, and nothing is changed.
 
     A state without secrets has no salt either: the first secret may be written with another passphrase than
@@ -39,15 +39,15 @@ def load_folded(state_file: Path) -> StateOnDisk:
     deployment, digest, records = _read(state_file)
     # A journal numbers resources in dependency order, whatever the order in the file.
     resources = sort_by_dependency(deployment["resources"])
-    folded = fold(resources, records, salt=checkpoint.salt_of(deployment))
-    folded.pending = [*(deployment.get("pending_operations") or ()), *folded.pending]
+    replayed = replay(resources, records, salt=checkpoint.salt_of(deployment))
+    replayed.pending = [*(deployment.get("pending_operations") or ()), *replayed.pending]
     if records:
         # Drops of an interrupted refresh or destroy may leave references behind.
-        folded.resources = without_gaps(sort_by_dependency(folded.resources))
-    if not holds_secrets(folded.resources) and not holds_secrets(folded.pending):
-        folded.salt = ""
+        replayed.resources = without_gaps(sort_by_dependency(replayed.resources))
+    if not holds_secrets(replayed.resources) and not holds_secrets(replayed.pending):
+        replayed.salt = ""
     return StateOnDisk(
-        folded, digest, bool(records), max(_written(state_file), _written(journal_of(state_file)))
+        replayed, digest, bool(records), max(_written(state_file), _written(journal_of(state_file)))
     )
 
 
