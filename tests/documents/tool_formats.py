@@ -120,6 +120,18 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
             ("infiniband/ibstat_a100_ibpanic_rc255.txt",),
             "other errors",
         ),
+        ToolFormat(
+            "`ibnetdiscover --ports`",
+            "gpufleet/racks/verify/switches.py",
+            ("infiniband/ibnetdiscover-p_edr.txt",),
+            "other speeds than EDR",
+        ),
+        ToolFormat(
+            "`ibswinfo`",
+            "gpufleet/racks/verify/switches.py",
+            ("infiniband/ibswinfo_3.txt", "infiniband/ibswinfo_fan-error.txt"),
+            "NDR and XDR switches",
+        ),
         ToolFormat("`mlxconfig -d ... query`", f"{_UTILS}/rdma_hardware.py", (), "everything"),
     ),
     "Logs": (

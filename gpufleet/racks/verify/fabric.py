@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
+from gpufleet.racks.verify.measurements import NO_PROGRAM, Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
+from gpufleet.racks.verify.switches import broken_ports, parse_ports, switch_faults
 
 LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
@@ -101,3 +102,39 @@ def subnet_manager(found: RoleMeasurements) -> Iterator[Result]:
         return Reading(state, "" if "MASTER" in state else f"the subnet's manager is {state}")
 
     yield found.expect("master", "sminfo", master, expected="a master", remedy="see /var/log/opensm.log")
+
+    def links(text: str) -> Reading:
+        count = sum(port.linked for port in parse_ports(text))
+        return Reading(f"{count} ends of links", "" if count else "the fabric has no links")
+
+    yield found.expect(
+        "links", "ports", links, expected="links", remedy="ibnetdiscover --ports; see cables and switches"
+    )
+
+    def known(text: str) -> Reading:
+        broken = broken_ports(parse_ports(text))
+        return Reading(f"{len(broken)} ports of unknown speed", "; ".join(broken))
+
+    yield found.expect(
+        "ports",
+        "ports",
+        known,
+        expected="0 ports of unknown speed",
+        remedy="reset the port (ibportstate), or exchange its cable",
+        wrong="warn",
+    )
+
+    def healthy(text: str) -> Reading:
+        faults = switch_faults(text)
+        return Reading(f"{len(faults)} faults", "; ".join(faults))
+
+    # No package has ibswinfo: a site that installed it has its switches checked.
+    if found.found.get("subnet_manager_switches", {}).get("rc") != NO_PROGRAM:
+        yield found.expect(
+            "switches",
+            "switches",
+            healthy,
+            expected="0 faults",
+            remedy="replace the fan or power supply: ibswinfo -d <lid>",
+            wrong="warn",
+        )

@@ -11,6 +11,11 @@ from gpufleet.racks.verify.monitoring import RULE_GROUPS
 
 DRIVER = "580.159.03"
 GPUS = "".join(f"{i}, NVIDIA H100 80GB HBM3, GPU-{i}, {DRIVER}, Enabled\n" for i in range(8))
+LINKS = """\
+CA    16  1 0xa088c203000b0a10 4x NDR - SW     4  1 0x2c5eab0300b87b40 ( 'dgx01 mlx5_0' - 'leaf01' )
+SW     4  1 0x2c5eab0300b87b40 4x NDR - CA    16  1 0xa088c203000b0a10 ( 'leaf01' - 'dgx01 mlx5_0' )
+SW     4 64 0x2c5eab0300b87b40 4x SDR                                    'leaf01'
+"""
 PORTS = "".join(f"mlx5_{i}|1|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)|MT4129|fabric\n" for i in range(8))
 TRACKING = (
     "0A5A000B,10.90.0.11,9,1795282632.4,-0.000000308,0.0,0.0,0.07,0.0,0.15,0.00002,0.000008,2.0,Normal\n"
@@ -245,6 +250,8 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
     "subnet_manager": {
         "active": "active\n",
         "sminfo": "sminfo: sm lid 1 sm guid 0x506, activity count 9 priority 15 state 3 SMINFO_MASTER\n",
+        "ports": LINKS,
+        "switches": "switch lid-4\nfan status         | OK\nfan#1 (rpm)        | 8493\n",
     },
     "munge": {"service": "active\n", "round_trip": "STATUS: Success (0)\n", "key_mode": "munge 400\n"},
     "slurm_database": {
