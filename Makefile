@@ -9,12 +9,15 @@ ROOT ?= debian-12
 # Ordered by tests/conftest.py: the longest groups first.
 # Prints the slowest twenty tests and the seconds by group (tests/timings.py).
 SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 --durations-min=1
+# What `make versions` runs: the packages of a run, from the fleet file to the engine.
+VERSIONED := tests/unit/spec tests/unit/plan tests/unit/checks tests/unit/pricing tests/unit/policy \
+	tests/engine/test_main_path.py tests/e2e/test_sandbox_lifecycle.py
 # Tests with imports that exist only on their hosts or in a separate environment.
 UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/health
 # pulumi_aws is large: without bytecode every process of a run compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate docs readme screenshots wheel lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint bench faults mutate versions docs readme screenshots wheel lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -49,7 +52,7 @@ lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansibl
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
-	@bash -n scripts/setup .ci/run
+	@bash -n scripts/setup scripts/versions .ci/run
 
 bench: setup ## the figures of docs/performance.md with their peers, in one run; ARGS="--only hosts" narrows it
 	@$(BIN)/python -m tests.bench $(ARGS)
@@ -80,6 +83,9 @@ mutate: ## weaken each protection of the components, change 100 conditions of pl
 	@scripts/setup system
 	@$(BIN)/python -m tests.mutation $(ARGS)
 	@$(BIN)/python -m tests.mutation --conditions 100 $(ARGS)
+
+versions: setup ## tests with the lowest and with the newest version of every direct dependency
+	@scripts/versions $(or $(ARGS),$(VERSIONED))
 
 lock: setup ## write requirements/*.txt from pyproject.toml
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --extra lab --extra dev \
