@@ -82,6 +82,6 @@ def test_unsupported_pulumi_aws_layout_is_an_error_and_not_an_empty_table() -> N
 def test_data_loads_fast() -> None:
     aws_types._data.cache_clear()
     aws_types.taggable_types.cache_clear()
-    began = time.perf_counter()
+    began = time.process_time()
     aws_types.taggable_types()
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
