@@ -68,6 +68,8 @@ def contained(path: Path, shown: str, *, within: Path) -> Path:
     """
     try:
         real, top = path.resolve(), within.resolve()
+        if any(each.is_symlink() for each in (real, *real.parents)):
+            raise RuntimeError  # As Python does before 3.13, which leaves the links of a loop in place.
     except (OSError, RuntimeError):
         raise InputError(f"{shown}: its links form a loop", remedy="use another file") from None
     except ValueError:

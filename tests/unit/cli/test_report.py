@@ -67,7 +67,7 @@ def test_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequest
         ("stacks/dev/fleet.yaml", "stacks/dev/fleet.yaml exists and is no report of gpufleet"),
         ("Pulumi.yaml/report.html", "Pulumi.yaml is no folder that can be written"),
         ("/dev/null", "/dev/null exists and is no report of gpufleet"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "embedded null"),
         ("x" * 300, "is no path of a file"),
     ],
 )

@@ -65,6 +65,5 @@ def test_groups_that_disappear_meanwhile_are_not_an_error(tmp_path: Path, monkey
         return entries
 
     monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr("pathlib.os.scandir", scandir)
     cgroups.end((str(group),))
     assert not group.exists()
