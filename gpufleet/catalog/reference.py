@@ -155,7 +155,18 @@ def _systems(catalog: Catalog) -> str:
         for item in catalog.systems.values()
     ]
     columns = ("name", "GPUs", "max kW", "compute network cards", "rack units", "USD a node", "notes")
-    return "## On-premises systems\n\n" + _table(columns, rows)
+    rails = [
+        (f"`{item.name}`", what, ", ".join(f"`{name}`" for name in names))
+        for item in catalog.systems.values()
+        for what, names in (
+            ("rails", item.rails),
+            *((f"rails {variant}", names) for variant, names in item.rails_of_variants.items()),
+            ("NVSwitch bridges", item.bridges),
+        )
+        if names
+    ]
+    devices = "### RDMA devices of systems\n\n" + _table(("name", "devices", "names"), rails)
+    return "## On-premises systems\n\n" + _table(columns, rows) + "\n" + devices
 
 
 def _storage(catalog: Catalog) -> str:
