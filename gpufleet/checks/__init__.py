@@ -1,4 +1,4 @@
-"""Cross-field checks of a fleet: every rule, and every finding in one run."""
+"""Cross-field checks of a fleet file. One run reports all findings."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ ALL_CHECKS: tuple[Check, ...] = (
 """Checks of the fleet file itself."""
 
 PLANNED_CHECKS: tuple[Check, ...] = costs.CHECKS
-"""Checks of what follows from it; they run where the fleet file has no error, since a broken one has
-no plan."""
+"""Checks of the plan. They run only on a fleet file without errors."""
 
 OVERRIDES = Path(".gpufleet") / "catalog"
 """Where `gpufleet catalog refresh` writes, below the checkout."""
@@ -92,7 +91,7 @@ OVERRIDES = Path(".gpufleet") / "catalog"
 
 @dataclass(frozen=True, slots=True)
 class ValidFleet:
-    """A fleet without errors; `findings` are warnings alone. `fleet` is what was judged."""
+    """A fleet without errors. `findings` contains only warnings."""
 
     loaded: LoadedFleet
     findings: tuple[Finding, ...]
@@ -100,26 +99,26 @@ class ValidFleet:
 
     @property
     def catalog(self) -> Catalog:
-        """The facts that it was judged by."""
+        """The catalog that the checks used."""
         return self.fleet.catalog
 
     @property
     def plan(self) -> FleetPlan:
-        """The plan that was judged."""
+        """The plan of the fleet."""
         return self.fleet.plan
 
     @property
     def cost(self) -> FleetCost:
-        """What the plan costs."""
+        """The cost of the plan."""
         return self.fleet.cost
 
 
 def run_checks(fleet: Fleet) -> list[Finding]:
-    """The findings of all checks, in the order of the file's lines, errors and warnings alike.
+    """Return the errors and warnings of all checks, ordered by line.
 
-    `fleet.now` is what prices, support dates and booking windows are compared with. The passing of time
-    alone only adds warnings, but for Capacity Blocks: one whose start is past is an error, unless
-    `fleet.bought` has it and it still runs; where nothing is going to be bought (None) it is a warning.
+    Price ages, support dates and booking windows are compared with `fleet.now`. A passed date causes only
+    warnings, except for Capacity Blocks: a start in the past is an error unless `fleet.bought` contains the
+    block and it still runs. If `fleet.bought` is None, it is a warning.
     """
     findings = _judge(fleet, ALL_CHECKS)
     if not any(finding.severity == "error" for finding in findings):
@@ -137,10 +136,10 @@ def validate(
 ) -> ValidFleet:
     """Load the fleet `target` (an environment below `root`, or a file's path) and run every check.
 
-    Raises InputError where there is no such fleet, and SpecError with all findings, warnings too,
-    when one of them is an error. Without `catalog`, the shipped one with what the checkout's
-    `gpufleet catalog refresh` has read. `now` is in UTC, by default the clock's. `bought` reads the Capacity
-    Blocks that are bought already; it is None for what does not go on to buy any.
+    Raises InputError if the fleet does not exist, and SpecError with all findings if one is an error.
+    `catalog` defaults to the shipped one, updated by `gpufleet catalog refresh` of the checkout. `now` is in
+    UTC and defaults to the current time. `bought` reads the purchased Capacity Blocks; pass None for commands
+    that buy nothing.
     """
     reading = read_fleet(target, root=root)
     facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
@@ -158,7 +157,7 @@ def validate(
 def _of_the_rest(
     reading: FleetReading, catalog: Catalog, now: dt.datetime, bought: BoughtBlocks | None
 ) -> list[Finding]:
-    """What is wrong with a broken file beside its broken parts; nothing that follows from them alone."""
+    """Return the findings of a file with syntax or type errors that its invalid fields do not cause."""
     parts = partials(reading.root)
     broken = {path for part in parts for path in part.broken}
     fields = {next((str(part) for part in reversed(path) if isinstance(part, str)), "") for path in broken}

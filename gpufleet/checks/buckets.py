@@ -1,4 +1,4 @@
-"""Buckets: names that S3 takes, once each, and retention in whole days."""
+"""Buckets: valid unique names, and retention in whole days."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 @check("bucket-name")
 def bucket_name(fleet: Fleet) -> Iterator[FieldFinding]:
-    """S3 keeps some prefixes and suffixes for itself (S3 User Guide, "Bucket naming rules"); length and
-    characters are judged when the file is read."""
+    """S3 reserves some prefixes and suffixes (S3 User Guide, "Bucket naming rules"). The fleet file's model
+    checks length and characters."""
     for path, _, _, bucket in fleet.buckets():
         taken = [part for part in PREFIXES if bucket.name.startswith(part)]
         taken += [part for part in SUFFIXES if bucket.name.endswith(part)]
@@ -24,22 +24,22 @@ def bucket_name(fleet: Fleet) -> Iterator[FieldFinding]:
             where = "starts" if taken[0] in PREFIXES else "ends"
             yield FieldFinding(
                 (*path, "name"),
-                f"bucket name '{bucket.name}' {where} with '{taken[0]}', which S3 keeps for itself",
+                f"bucket name '{bucket.name}' {where} with '{taken[0]}', which S3 reserves",
                 "choose another name",
             )
 
 
 @check("bucket-repeated")
 def bucket_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A bucket's name is unique in all of AWS, and so in a fleet."""
+    """A bucket name is unique in all of AWS."""
     seen: dict[str, str] = {}
     for path, site, item, bucket in fleet.buckets():
         owner = f"{site.site}/{item.name}"
         if bucket.name in seen:
             yield FieldFinding(
                 (*path, "name"),
-                f"bucket '{bucket.name}' is declared by {seen[bucket.name]} as well",
-                "give each its own name, or declare it once",
+                f"bucket '{bucket.name}' is also declared by {seen[bucket.name]}",
+                "give each bucket its own name, or declare it once",
             )
         seen.setdefault(bucket.name, owner)
 
@@ -52,14 +52,14 @@ def bucket_expiry(fleet: Fleet) -> Iterator[FieldFinding]:
             days = max(1, bucket.expire_after.delta.days)
             yield FieldFinding(
                 (*path, "expire_after"),
-                f"objects expire after whole days, not '{bucket.expire_after}'",
+                f"objects must expire after whole days, not '{bucket.expire_after}'",
                 f"write '{days} d' or '{days + 1} d'",
             )
 
 
 @check("import-bucket-name")
 def import_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
-    """`import_from` names a bucket by S3's rules; an address or two dots in a row never are one."""
+    """`import_from` must name a bucket by S3's rules: no IP address, no two dots in a row."""
     for path, _, _, lustre in fleet.lustre():
         if lustre.import_from is None:
             continue
@@ -67,14 +67,14 @@ def import_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
         if _ADDRESS.fullmatch(name) or ".." in name or name.endswith(("-", ".")):
             yield FieldFinding(
                 (*path, "import_from"),
-                f"'{name}' is not the name of a bucket",
+                f"'{name}' is not a valid bucket name",
                 "write 's3://<bucket>/<prefix>'",
             )
 
 
 @check("kms-key")
 def kms_key(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A key is used in its own region alone, and FSx encrypts scratch file systems with a key that it manages
+    """A KMS key works only in its own region. FSx encrypts scratch file systems with a key that FSx manages
     (FSx for Lustre User Guide, "Data encryption")."""
     for path, site, item in fleet.storage():
         for kind in ("lustre", "bucket"):
@@ -85,13 +85,15 @@ def kms_key(fleet: Fleet) -> Iterator[FieldFinding]:
             if region != site.region:
                 yield FieldFinding(
                     (*path, kind, "kms_key"),
-                    f"the key of {item.name!r} is in {region}, and site {site.site!r} in {site.region}",
+                    f"the KMS key of {item.name!r} is in {region}, but site {site.site!r} is in"
+                    f" {site.region}",
                     f"use a key of {site.region}",
                 )
             if item.lustre is not None and not item.lustre.deployment.startswith("persistent"):
                 yield FieldFinding(
                     (*path, kind, "kms_key"),
-                    f"{item.lustre.deployment} takes no key: FSx encrypts it with one that it manages",
+                    f"{item.lustre.deployment} does not support `kms_key`: FSx encrypts it with a key"
+                    " that FSx manages",
                     "leave `kms_key` out, or use `persistent-2` with a throughput",
                 )
 

@@ -1,4 +1,4 @@
-"""The budget: caps above zero, alerts in order, addresses that mail can reach."""
+"""The budget: caps above zero, alerts in ascending order, valid e-mail addresses."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpufleet.spec.quantity import Money
 
 MOST_ALERTS = 9
 MOST_ADDRESSES = 10
-"""AWS Budgets takes ten notifications a budget, one of which is the forecast's, and ten e-mail
-addresses each (AWS Budgets API Reference, CreateBudget and Subscriber)."""
+"""AWS Budgets allows ten notifications per budget, of which the forecast uses one, and ten e-mail addresses
+per notification (AWS Budgets API Reference, CreateBudget and Subscriber)."""
 
 _MAIL = re.compile(r"[A-Za-z0-9._%+'-]+@([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,}")
 
 
 @check("budget-positive")
 def budget_positive(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS Budgets refuses a limit of 0 or less, and a cap of 0 refuses everything."""
+    """AWS Budgets rejects a limit of 0 or less, and a cap of 0 refuses every change."""
     budget = fleet.spec.budget
     caps: list[tuple[tuple[str, ...], Money | None]] = [
         (("monthly",), budget.monthly),
@@ -34,14 +34,14 @@ def budget_positive(fleet: Fleet) -> Iterator[FieldFinding]:
         if cap is not None and cap.amount <= 0:
             yield FieldFinding(
                 ("budget", *path),
-                f"{'.'.join(path)} is {cap}, and a cap is above 0",
-                "write what may be spent, such as '5000 USD'",
+                f"{'.'.join(path)} is {cap}: a cap must be above 0",
+                "write the amount that may be spent, such as '5000 USD'",
             )
 
 
 @check("budget-cap-known", "cloud", "onprem", "site", "node_groups", "name", "team", "teams")
 def budget_cap_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A cap of something that does not exist caps nothing: a typo would leave what was meant without one."""
+    """A cap on a name that does not exist has no effect; it is probably a typo."""
     spec = fleet.spec
     groups = list(fleet.groups())
     known = {
@@ -59,7 +59,7 @@ def budget_cap_known(fleet: Fleet) -> Iterator[FieldFinding]:
             if name not in known[field]:
                 yield FieldFinding(
                     ("budget", field, name),
-                    f"{field} has a cap of '{name}', and there is no such {what[field]}",
+                    f"{field} has a cap for '{name}', but there is no such {what[field]}",
                     did_you_mean(
                         nearest(name, known[field]),
                         f"use one of {listed(known[field])}" if known[field] else "remove it",
@@ -74,46 +74,46 @@ def _named_caps(budget: Budget) -> tuple[tuple[str, Mapping[str, Money]], ...]:
 
 @check("budget-alerts")
 def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Alerts are thresholds on the way up to the cap: ascending, each once, and at most as many as AWS
-    Budgets takes."""
+    """Alerts are percentages of the cap, in ascending order without duplicates, at most as many as AWS
+    Budgets allows."""
     alerts = fleet.spec.budget.alerts
     for index, (lower, upper) in enumerate(pairwise(alerts), start=1):
         if lower.value >= upper.value:
             yield FieldFinding(
                 ("budget", "alerts", index),
-                f"{upper} comes after {lower}: alerts ascend, each once",
+                f"{upper} comes after {lower}: alerts must ascend without duplicates",
                 "write them in order, such as [50%, 80%, 100%]",
             )
     if len(alerts) > MOST_ALERTS:
         yield FieldFinding(
             ("budget", "alerts"),
-            f"{len(alerts)} alerts are more than the {MOST_ALERTS} that AWS Budgets takes",
+            f"{len(alerts)} alerts are more than the {MOST_ALERTS} that AWS Budgets allows",
             f"keep {MOST_ALERTS} or fewer",
             value=len(alerts),
         )
     if alerts and all(alert.value > 100 for alert in alerts):
         yield FieldFinding(
             ("budget", "alerts"),
-            "every alert is above 100%: no alert is sent before the budget is spent",
-            "add one below, such as 80%",
+            "all alerts are above 100%: no alert is sent before the budget is spent",
+            "add an alert below 100%, such as 80%",
             "warning",
         )
 
 
 @check("budget-notify")
 def budget_notify(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An alert to an address that receives no mail reaches no one."""
+    """Budget alerts need valid e-mail addresses, each listed once."""
     notify = fleet.spec.budget.notify
     for index, address in enumerate(notify):
         path = ("budget", "notify", index)
         if not _MAIL.fullmatch(address):
             yield FieldFinding(path, f"'{address}' is not an e-mail address", "write it as name@example.com")
         elif address.lower() in (other.lower() for other in notify[:index]):
-            yield FieldFinding(path, f"{address} is there twice", "name it once", "warning")
+            yield FieldFinding(path, f"{address} is listed twice", "list it once", "warning")
     if len(notify) > MOST_ADDRESSES:
         yield FieldFinding(
             ("budget", "notify"),
-            f"{len(notify)} addresses are more than the {MOST_ADDRESSES} that AWS Budgets takes",
+            f"{len(notify)} addresses are more than the {MOST_ADDRESSES} that AWS Budgets allows",
             "use a mailing list",
             value=len(notify),
         )

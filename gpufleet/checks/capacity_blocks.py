@@ -1,4 +1,4 @@
-"""EC2 Capacity Blocks for ML: lengths, sizes and times that AWS sells, and one type in one zone."""
+"""EC2 Capacity Blocks for ML: durations, sizes and start times that AWS sells; one type, one zone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpufleet.spec.models import CapacityBlock
 
 DAY = dt.timedelta(days=1)
 DAY_BEGINS = dt.time(11, 30, tzinfo=dt.UTC)
-"""When the days of a block begin and end (EC2 User Guide, "Capacity Blocks for ML")."""
+"""The time of day at which blocks start and end (EC2 User Guide, "Capacity Blocks for ML")."""
 
 
 @check("capacity-block-duration")
 def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Blocks come in steps of a day up to 14 days and of a week up to 182 days (EC2 User Guide,
-    "Capacity Blocks for ML")."""
+    """AWS sells blocks of 1 to 14 days, and of whole weeks up to 182 days (EC2 User Guide, "Capacity Blocks
+    for ML")."""
     rules = fleet.catalog.capacity_block_rules
     daily, longest = rules.daily_steps_up_to_days, rules.weekly_steps_up_to_days
     for each, block in fleet.blocks():
@@ -25,7 +25,7 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
             if block.id is None:
                 yield FieldFinding(
                     where,
-                    "a Capacity Block is bought for a length of time, and none is given",
+                    "a Capacity Block needs a `duration`, and none is given",
                     f"write 'duration: 7 d' (days up to {daily} d, then weeks up to {longest} d)",
                     value=f"{block.nodes} nodes",
                 )
@@ -37,7 +37,7 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
         if length > longest * DAY:
             yield FieldFinding(
                 where,
-                f"'{block.duration}' is longer than a Capacity Block can be ({longest} d)",
+                f"'{block.duration}' is longer than the maximum of a Capacity Block ({longest} d)",
                 f"write '{longest} d' or less",
             )
             continue
@@ -46,7 +46,7 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
         near = " or ".join(f"'{n} d'" for n in (below, above) if n is not None)
         yield FieldFinding(
             where,
-            f"'{block.duration}' is not a length that Capacity Blocks are sold in (days up to {daily} d, then"
+            f"'{block.duration}' is not a duration of Capacity Blocks (days up to {daily} d, then"
             f" weeks up to {longest} d)",
             f"write {near}",
         )
@@ -54,7 +54,8 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("capacity-block-size")
 def block_size(fleet: Fleet) -> Iterator[FieldFinding]:
-    """One block holds at most 64 instances, and an account's blocks 256 at a time (EC2 User Guide)."""
+    """A block holds at most 64 instances, and all blocks of an account together at most 256 (EC2 User
+    Guide)."""
     rules = fleet.catalog.capacity_block_rules
     total = 0
     for each, block in fleet.blocks():
@@ -63,14 +64,14 @@ def block_size(fleet: Fleet) -> Iterator[FieldFinding]:
         if block.nodes > rules.max_instances_per_block:
             yield FieldFinding(
                 where,
-                f"{block.nodes} instances are more than one Capacity Block holds"
+                f"{block.nodes} instances are more than the maximum of one Capacity Block"
                 f" ({rules.max_instances_per_block})",
                 f"use several node groups of {rules.max_instances_per_block} or fewer",
             )
         elif total > rules.max_instances_all_blocks:
             yield FieldFinding(
                 where,
-                f"with this one, the Capacity Blocks of the fleet hold {total} instances, and an account may"
+                f"the Capacity Blocks up to this one hold {total} instances, but an account can"
                 f" have {rules.max_instances_all_blocks}",
                 "reserve fewer nodes, or use another account",
             )
@@ -78,23 +79,23 @@ def block_size(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("capacity-block-all-or-none")
 def block_bounds(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A block is paid for all of its nodes from its first to its last hour: fewer waste money, and more
-    are not there."""
+    """A block is paid for all of its nodes for its whole duration: fewer nodes waste money, more nodes cannot
+    start."""
     for each, block in fleet.blocks():
         for field, value in (("min", block.min), ("max", block.max)):
             if value is not None and value != block.nodes:
-                more = "more than it holds" if value > block.nodes else "fewer than are paid for"
+                more = "more than it holds" if value > block.nodes else "fewer than you pay for"
                 yield FieldFinding(
                     (*each.option_path, field),
-                    f"{field} {value} is not the block's {block.nodes} nodes ({more})",
+                    f"{field} {value} differs from the block's {block.nodes} nodes ({more})",
                     f"leave {field} out, or write '{field}: {block.nodes}'",
                 )
 
 
 @check("capacity-block-start")
 def block_start(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Blocks are sold up to eight weeks ahead (EC2 User Guide), and none that starts in the past. A block
-    that was bought before its start is in the stack's state, or has an `id`, and runs until its end."""
+    """AWS sells blocks up to eight weeks ahead and none that starts in the past (EC2 User Guide). A purchased
+    block is in the stack's state or has an `id`, and runs until its end."""
     weeks = fleet.catalog.capacity_block_rules.book_ahead_weeks
     ahead = dt.timedelta(weeks=weeks)
     for each, block in fleet.blocks():
@@ -103,14 +104,14 @@ def block_start(fleet: Fleet) -> Iterator[FieldFinding]:
             if block.id is None:
                 yield FieldFinding(
                     where,
-                    "a Capacity Block is bought for a time to come, and no start is given",
-                    "write the earliest start that will do, such as 'start: in 2 d'",
+                    "a Capacity Block needs a `start` in the future, and none is given",
+                    "write the earliest acceptable start, such as 'start: in 2 d'",
                     value=f"{block.nodes} nodes",
                 )
             continue
         if block.id is not None:
             yield FieldFinding(
-                where, f"block {block.id} exists and has a start of its own", "leave `start` out", "warning"
+                where, f"block {block.id} exists and already has a start", "remove `start`", "warning"
             )
             continue
         offset = block.start.offset
@@ -122,7 +123,7 @@ def block_start(fleet: Fleet) -> Iterator[FieldFinding]:
         if offset > ahead:
             yield FieldFinding(
                 where,
-                f"'{block.start.text}' is further ahead than Capacity Blocks are sold ({weeks} weeks)",
+                f"'{block.start.text}' is further ahead than AWS sells Capacity Blocks ({weeks} weeks)",
                 f"write 'in {ahead.days} d' or sooner",
             )
         elif offset < dt.timedelta(0):
@@ -132,7 +133,7 @@ def block_start(fleet: Fleet) -> Iterator[FieldFinding]:
 def _started(
     fleet: Fleet, each: LocatedGroup, block: CapacityBlock, start: dt.datetime
 ) -> Iterator[FieldFinding]:
-    """What is wrong with a block whose start is past: nothing with one that is bought and still runs."""
+    """Report a block whose start has passed, unless it is bought and still runs."""
     bought = fleet.bought_block(each, block)
     end = bought.end if bought is not None else None
     if end is None:
@@ -140,33 +141,29 @@ def _started(
     over = end <= fleet.now
     if bought is not None and not over:
         return
-    why = "is over" if over else "starts in the past, and no state that was read holds it as bought"
+    why = "is over" if over else "starts in the past, and the state has no such purchased block"
     first_day = dt.datetime.combine(fleet.now.date(), DAY_BEGINS)
     first_day += DAY if first_day <= fleet.now else dt.timedelta(0)
     yield FieldFinding(
         (*each.option_path, "start"),
-        f"a block that starts at '{block.start}' {why}: Capacity Blocks are sold before they start",
+        f"a block that starts at '{block.start}' {why}: a Capacity Block must be bought before it starts",
         f"write 'in 1 d', or '{first_day:%Y-%m-%dT%H:%M}Z', when the next day of blocks begins; or "
-        + (
-            "take the node group out of the fleet file"
-            if over
-            else "write the `id` of a block that is bought"
-        ),
+        + ("remove the node group from the fleet file" if over else "write the `id` of a purchased block"),
         "error" if fleet.bought is not None else "warning",
     )
 
 
 @check("capacity-block-type")
 def block_type(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A block holds one instance type, and only some types are sold so (the usage class
-    `capacity-block` of DescribeInstanceTypes)."""
+    """A block holds one instance type. Only types with the usage class `capacity-block`
+    (DescribeInstanceTypes) are sold as blocks."""
     for each, block in fleet.blocks():
         types = each.group.instance_types
         if len(types) > 1:
             yield FieldFinding(
                 (*each.path, "instance_types"),
-                f"a Capacity Block holds one instance type, and {each.name} names {len(types)}",
-                f"keep one, such as [{types[0]}], and put the others into node groups of their own",
+                f"a Capacity Block holds one instance type, but {each.name} lists {len(types)}",
+                f"keep one, such as [{types[0]}], and move the others to separate node groups",
             )
         for item in fleet.types(each.group):
             if "capacity-block" not in item.usage_classes:
@@ -181,15 +178,15 @@ def block_type(fleet: Fleet) -> Iterator[FieldFinding]:
         if block.instance_type is not None and block.instance_type not in types:
             yield FieldFinding(
                 (*each.option_path, "instance_type"),
-                f"the block holds {block.instance_type}, and {each.name} launches {listed(types)}",
-                f"write 'instance_types: [{block.instance_type}]', or name a block of {types[0]}",
+                f"the block holds {block.instance_type}, but {each.name} launches {listed(types)}",
+                f"write 'instance_types: [{block.instance_type}]', or use a block of {types[0]}",
             )
 
 
 @check("capacity-block-zone")
 def block_zone(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A block lies in one zone. A block to be bought takes the zone of the offering; an existing one is
-    where it is, and nodes launched in another zone never get to it."""
+    """A block is in one zone. The offering decides the zone of a new block. Nodes in another zone cannot use
+    an existing block."""
     for each, block in fleet.blocks():
         if block.id is None or block.zone is not None:
             continue
@@ -197,8 +194,8 @@ def block_zone(fleet: Fleet) -> Iterator[FieldFinding]:
         if len(zones) > 1:
             yield FieldFinding(
                 (*each.option_path, "zone"),
-                f"block {block.id} lies in one zone, and {each.name} may use {listed(zones)}",
-                f"say where it lies, such as 'zone: {zones[0]}'",
+                f"block {block.id} is in one zone, but {each.name} can use {listed(zones)}",
+                f"write its zone, such as 'zone: {zones[0]}'",
                 value=listed(zones),
             )
 

@@ -1,4 +1,4 @@
-"""The plan's cost against the budget, and the age of its prices. Warnings: policies decide."""
+"""Warnings about the plan's cost against the budget and about old prices. Policies enforce the budget."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _usd(amount: Decimal) -> str:
 
 @check("budget-exceeded")
 def budget_exceeded(fleet: Fleet) -> Iterator[FieldFinding]:
-    """What is expected to be spent is compared with the cap before anything is built. At maximum size a
-    fleet may be meant to exceed it for a while; it is said all the same."""
+    """The expected cost and the cost at maximum size are compared with the budget. A fleet may exceed it for
+    a short time at maximum size, so this is only a warning."""
     cost = fleet.cost
     path, budget = ("budget", "monthly"), fleet.spec.budget.monthly.amount
     expected, high = cost.total.expected, cost.total.maximum
@@ -41,7 +41,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[FieldFinding]:
     if cap is not None and cost.upfront > cap.amount:
         yield FieldFinding(
             ("budget", "upfront"),
-            f"Capacity Blocks cost {_usd(cost.upfront)} upfront, and the cap is {_usd(cap.amount)}",
+            f"Capacity Blocks cost {_usd(cost.upfront)} upfront, but the cap is {_usd(cap.amount)}",
             "raise the cap, or reserve fewer nodes or days",
             "warning",
         )
@@ -49,8 +49,7 @@ def budget_exceeded(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("price-age")
 def price_age(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Prices change: the age of each is shown with it, and old ones are worth a second look. Prices
-    without a date are shown as undated and are not part of this warning."""
+    """Old prices may be wrong. Prices without a date are shown as undated and do not cause this warning."""
     stale = stale_prices(fleet.cost, fleet.now.date())
     old = [(item.age, item.line) for item in stale if item.age is not None]
     if not old:

@@ -1,4 +1,4 @@
-"""EFA: only where the type has it, the same for all types of a group, in one zone, and not forgotten."""
+"""EFA: supported by the instance type, one layout per node group, one zone, enabled for training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.spec.models import OnDemand, Spot
 
 @check("efa-unsupported")
 def efa_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A launch template with an EFA interface is refused for a type without EFA."""
+    """EC2 rejects a launch template with an EFA interface for a type without EFA."""
     for each in fleet.groups():
         if each.group.network != "efa":
             continue
@@ -24,7 +24,7 @@ def efa_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
             ]
             yield FieldFinding(
                 (*each.path, "network"),
-                f"{listed(without)} takes no EFA interface",
+                f"{listed(without)} does not support EFA",
                 "write 'network: ena'"
                 + (f", or use a type with EFA ({listed(others, 6)})" if others else ""),
             )
@@ -32,8 +32,8 @@ def efa_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("efa-layout")
 def efa_same_layout(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The types of a group share one launch template and so one set of interfaces; a type with fewer
-    network cards refuses it and one with more would leave some of its bandwidth unused."""
+    """The types of a group share one launch template and its interfaces. A type with fewer network cards
+    cannot start; a type with more leaves bandwidth unused."""
     for each in fleet.groups():
         if each.group.network != "efa":
             continue
@@ -45,14 +45,13 @@ def efa_same_layout(fleet: Fleet) -> Iterator[FieldFinding]:
                     (*each.path, "instance_types", each.group.instance_types.index(other.name)),
                     f"{other.name} has {len(theirs) - 1} EFA interfaces and {types[0].name} has"
                     f" {len(mine) - 1}: one launch template cannot serve both",
-                    f"put {other.name} into a node group of its own",
+                    f"move {other.name} to a separate node group",
                 )
 
 
 @check("efa-off-in-training")
 def efa_off_in_training(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Training over several nodes without EFA runs over TCP, at a fraction of the bandwidth that the
-    type is paid for. On a type that has several EFA cards this is hardly ever meant."""
+    """Without EFA, training on several nodes uses TCP at a fraction of the type's bandwidth."""
     for each in fleet.groups():
         if each.group.network == "efa" or each.group.workload != "training":
             continue
@@ -60,8 +59,9 @@ def efa_off_in_training(fleet: Fleet) -> Iterator[FieldFinding]:
         if able and len(able) == len(each.group.instance_types):
             yield FieldFinding(
                 (*each.path, "network"),
-                f"{each.name} is for training and {able[0].name} has {able[0].max_efa_interfaces} EFA"
-                f" interface{'s' if able[0].max_efa_interfaces != 1 else ''}, which are off",
+                f"{each.name} is for training, but EFA is off: {able[0].name} has"
+                f" {able[0].max_efa_interfaces} EFA"
+                f" interface{'s' if able[0].max_efa_interfaces != 1 else ''}",
                 "write 'network: efa'",
                 "warning",
                 each.group.network,
@@ -70,8 +70,8 @@ def efa_off_in_training(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("efa-over-zones")
 def efa_over_zones(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EFA traffic does not leave its zone (EC2 User Guide, "Elastic Fabric Adapter", limitations): nodes
-    of one group in several zones cannot reach each other over EFA, and get no placement group."""
+    """EFA traffic cannot leave its zone (EC2 User Guide, "Elastic Fabric Adapter", limitations). Nodes of a
+    group in several zones cannot use EFA between zones and get no placement group."""
     for each in fleet.groups():
         zones = group_zones(each.group, each.site)
         if (
@@ -82,8 +82,8 @@ def efa_over_zones(fleet: Fleet) -> Iterator[FieldFinding]:
         ):
             yield FieldFinding(
                 (*each.path, "zones"),
-                f"{each.name} has EFA and may spread over {listed(zones)}, and EFA does not cross zones",
-                f"name one zone, such as 'zones: [{zones[0]}]': the nodes then get a placement group as well",
+                f"{each.name} has EFA and can use {listed(zones)}, but EFA does not cross zones",
+                f"write one zone, such as 'zones: [{zones[0]}]'; the nodes then also get a placement group",
                 "warning",
                 listed(zones),
             )

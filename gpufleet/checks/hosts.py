@@ -1,4 +1,4 @@
-"""Rack sites: hosts that exist once, systems that are known, and fabrics that fit them."""
+"""Rack sites: unique hosts, known systems, matching fabrics and power."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _ranges(path: SpecPath, site: OnPremSite) -> Iterator[tuple[SpecPath, str, t
 
 @check("hosts-overlap")
 def hosts_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A host is in one place and has one role: listed twice, two playbooks configure it in turns."""
+    """A host has one site and one role. If it is listed twice, two playbooks overwrite each other's
+    configuration."""
     seen: dict[str, str] = {}
     for path, site in fleet.onprem():
         for where, name, hosts in _ranges(path, site):
@@ -35,15 +36,15 @@ def hosts_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     where,
                     f"{len(same)} host{'s' if len(same) != 1 else ''} of {name} "
-                    f"{'are' if len(same) != 1 else 'is'} in {owner} as well ({listed(same, 3)})",
+                    f"{'are' if len(same) != 1 else 'is'} also in {owner} ({listed(same, 3)})",
                     "list each host once",
                 )
 
 
 @check("bmc-count")
 def bmc_count(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Management controllers belong to nodes in the same order; one too few and every reset after the
-    gap hits the wrong machine."""
+    """Management controllers are assigned to nodes by position. A missing one shifts all that follow, and
+    resets reach the wrong machine."""
     for path, site in fleet.onprem():
         if site.bmc is not None and len(site.bmc.hosts) != len(site.nodes.hosts):
             nodes = len(site.nodes.hosts)
@@ -56,7 +57,7 @@ def bmc_count(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("system-known")
 def system_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """GPUs, power and fabric of a rack site follow from the catalog's entry of its system."""
+    """GPUs, power and fabric of a rack site come from the catalog entry of its system."""
     for path, site in fleet.onprem():
         if site.system not in fleet.catalog.systems:
             yield FieldFinding(
@@ -71,7 +72,7 @@ def system_known(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("fabric-kind")
 def fabric_kind(fleet: Fleet) -> Iterator[FieldFinding]:
-    """HDR, NDR and XDR are speeds of InfiniBand, and 200, 400 and 800 GbE of Ethernet (RoCE)."""
+    """HDR, NDR and XDR are InfiniBand speeds; 200, 400 and 800 GbE are Ethernet (RoCE) speeds."""
     for path, site in fleet.onprem():
         infiniband = site.fabric.speed in INFINIBAND
         if infiniband == (site.fabric.kind == "infiniband"):
@@ -84,15 +85,15 @@ def fabric_kind(fleet: Fleet) -> Iterator[FieldFinding]:
         other = "infiniband" if infiniband else "roce"
         yield FieldFinding(
             (*path, "fabric", "speed"),
-            f"{site.fabric.speed} is no speed of {site.fabric.kind}",
+            f"{site.fabric.speed} is not a speed of {site.fabric.kind}",
             f"write 'kind: {other}', or 'speed: {same[0]}'",
         )
 
 
 @check("fabric-speed")
 def fabric_speed(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A link runs at the speed of its slower end: a fabric faster than the system's adapters is paid for
-    and not used, one that is slower halves what nodes can do."""
+    """A link runs at the speed of its slower end. A fabric faster than the adapters wastes money; a slower
+    one limits the nodes."""
     for path, site in fleet.onprem():
         system = fleet.catalog.systems.get(site.system)
         if system is None or system.fabric_gbps is None:
@@ -107,7 +108,7 @@ def fabric_speed(fleet: Fleet) -> Iterator[FieldFinding]:
         ]
         yield FieldFinding(
             (*path, "fabric", "speed"),
-            f"{site.fabric.speed} is {gbps} Gb/s, and the adapters of {system.title} have"
+            f"{site.fabric.speed} is {gbps} Gb/s, but the adapters of {system.title} have"
             f" {system.fabric_gbps} Gb/s",
             f"write 'speed: {fitting[0]}'" if fitting else "see `gpufleet catalog` for the system's adapters",
             "error" if gbps > system.fabric_gbps else "warning",
@@ -116,35 +117,35 @@ def fabric_speed(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("rack-power")
 def rack_power(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A rack that cannot feed one node at full load cannot hold it, and none is fed more than the largest
-    that is announced: a GB200 NVL72 takes 120 to 132 kW, and NVIDIA's Kyber rack up to 600 kW (GTC 2025)."""
+    """A rack must supply at least one node at full load, and no more than the largest announced rack: a GB200
+    NVL72 draws 120 to 132 kW, NVIDIA's Kyber rack up to 600 kW (GTC 2025)."""
     for path, site in fleet.onprem():
         system = fleet.catalog.systems.get(site.system)
         if site.power is not None and site.power.per_rack.kw > MOST_KW_OF_A_RACK:
             yield FieldFinding(
                 (*path, "power", "per_rack"),
-                f"{site.power.per_rack} is more than any rack takes ({MOST_KW_OF_A_RACK} kW)",
-                "check the unit: it is the power of one rack and not of the site, such as '40 kW'",
+                f"{site.power.per_rack} is more than any rack draws ({MOST_KW_OF_A_RACK} kW)",
+                "write the power of one rack, not of the site, such as '40 kW'",
             )
         if site.power is None or system is None or system.power_kw_max is None:
             continue
         if site.power.per_rack.kw < system.power_kw_max:
             yield FieldFinding(
                 (*path, "power", "per_rack"),
-                f"a rack of {site.power.per_rack} cannot feed one {system.title}"
+                f"a rack of {site.power.per_rack} cannot supply one {system.title}"
                 f" ({system.power_kw_max} kW at full load)",
-                f"check the unit; a rack of {system.power_kw_max} kW holds one node",
+                f"check the unit; one node needs {system.power_kw_max} kW",
             )
 
 
 @check("slurm-controllers")
 def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
-    """slurmctld has to run somewhere, and not on a node that jobs can take down."""
+    """slurmctld needs a host that runs no jobs."""
     for path, site in fleet.onprem():
         if site.scheduler == "slurm" and site.controllers is None:
             yield FieldFinding(
                 (*path, "controllers"),
-                f"site {site.site!r} runs Slurm and names no host for its controller",
+                f"site {site.site!r} runs Slurm but has no controller host",
                 "write 'controllers: ctl01' (two for a backup: 'ctl[01-02]')",
                 "warning",
                 site.site,
@@ -153,19 +154,19 @@ def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("no-site")
 def no_site(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A fleet without a site has nothing to plan, to price or to build: the file is not finished."""
+    """A fleet needs at least one site."""
     if not fleet.spec.cloud and not fleet.spec.onprem:
         yield FieldFinding(
             (),
             f"fleet {fleet.spec.fleet!r} has no site",
-            "write a site under `cloud` or `onprem`, or let `gpufleet init` write a fleet file",
+            "add a site under `cloud` or `onprem`, or run `gpufleet init` to create a fleet file",
             value=fleet.spec.fleet,
         )
 
 
 @check("host-names")
 def host_names(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A host name with its domain has at most 253 characters (RFC 1035); SSH reaches hosts by it."""
+    """A fully qualified host name has at most 253 characters (RFC 1035)."""
     for path, site in fleet.onprem():
         domain = site.ssh.domain
         longest = max(len(host) for _, _, hosts in _ranges(path, site) for host in hosts)
@@ -173,7 +174,7 @@ def host_names(fleet: Fleet) -> Iterator[FieldFinding]:
         if domain and length > LONGEST_FULL_NAME:
             yield FieldFinding(
                 (*path, "ssh", "domain"),
-                f"hosts of site {site.site!r} would be called by {length} characters with their domain"
+                f"host names of site {site.site!r} have {length} characters with their domain"
                 f" (at most {LONGEST_FULL_NAME})",
                 "use a shorter domain",
             )

@@ -1,4 +1,4 @@
-"""Instance types: that they exist, are offered, and can stand in for each other in one group."""
+"""Instance types: known, offered in the region, and interchangeable within a node group."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpufleet.plan.marks import NEURON
 
 @check("instance-type-known")
 def instance_type_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Interfaces, GPUs and prices follow from the catalog's entry of a type, so a group of another type
-    cannot be planned. System nodes need none of these: an unknown type is only not priced."""
+    """Interfaces, GPUs and prices come from the catalog, so a type that is not in it cannot be planned. For
+    system nodes this is a warning: they are only not priced."""
     for each in fleet.groups():
         for index, name in enumerate(each.group.instance_types):
             if name not in fleet.catalog.instances:
@@ -36,8 +36,8 @@ def instance_type_known(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("instance-type-in-region")
 def instance_type_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A type that a region does not offer never launches there. Regions and types of which no offering
-    was read at all are doubtful and not refused."""
+    """A type cannot launch in a region that does not offer it. If the catalog has no offerings of the region
+    or type, this is a warning."""
     read = {region for instance in fleet.catalog.instances.values() for region in instance.regions}
     for each in fleet.groups():
         region = each.site.region
@@ -51,8 +51,8 @@ def instance_type_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
             if not instance.regions or region not in read:
                 yield FieldFinding(
                     where,
-                    f"whether {region} offers {name} is not known",
-                    "ask AWS (`aws ec2 describe-instance-type-offerings`), or run `gpufleet catalog refresh`",
+                    f"the catalog does not know whether {region} offers {name}",
+                    "run `aws ec2 describe-instance-type-offerings` or `gpufleet catalog refresh`",
                     "warning",
                 )
                 continue
@@ -60,26 +60,26 @@ def instance_type_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
                 where,
                 f"{name} is not offered in {region}",
                 f"it is offered in {listed(sorted(instance.regions), 12)};"
-                " `gpufleet catalog refresh` reads today's offerings",
+                " `gpufleet catalog refresh` reads the current offerings",
             )
 
 
 @check("instance-type-repeated")
 def instance_type_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The order of types is an order of preference; a type in it twice says nothing."""
+    """The list of types is an order of preference without duplicates."""
     for each in fleet.groups():
         types = each.group.instance_types
         for index, name in enumerate(types):
             if name in types[:index]:
                 yield FieldFinding(
-                    (*each.path, "instance_types", index), f"{name} is named twice", "name it once"
+                    (*each.path, "instance_types", index), f"{name} is listed twice", "list it once"
                 )
 
 
 @check("instance-types-alike")
 def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The types of a group share one launch template, one image and one entry in the scheduler, so they
-    have the same GPU, as many of them, and the same architecture."""
+    """The types of a group share one launch template, one image and one scheduler entry. They need the same
+    GPU model, GPU count and architecture."""
     for each in fleet.groups():
         types = fleet.types(each.group)
         if len(types) < 2:
@@ -87,20 +87,20 @@ def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
         first = types[0]
         for other in types[1:]:
             where = (*each.path, "instance_types", each.group.instance_types.index(other.name))
-            remedy = f"put {other.name} into a node group of its own"
+            remedy = f"move {other.name} to a separate node group"
             if other.gpu != first.gpu:
                 yield FieldFinding(
                     where,
                     f"{other.name} has {other.gpu or 'no GPU'} and {first.name} has {first.gpu or 'no GPU'}:"
-                    " one group, one kind of GPU",
+                    " a node group has one kind of GPU",
                     remedy,
                 )
             elif (other.gpu_count, other.gpu_partition) != (first.gpu_count, first.gpu_partition):
                 yield FieldFinding(
                     where,
                     f"{other.name} has {_gpus(other.gpu_count, other.gpu_partition)} and {first.name} has"
-                    f" {_gpus(first.gpu_count, first.gpu_partition)}: a scheduler counts a group's GPUs"
-                    " a node as one number",
+                    f" {_gpus(first.gpu_count, first.gpu_partition)}: all nodes of a group"
+                    " need the same number of GPUs",
                     remedy,
                 )
             if not set(other.architectures) & set(first.architectures):
@@ -120,36 +120,36 @@ def _gpus(count: int, partition: float) -> str:
 
 @check("accelerator-unknown")
 def accelerator_unknown(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Of some types nobody published which accelerator they have: the plan then counts no GPUs for them
-    and their nodes get neither a label nor the taint of an accelerator."""
+    """The accelerator of some types is not published. The plan counts no GPUs for them, and their nodes get
+    no accelerator label or taint."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
             if "gpu" in item.unverified:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"which accelerator {item.name} has is not in the catalog: its GPUs are not counted",
-                    "run `gpufleet catalog refresh` with AWS credentials, and name the taint under `taints`",
+                    f"the catalog has no accelerator for {item.name}: its GPUs are not counted",
+                    "run `gpufleet catalog refresh` with AWS credentials, and write the taint under `taints`",
                     "warning",
                 )
 
 
 @check("accelerator-unsupported")
 def accelerator_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """gpufleet installs NVIDIA's drivers, images and device plugins. AWS's own accelerators need those
-    of the Neuron SDK, without which a node comes up and its accelerators are never seen."""
+    """gpufleet installs only NVIDIA drivers, images and device plugins. AWS accelerators need the Neuron
+    SDK."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
             if item.gpu in NEURON:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"{item.name} has {item.gpu}, and gpufleet provisions only NVIDIA GPUs",
+                    f"{item.name} has {item.gpu}, but gpufleet supports only NVIDIA GPUs",
                     "use a type with NVIDIA GPUs; `gpufleet catalog` lists them",
                 )
 
 
 @check("architecture-unsupported")
 def architecture_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """All images that gpufleet launches are for x86_64; an Arm instance does not boot them."""
+    """All images that gpufleet launches are for x86_64. An Arm instance cannot boot them."""
     written = [
         ((*each.path, "instance_types", index), name)
         for each in fleet.groups()
@@ -166,15 +166,15 @@ def architecture_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
         if known is not None and "x86_64" not in known.architectures:
             yield FieldFinding(
                 where,
-                f"{name} is {'/'.join(known.architectures)}, and the images of the nodes are for x86_64",
+                f"{name} is {'/'.join(known.architectures)}, but the node images are for x86_64",
                 "use a type with Intel or AMD processors",
             )
 
 
 @check("public-ip-multi-card")
 def public_ip_multi_card(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS gives no public address at launch to an instance with several network interfaces (EC2 User
-    Guide, "Multiple network interfaces"), so a node of such a type would come up without one."""
+    """AWS assigns no public address at launch to an instance with several network interfaces (EC2 User Guide,
+    "Multiple network interfaces")."""
     for each in fleet.groups():
         if not each.group.public_ip:
             continue
@@ -183,21 +183,21 @@ def public_ip_multi_card(fleet: Fleet) -> Iterator[FieldFinding]:
         if wide:
             yield FieldFinding(
                 where,
-                f"{listed(wide)} has several network cards, and AWS assigns no public address to those",
+                f"{listed(wide)} has several network cards: AWS assigns such instances no public address",
                 "write 'public_ip: false' and reach the nodes through the site's network",
             )
         elif each.group.network == "efa":
             yield FieldFinding(
                 where,
-                f"{each.name} has EFA: more than one interface, and AWS assigns no public address to those",
+                f"{each.name} has EFA and several interfaces: AWS assigns such instances no public address",
                 "write 'public_ip: false', or 'network: ena'",
             )
 
 
 @check("volume-performance")
 def volume_performance(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A gp3 volume has at most 500 IOPS a GiB and 0.25 MB/s for each of its IOPS (EBS User Guide,
-    "General Purpose SSD volumes")."""
+    """A gp3 volume has at most 500 IOPS per GiB and 0.25 MB/s per IOPS (EBS User Guide, "General Purpose SSD
+    volumes")."""
     for each in fleet.groups():
         volume = each.group.volume
         size = int(volume.size.gib)

@@ -1,4 +1,4 @@
-"""Kubernetes labels and taints of node groups: syntax, lengths, and prefixes that are not the user's."""
+"""Kubernetes labels and taints of node groups: syntax, length, reserved prefixes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpufleet.checks.rules import FieldFinding, Fleet, LocatedGroup, SpecPath, c
 from gpufleet.plan.marks import LABEL_PREFIX
 
 LONGEST = 63
-"""Characters of a label's key (EKS counts its prefix in) and value (Kubernetes API conventions; EKS
+"""Maximum characters of a label key, including its prefix, and of a value (Kubernetes API conventions; EKS
 API Reference, Taint and labels)."""
 
 RESERVED = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", LABEL_PREFIX.rstrip("/"))
@@ -19,25 +19,25 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-
 
 
 def key_problem(key: str) -> str | None:
-    """What is wrong with the key of a label or taint; None when nothing is."""
+    """Return the error in the key of a label or taint, None if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if len(key) > LONGEST:
-        return f"'{key}' has {len(key)} characters (EKS takes {LONGEST})"
+        return f"'{key}' has {len(key)} characters (EKS allows {LONGEST})"
     if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        return f"'{key}' is not a key that Kubernetes takes"
+        return f"'{key}' is not a valid Kubernetes key"
     if any(prefix == domain or prefix.endswith(f".{domain}") for domain in RESERVED):
-        return f"'{key}' has a prefix that is kept for Kubernetes, EKS or gpufleet"
+        return f"'{key}' has a prefix that is reserved for Kubernetes, EKS or gpufleet"
     return None
 
 
 def value_problem(value: str, least: int) -> str | None:
-    """What is wrong with a value, of at least `least` characters; None when nothing is."""
+    """Return the error in a value of at least `least` characters, None if it is valid."""
     if len(value) > LONGEST:
         return f"the value has {len(value)} characters (at most {LONGEST})"
     if len(value) < least:
-        return "the value is empty, which EKS refuses"
+        return "the value is empty, which EKS rejects"
     if value and not _NAME.fullmatch(value):
-        return f"'{value}' is not a value that Kubernetes takes"
+        return f"'{value}' is not a valid Kubernetes value"
     return None
 
 
@@ -47,7 +47,7 @@ _VALUE_REMEDY = "use letters, digits, '-', '_' and '.', with a letter or digit a
 
 @check("label-legal")
 def labels_legal(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Kubernetes refuses a node whose labels are malformed, and EKS a node group with them."""
+    """Kubernetes rejects nodes, and EKS rejects node groups, with invalid labels."""
     for each in fleet.groups():
         for key, value in each.group.labels.items():
             path = (*each.path, "labels", key)
@@ -59,7 +59,8 @@ def labels_legal(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("taint-legal")
 def taints_legal(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Taints have the syntax of labels, and one of each key and effect (EKS API Reference, Taint)."""
+    """Taints have the syntax of labels. Each combination of key and effect is unique (EKS API Reference,
+    Taint)."""
     for each in fleet.groups():
         seen: set[tuple[str, str]] = set()
         for index, taint in enumerate(each.group.taints):
@@ -71,7 +72,7 @@ def taints_legal(fleet: Fleet) -> Iterator[FieldFinding]:
             if (taint.key, taint.effect) in seen:
                 yield FieldFinding(
                     path,
-                    f"taint '{taint.key}' with effect {taint.effect} is there twice",
+                    f"taint '{taint.key}' with effect {taint.effect} is listed twice",
                     "keep one",
                     value=taint.key,
                 )
@@ -80,7 +81,7 @@ def taints_legal(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("labels-without-kubernetes", "scheduler")
 def labels_without_kubernetes(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Labels and taints mean something to Kubernetes alone."""
+    """Labels and taints work only on Kubernetes."""
     for each in fleet.groups():
         if each.site.scheduler != "kubernetes":
             yield from _unused(each)
@@ -88,14 +89,14 @@ def labels_without_kubernetes(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("one-scheduler", "scheduler")
 def one_scheduler(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A cloud site has one scheduler. Settings of a Kubernetes cluster in a Slurm site
-    belong to a cluster that is not built: its teams and their limits would be missing."""
+    """A cloud site has one scheduler. On a Slurm site no Kubernetes cluster is created, so `kubernetes`
+    settings, teams and quotas have no effect."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" and site.kubernetes is not None:
             yield FieldFinding(
                 (*path, "kubernetes"),
-                f"site {site.site!r} is scheduled by {site.scheduler} and has settings of Kubernetes",
-                "leave `kubernetes` out, or write 'scheduler: kubernetes'",
+                f"site {site.site!r} has `kubernetes` settings but its scheduler is {site.scheduler}",
+                "remove `kubernetes`, or write 'scheduler: kubernetes'",
                 value=site.scheduler,
             )
 
@@ -106,7 +107,7 @@ def _unused(each: LocatedGroup) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*each.path, field),
                 f"{each.name} is in a {each.site.scheduler} site: `{field}` has no effect",
-                "leave it out",
+                "remove it",
                 "warning",
                 field,
             )

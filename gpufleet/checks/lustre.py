@@ -1,4 +1,4 @@
-"""FSx for Lustre: sizes, throughputs and options that AWS sells together."""
+"""FSx for Lustre: valid combinations of size, throughput and options."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LONGEST_BACKUP = dt.timedelta(days=90)
 
 @check("lustre-throughput")
 def lustre_throughput(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A persistent file system is bought at a throughput per TiB out of a short list; a scratch one has
-    a fixed throughput (FSx for Lustre User Guide, "Performance")."""
+    """A persistent file system has one of a few throughputs per TiB. That of a scratch file system is fixed
+    (FSx for Lustre User Guide, "Performance")."""
     for path, _, item, lustre in fleet.lustre():
         allowed = fleet.catalog.lustre_throughputs(LUSTRE_DEPLOYMENTS[lustre.deployment])
         choice = listed([f"{value} MB/s/TiB" for value in allowed])
@@ -28,12 +28,12 @@ def lustre_throughput(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     where,
                     f"{lustre.deployment} has a fixed throughput",
-                    "leave `throughput` out, or use 'deployment: persistent-2'",
+                    "remove `throughput`, or use 'deployment: persistent-2'",
                 )
         elif lustre.throughput is None:
             yield FieldFinding(
                 where,
-                f"file system {item.name!r} is {lustre.deployment} and has no throughput",
+                f"file system {item.name!r} is {lustre.deployment} but has no `throughput`",
                 f"write 'throughput: {allowed[0]} MB/s/TiB' (one of {choice})",
                 value=lustre.deployment,
             )
@@ -42,16 +42,16 @@ def lustre_throughput(fleet: Fleet) -> Iterator[FieldFinding]:
             near = min(allowed, key=lambda value: (abs(value - wanted), value))
             yield FieldFinding(
                 where,
-                f"{lustre.deployment} has no throughput of {lustre.throughput}",
+                f"{lustre.deployment} does not offer a throughput of {lustre.throughput}",
                 f"write '{near} MB/s/TiB' (one of {choice})",
             )
 
 
 @check("lustre-capacity")
 def lustre_capacity(fleet: Fleet) -> Iterator[FieldFinding]:
-    """File systems come in sizes of 1,200 GiB and multiples of 2,400 GiB, and EFA-enabled ones in
-    multiples that depend on their throughput: 125 x 38,400 = 250 x 19,200 = 500 x 9,600 =
-    1000 x 4,800 (FSx for Lustre User Guide, "Managing storage capacity")."""
+    """File systems have 1,200 GiB or a multiple of 2,400 GiB. For EFA-enabled ones the multiple depends on
+    the throughput: 125 x 38,400 = 250 x 19,200 = 500 x 9,600 = 1000 x 4,800 (FSx for Lustre User Guide,
+    "Managing storage capacity")."""
     for path, _, _, lustre in fleet.lustre():
         steps = _steps(lustre, fleet.catalog)
         if steps is None:
@@ -72,22 +72,22 @@ def lustre_capacity(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
-    """First size and multiple of a file system; None where another rule has to be kept first."""
+    """Return the first size and the multiple of a file system, None if it breaks another rule."""
     throughput = lustre.throughput.mb_s_per_tib if lustre.throughput is not None else None
     return size_steps(catalog, LUSTRE_DEPLOYMENTS[lustre.deployment], throughput, efa=lustre.efa)
 
 
 @check("lustre-efa")
 def lustre_efa(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EFA to the disks is offered on PERSISTENT_2 with a metadata configuration, and is fixed at
-    creation (FSx for Lustre User Guide, "EFA-enabled file systems")."""
+    """EFA needs PERSISTENT_2 with a metadata configuration and cannot change after creation (FSx for Lustre
+    User Guide, "EFA-enabled file systems")."""
     for path, _, item, lustre in fleet.lustre():
         if not lustre.efa:
             continue
         if lustre.deployment != "persistent-2":
             yield FieldFinding(
                 (*path, "efa"),
-                f"{lustre.deployment} has no EFA",
+                f"{lustre.deployment} does not support EFA",
                 "write 'efa: false', or use `persistent-2` with a throughput and metadata IOPS",
             )
         elif lustre.metadata_iops is None:
@@ -110,8 +110,8 @@ def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
         if lustre.deployment != "persistent-2":
             yield FieldFinding(
                 where,
-                f"{lustre.deployment} takes no metadata IOPS",
-                "leave it out, or use `persistent-2` with a throughput",
+                f"{lustre.deployment} does not support metadata IOPS",
+                "remove it, or use `persistent-2` with a throughput",
             )
         elif wanted not in METADATA_IOPS:
             below = max((value for value in METADATA_IOPS if value < wanted), default=None)
@@ -126,25 +126,25 @@ def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("lustre-options")
 def lustre_options(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Files go back only to where they came from; scratch file systems have no backups; and automatic
-    backups are kept for whole days up to 90 (FSx API Reference, AutomaticBackupRetentionDays)."""
+    """A file system exports only to the bucket it imports from. Scratch and bucket-linked file systems have
+    no backups. Backups are kept for 1 to 90 whole days (FSx API Reference, AutomaticBackupRetentionDays)."""
     for path, _, item, lustre in fleet.lustre():
         if lustre.export and lustre.import_from is None:
             yield FieldFinding(
                 (*path, "export"),
-                f"file system {item.name!r} exports, and has no `import_from` to export to",
+                f"file system {item.name!r} has `export: true` but no `import_from` to export to",
                 "write 'import_from: s3://<bucket>/<prefix>', or 'export: false'",
             )
         if lustre.backups is None:
             continue
         where = (*path, "backups")
         if lustre.deployment == "scratch-2":
-            yield FieldFinding(where, "a scratch file system has no backups", "leave `backups` out")
+            yield FieldFinding(where, "a scratch file system has no backups", "remove `backups`")
         elif lustre.export or lustre.import_from is not None:
             yield FieldFinding(
                 where,
                 "a file system that is linked to a bucket has no backups: the bucket holds its files",
-                "leave `backups` out and export to the bucket (`export: true`), or leave `import_from` out",
+                "remove `backups` and export to the bucket (`export: true`), or remove `import_from`",
             )
         elif lustre.backups.delta > LONGEST_BACKUP or lustre.backups.delta % dt.timedelta(days=1):
             yield FieldFinding(
@@ -156,8 +156,7 @@ def lustre_options(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("lustre-efa-zone")
 def lustre_efa_zone(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EFA does not cross zones: nodes elsewhere read an EFA-enabled file system over TCP, and pay for the
-    traffic between zones."""
+    """EFA does not cross zones. Nodes in other zones use TCP, and AWS charges for traffic between zones."""
     for path, site, item, lustre in fleet.lustre():
         if not lustre.efa:
             continue
@@ -167,8 +166,8 @@ def lustre_efa_zone(fleet: Fleet) -> Iterator[FieldFinding]:
         if away:
             yield FieldFinding(
                 (*path, "zone"),
-                f"file system {item.name!r} has EFA in {zone}, and {listed(away)} cannot run there",
-                f"put them into one zone, such as 'zone: {groups[0].group.zones[0]}'"
+                f"file system {item.name!r} has EFA in {zone}, but {listed(away)} cannot run there",
+                f"use one zone for all, such as 'zone: {groups[0].group.zones[0]}'"
                 if groups[0].group.zones
                 else f"write 'zones: [{zone}]' for them",
                 "warning",

@@ -1,4 +1,4 @@
-"""GPUs that are divided: profiles that exist, and layouts that one GPU holds."""
+"""MIG: profiles that the GPU supports, and layouts that fit on one GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.spec.models import MigLayout, OnPremSite
 
 @check("mig-gpu")
 def mig_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Only some GPUs can be divided, and each has profiles of its own (NVIDIA MIG User Guide, Supported MIG
+    """Only some GPUs support MIG, each with its own profiles (NVIDIA MIG User Guide, Supported MIG
     Profiles)."""
     for path, site, index, item in _layouts(fleet):
         gpu = _gpu(fleet, site)
@@ -22,7 +22,7 @@ def mig_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
             if index == 0:
                 yield FieldFinding(
                     (*path, "mig"),
-                    f"no source says that {gpu} of {site.system} can be divided (MIG)",
+                    f"MIG support of {gpu} in {site.system} is not documented",
                     "remove `mig`",
                     value=site.system,
                 )
@@ -40,23 +40,25 @@ def mig_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("mig-fits")
 def mig_fits(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The instances of a GPU have seven compute slices and eight memory slices, and each profile may begin at
-    certain memory slices alone (nvidia-smi mig -lgipp)."""
+    """A GPU has seven compute slices and eight memory slices for MIG instances. Each profile can start only
+    at certain memory slices (nvidia-smi mig -lgipp)."""
     for path, site, index, item in _layouts(fleet):
         where = (*path, "mig", index, "profiles")
         if not item.profiles:
             yield FieldFinding(
-                where, "a GPU without instances runs nothing", "name profiles, or remove the entry"
+                where,
+                "the GPU has no MIG instances, so no job can use it",
+                "list profiles, or remove the entry",
             )
             continue
         sizes = _sizes_of(fleet, site)
         if any(name not in {p.name for size in sizes for p in size.profiles} for name in item.profiles):
-            continue  # what no GPU of the kind has is for the rule above
+            continue  # `mig_profiles` reports unknown profiles
         if not any(size.holds(item.profiles) for size in sizes):
             wanted = ", ".join(f"{count} x {name}" for name, count in item.profiles.items())
             yield FieldFinding(
                 where,
-                f"{wanted} do not fit on one {sizes[0].gpu} together",
+                f"{wanted} do not fit together on one {sizes[0].gpu}",
                 _what_fits(sizes, item),
                 value=wanted,
             )
@@ -64,7 +66,7 @@ def mig_fits(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("mig-nodes")
 def mig_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A GPU is divided in one way, and belongs to a GPU node of the site."""
+    """A GPU has one MIG layout and belongs to a GPU node of the site."""
     seen: dict[tuple[str, str, int], int] = {}
     for path, site, index, item in _layouts(fleet):
         where = (*path, "mig", index)
@@ -72,8 +74,8 @@ def mig_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
         if strange:
             yield FieldFinding(
                 (*where, "nodes"),
-                f"{len(strange)} of these are no GPU nodes of site {site.site!r} ({listed(strange, 3)})",
-                f"name nodes of {site.nodes.text}",
+                f"{len(strange)} of these are not GPU nodes of site {site.site!r} ({listed(strange, 3)})",
+                f"use nodes of {site.nodes.text}",
                 value=item.nodes.text,
             )
         have = fleet.catalog.systems[site.system].gpus if site.system in fleet.catalog.systems else 0
@@ -82,12 +84,12 @@ def mig_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     (*where, "gpus", place),
                     f"a {site.system} has GPUs 0 to {have - 1}",
-                    "name one of these",
+                    "use one of these",
                     value=gpu,
                 )
             if gpu in item.gpus[:place]:
                 yield FieldFinding(
-                    (*where, "gpus", place), f"GPU {gpu} is named twice", "name it once", value=gpu
+                    (*where, "gpus", place), f"GPU {gpu} is listed twice", "list it once", value=gpu
                 )
         twice: dict[int, list[str]] = {}
         for host in item.nodes.hosts:
@@ -99,7 +101,7 @@ def mig_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
             names = list(dict.fromkeys(hosts))
             yield FieldFinding(
                 (*where, "nodes"),
-                f"GPUs of {listed(names, 3)} are in entry {other + 1} of `mig` too",
+                f"GPUs of {listed(names, 3)} are also in entry {other + 1} of `mig`",
                 "give each GPU one layout",
                 value=item.nodes.text,
             )
@@ -112,7 +114,7 @@ def _layouts(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite, int, MigLayou
 
 
 def _gpu(fleet: Fleet, site: OnPremSite) -> str | None:
-    """The site's GPU; an unknown system type is for another rule."""
+    """Return the site's GPU, None for an unknown system type."""
     system = fleet.catalog.systems.get(site.system)
     return None if system is None else system.gpu
 
@@ -123,12 +125,12 @@ def _sizes_of(fleet: Fleet, site: OnPremSite) -> tuple[MigGpu, ...]:
 
 
 def _what_fits(sizes: tuple[MigGpu, ...], item: MigLayout) -> str:
-    """The most instances of the first profile that one GPU holds by themselves."""
+    """Suggest the maximum count if the layout has only one profile."""
     name = next(iter(item.profiles))
     most = max((p.most for size in sizes for p in size.profiles if p.name == name), default=0)
     if item.profiles[name] > most:
         return f"write at most {most} of {name}"
-    return "take fewer or smaller ones; `nvidia-smi mig -lgipp` on a node shows where instances may be"
+    return "use fewer or smaller instances; `nvidia-smi mig -lgipp` on a node prints their valid positions"
 
 
 CHECKS = (mig_gpu, mig_fits, mig_nodes)

@@ -1,4 +1,4 @@
-"""Sources and mount options of a rack's file systems: what each kind takes."""
+"""Sources and mount options of a rack's file systems: the valid ones of each kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCES: Mapping[str, tuple[str, str]] = {
     "weka": (rf"{_HOST}(,{_HOST})*/[A-Za-z0-9][A-Za-z0-9_.-]*", "weka01,weka02/scratch"),
     "gpfs": (r"[A-Za-z][A-Za-z0-9_.-]*", "scratch"),
 }
-"""Kind -> the form of its sources, and an example."""
+"""Kind -> pattern of its sources, and an example."""
 
 _FLAG, _NUMBER, _PATH = "", "[0-9]+", "/[A-Za-z0-9_./=+,@:%-]+"
 _ADDRESS = "[0-9A-Fa-f]*[.:][0-9A-Fa-f.:]+"
@@ -74,19 +74,19 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
         "useNSDserver": "always|asfound|asneeded|never",
     },
 }
-"""Kind -> its options, and the form of the value that each takes; `_FLAG` takes none."""
+"""Kind -> its options, with the pattern of each value. `_FLAG` options have no value."""
 
 _REPEATED = ("core", "net")
-"""Options of WEKA that are given once for each core or interface."""
+"""WEKA options that may be repeated, one for each core or interface."""
 
 _WEAKENS = {
-    "suid": "lets a file on the servers make anybody root on a node",
-    "dev": "makes device files on the servers work on a node",
-    "exec": "says nothing: programs can be run from it unless noexec is there",
-    "connDisableAuthentication": "lets anybody on the network be a client",
+    "suid": "lets files on the servers give any user root rights on a node",
+    "dev": "enables device files from the servers on a node",
+    "exec": "is the default: programs can run unless noexec is set",
+    "connDisableAuthentication": "lets any host on the network connect as a client",
 }
 _OWN = ("_netdev", "nofail", "noauto", "auto", "sysMgmtdHost")
-"""Options that the role or the source gives."""
+"""Options that the role sets or derives from the source."""
 
 _EXCLUDE = (
     ("ro", "rw"),
@@ -98,12 +98,12 @@ _EXCLUDE = (
     ("noatime", "relatime", "norelatime", "strictatime"),
     ("verbose", "quiet"),
 )
-"""Options of which a mount takes one."""
+"""Options that exclude each other."""
 
 
 @check("mount-source")
 def mount_source(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A source has the form of its kind: host:/export (mount.nfs(8)), mgs@network:/fs (mount.lustre(8)),
+    """A source has the format of its kind: host:/export (mount.nfs(8)), mgs@network:/fs (mount.lustre(8)),
     the management host (BeeGFS), backend[,backend]/fs (WEKA), a file system of the cluster (mmmount)."""
     for path, site in fleet.onprem():
         for index, store in enumerate(site.storage):
@@ -111,14 +111,15 @@ def mount_source(fleet: Fleet) -> Iterator[FieldFinding]:
             if not re.fullmatch(pattern, store.source):
                 yield FieldFinding(
                     (*path, "storage", index, "source"),
-                    f"'{store.source}' is not a source of {store.kind}",
+                    f"'{store.source}' is not a valid {store.kind} source",
                     f"write it as '{example}'",
                 )
 
 
 @check("mount-options")
 def mount_options(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A client refuses options that it does not know at the mount, on every node; some open the node."""
+    """A client rejects unknown options when it mounts, on every node. Some options weaken the node's
+    security."""
     for path, site in fleet.onprem():
         for index, store in enumerate(site.storage):
             where = (*path, "storage", index, "options")
@@ -127,8 +128,8 @@ def mount_options(fleet: Fleet) -> Iterator[FieldFinding]:
                 if store.options:
                     yield FieldFinding(
                         where,
-                        f"file system {store.name!r} is of kind {store.kind}, whose options are the role's",
-                        f"leave `options` out, or set {store.kind}_client_options for all of its mounts",
+                        f"file system {store.name!r} is of kind {store.kind}, whose options the role sets",
+                        f"remove `options`, or set {store.kind}_client_options for all {store.kind} mounts",
                         value=listed(store.options),
                     )
                 continue
@@ -140,14 +141,14 @@ def mount_options(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def _wrong(option: str, kind: str, known: Mapping[str, str]) -> tuple[str, str] | None:
-    """What is wrong with an option, and the remedy."""
+    """Return the error in an option and its remedy, None if it is valid."""
     name, equals, value = option.partition("=")
     if name in _WEAKENS:
-        return f"option {name!r} {_WEAKENS[name]}", "leave it out"
+        return f"option {name!r} {_WEAKENS[name]}", "remove it"
     if name in _OWN or name.startswith("x-") or (kind == "gpfs" and name == "dev"):
         return (
-            f"option {name!r} is set by the role, or follows from `source`",
-            "leave it out",
+            f"option {name!r} is set by the role or derived from `source`",
+            "remove it",
         )
     if name not in known:
         return (
@@ -160,15 +161,15 @@ def _wrong(option: str, kind: str, known: Mapping[str, str]) -> tuple[str, str] 
     if re.fullmatch(form, value):
         return None
     wants = _VALUES.get(form) or ("<device>[/<address>/<bits>[/<gateway>]]" if name == "net" else form)
-    return f"{value!r} is not a value of {kind}'s option {name!r}", f"write {name}= and {wants}"
+    return f"{value!r} is not a valid value of {kind}'s option {name!r}", f"write {name}= and {wants}"
 
 
 def _contradiction(options: tuple[str, ...]) -> tuple[str, str] | None:
-    """Options of which only one can hold, and the remedy."""
+    """Return repeated or contradictory options and the remedy, None if there are none."""
     names = [option.partition("=")[0] for option in options]
     for name in dict.fromkeys(names):
         if names.count(name) > 1 and name not in _REPEATED:
-            return f"option {name!r} stands there more than once", "keep one of them"
+            return f"option {name!r} is listed more than once", "keep one of them"
     for group in _EXCLUDE:
         both = [name for name in group if name in names]
         if len(both) > 1:

@@ -1,4 +1,4 @@
-"""Mount points: where nodes see file systems, apart from each other and from the system's own."""
+"""Mount points: valid paths that overlap neither each other nor system folders."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.storage import default_mount
 
 SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
-"""Nothing is mounted on or below these: the system would not boot or lose what it runs."""
+"""No mount points on or below these: the system would not boot or would lose its programs."""
 
 SYSTEM_FOLDERS = ("/", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/lib", "/var/log", "/var/tmp")  # noqa: S108
-"""Nothing is mounted on these, since it would hide what is in them; below is another matter."""
+"""No mount points on these, because a mount hides their content. Folders below them are allowed."""
 
 NODE_STATE = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/var/spool", "/var/run")
-"""State of a node's own services: shared between nodes, it destroys all of them."""
+"""State of a node's services, which nodes must not share."""
 
 HOMES = ("/home",)
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mount point where it is declared; `written` is False for one that follows from the name."""
+    """A mount point and its path in the fleet file. `written` is False for a default derived from the
+    name."""
 
     path: SpecPath
     site: str
@@ -33,7 +34,7 @@ class Mount:
 
 
 def mounts(fleet: Fleet) -> Iterator[Mount]:
-    """All mount points of a fleet."""
+    """Return all mount points of a fleet."""
     for path, site, item in fleet.storage():
         if item.lustre is not None:
             written = item.mount is not None
@@ -50,25 +51,25 @@ def mounts(fleet: Fleet) -> Iterator[Mount]:
 
 @check("mount-path")
 def mount_path(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A mount point is in its plain form, so that two spellings of one path are not taken for two."""
+    """A mount point is in normal form, so that one path has one spelling."""
     for mount in mounts(fleet):
         plain = posixpath.normpath("/" + mount.point.lstrip("/"))
         if plain != mount.point:
             yield FieldFinding(
                 mount.path,
-                f"mount point '{mount.point}' is not in its plain form",
+                f"mount point '{mount.point}' is not in normal form",
                 f"write '{plain}'",
             )
 
 
 @check("mount-missing")
 def mount_missing(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Jobs name the path of a file system, so it should stand in the fleet file and not be guessed."""
+    """Jobs use the path of a file system, so the fleet file should declare it."""
     for mount in mounts(fleet):
         if not mount.written:
             yield FieldFinding(
                 mount.path,
-                f"file system {mount.name!r} has no mount point: nodes will see it at {mount.point}",
+                f"file system {mount.name!r} has no mount point: nodes mount it at {mount.point}",
                 f"write 'mount: {mount.point}' (or another path)",
                 "warning",
                 mount.name,
@@ -77,20 +78,20 @@ def mount_missing(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("mount-on-bucket")
 def mount_on_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A bucket is no file system: nodes read it over S3, or through a file system that imports it."""
+    """A bucket is not a file system. Nodes read it over S3, or through a file system that imports it."""
     for path, _, item in fleet.storage():
         if item.bucket is not None and item.mount is not None:
             yield FieldFinding(
                 (*path, "mount"),
                 f"bucket {item.name!r} cannot be mounted",
-                f"leave `mount` out, or declare a file system with 'import_from: s3://{item.bucket.name}'",
+                f"remove `mount`, or declare a file system with 'import_from: s3://{item.bucket.name}'",
             )
 
 
 @check("mount-reserved")
 def mount_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A file system mounted over the system's own folders hides them, and the node does not boot, or
-    loses its services' state."""
+    """A mount hides the folder below it. On system folders, the node does not boot or loses the state of its
+    services."""
     for mount in mounts(fleet):
         point = posixpath.normpath(mount.point)
         below = [tree for tree in (*SYSTEM_TREES, *NODE_STATE) if _contains(tree, point)]
@@ -98,21 +99,21 @@ def mount_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 mount.path,
                 f"mount point {mount.point} belongs to the system" + (f" ({below[0]})" if below else ""),
-                f"use a folder of its own, such as /fsx/{mount.name}",
+                f"use another folder, such as /fsx/{mount.name}",
             )
         elif point in HOMES or posixpath.dirname(point) in HOMES:
             yield FieldFinding(
                 mount.path,
-                f"a file system on {mount.point} hides the home of the user that administers the nodes:"
-                " when it is not available, no user can log in",
-                "mount it elsewhere, such as /shared/home, and point users' homes there",
+                f"a file system on {mount.point} hides the home of the administrator's user: no user can"
+                " log in when it is unavailable",
+                "use another path, such as /shared/home, and set the users' home folders to it",
                 "warning",
             )
 
 
 @check("mount-overlap")
 def mount_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Of two file systems on one path, or one inside of the other, a node sees whichever came last."""
+    """If two mount points are equal or nested, the last mount hides the other."""
     seen: list[Mount] = []
     for mount in mounts(fleet):
         for other in seen:
@@ -124,7 +125,7 @@ def mount_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     mount.path,
                     f"mount point {mount.point} of {mount.name!r} {how} {other.name!r} ({other.point})",
-                    f"give each a path of its own, such as /fsx/{mount.name}",
+                    f"give each its own path, such as /fsx/{mount.name}",
                     value=mount.point,
                 )
         seen.append(mount)

@@ -1,4 +1,4 @@
-"""Names: once each, and short enough for everything that is derived from them."""
+"""Names: unique, and short enough for the AWS names derived from them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ RACK_NAMESPACES = (
 
 @check("name-repeated")
 def names_once(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Everything is found by its name: sites in a fleet, node groups and storage in a site (their costs
-    are listed together, so they share one set of names), teams in a site."""
+    """Names are unique: sites in a fleet, teams in a site, and node groups and storage together in a site,
+    since they share one cost list."""
     sites: list[tuple[SpecPath, str]] = [
         (("cloud", index, "site"), site.site) for index, site in enumerate(fleet.spec.cloud)
     ]
@@ -57,7 +57,7 @@ def names_once(fleet: Fleet) -> Iterator[FieldFinding]:
             if name in OWNERS:
                 yield FieldFinding(
                     where,
-                    f"'{name}' is what the site's own costs are listed under",
+                    f"'{name}' is reserved: the site's own costs are listed under it",
                     f"choose another name, such as '{name}-1'",
                 )
     for path, rack_site in fleet.onprem():
@@ -68,7 +68,7 @@ def names_once(fleet: Fleet) -> Iterator[FieldFinding]:
         for where, name in stores:
             if name == RACKS:
                 yield FieldFinding(
-                    where, f"'{name}' is what the site's own costs are listed under", "choose another"
+                    where, f"'{name}' is reserved: the site's own costs are listed under it", "choose another"
                 )
     teams: dict[SpecPath, list[tuple[SpecPath, str]]] = {}
     for where, _, team in fleet.teams():
@@ -78,7 +78,7 @@ def names_once(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def falls_back(group: NodeGroup) -> bool:
-    """Whether a spot group has an on-demand part, which AWS knows by a name of its own."""
+    """Return whether a spot group has an on-demand part, which has its own name in AWS."""
     option = group.capacity.option
     return isinstance(option, Spot) and option.falls_back
 
@@ -87,15 +87,15 @@ def _repeated(kind: str, named: list[tuple[SpecPath, str]]) -> Iterator[FieldFin
     seen: set[str] = set()
     for path, name in named:
         if name in seen:
-            yield FieldFinding(path, f"there is a {kind} named '{name}' already", "give each its own name")
+            yield FieldFinding(path, f"a {kind} named '{name}' already exists", "give each its own name")
         seen.add(name)
 
 
 @check("name-too-long")
 def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Names in AWS are made of fleet, environment, site and group, with what components and Pulumi add:
-    an IAM role has at most 64 characters, an EKS node group 63, an EKS cluster 100 (IAM and EKS API
-    References). A name that is too long fails in the middle of a deployment."""
+    """AWS names consist of fleet, environment, site and group, and the suffixes of components and Pulumi.
+    Maximum lengths: IAM role 64 characters, EKS node group 63, EKS cluster 100 (IAM and EKS API References).
+    Longer names fail in the middle of a deployment."""
     fleet_name, environment = fleet.spec.fleet, fleet.spec.environment
     for path, site in fleet.cloud():
         base = site_resource_name(fleet_name, environment, site.site)
@@ -117,14 +117,14 @@ def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
 def _too_long(path: SpecPath, what: str, length: int, limit: int) -> FieldFinding:
     return FieldFinding(
         path,
-        f"{what} would be called by {length} characters, and AWS takes {limit}",
-        f"shorten this name, the fleet's or the environment's by {length - limit} characters",
+        f"the name of {what} would have {length} characters, and AWS allows {limit}",
+        f"shorten this name, or that of the fleet or environment, by {length - limit} characters",
     )
 
 
 @check("team-name")
 def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A team is a namespace on Kubernetes, which keeps names that start with kube- and a few others."""
+    """A team is a Kubernetes namespace. Kubernetes reserves names that start with kube- and a few others."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.kubernetes is None:
             continue
@@ -132,7 +132,7 @@ def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
             if team.name.startswith("kube-") or team.name in NAMESPACES:
                 yield FieldFinding(
                     (*path, "kubernetes", "teams", index, "name"),
-                    f"namespace '{team.name}' belongs to the cluster",
+                    f"namespace '{team.name}' is reserved for the cluster",
                     f"choose another name, such as 'team-{team.name}'",
                 )
     for path, rack in fleet.onprem():
@@ -142,7 +142,7 @@ def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
             if team.name.startswith("kube-") or team.name in RACK_NAMESPACES:
                 yield FieldFinding(
                     (*path, "teams", index, "name"),
-                    f"namespace '{team.name}' belongs to the cluster",
+                    f"namespace '{team.name}' is reserved for the cluster",
                     f"choose another name, such as 'team-{team.name}'",
                 )
 

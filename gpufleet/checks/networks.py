@@ -1,4 +1,4 @@
-"""Addresses: CIDRs that are well-formed, large enough, apart from each other, and not open to all."""
+"""Addresses: CIDRs that are valid, large enough, without overlap, and not open to the internet."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ RESERVED = {
     IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
     IPv4Network("240.0.0.0/4"): "later use (RFC 1112)",
 }
-"""What is routed nowhere, and what EC2 makes no VPC of (InvalidVpc.Range)."""
+"""Address ranges that are not routed or that EC2 rejects for a VPC (InvalidVpc.Range)."""
 POD_ADDRESSES_PER_NODE = 50
-"""What the VPC CNI may hold on one large node: it keeps a whole interface's worth of addresses warm
-(WARM_ENI_TARGET=1), and an interface of the large types takes 50 (amazon-vpc-cni-k8s, README and
-eni-max-pods)."""
+"""Addresses that the VPC CNI can hold on a large node: it keeps one spare interface (WARM_ENI_TARGET=1) of 50
+addresses on the large types (amazon-vpc-cni-k8s, README and eni-max-pods)."""
 
 
 def parse_network(text: str) -> IPv4Network | None:
-    """The network that `text` writes exactly; None for anything else."""
+    """Return the network of `text`, None if it is not an exact CIDR."""
     try:
         return IPv4Network(text)
     except ValueError:
@@ -52,8 +51,8 @@ def _written(fleet: Fleet) -> Iterator[tuple[SpecPath, str]]:
 
 @check("cidr-valid")
 def cidr_valid(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A CIDR is an IPv4 network address and a prefix length; AWS refuses host bits in a VPC's CIDR and
-    silently drops them elsewhere, which is how a rule comes to cover more than was meant."""
+    """A CIDR is an IPv4 network address and a prefix length. AWS rejects host bits in a VPC's CIDR and
+    silently drops them elsewhere, so a rule would cover more addresses than written."""
     for path, text in _written(fleet):
         if parse_network(text) is not None:
             continue
@@ -69,14 +68,13 @@ def cidr_valid(fleet: Fleet) -> Iterator[FieldFinding]:
             f"'{text}' has bits set beyond its /{masked.prefixlen} prefix",
             f"write '{masked}', or a longer prefix"
             if masked.prefixlen >= LARGEST_VPC and reserved_for(masked) is None
-            else "write the network's own address and its prefix, such as 10.40.0.0/16",
+            else "write the network address and its prefix, such as 10.40.0.0/16",
         )
 
 
 @check("cidr-reserved")
 def cidr_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Some addresses are kept for other things (RFC 6890): no packet for them leaves a host, and EC2 makes
-    no VPC of them."""
+    """Reserved address ranges (RFC 6890) are not routed, and EC2 rejects them for a VPC."""
     for path, text in _written(fleet):
         network = parse_network(text)
         use = reserved_for(network) if network is not None else None
@@ -89,14 +87,14 @@ def cidr_reserved(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def reserved_for(network: IPv4Network) -> str | None:
-    """What the addresses of a network are kept for; None where they are free."""
+    """Return the purpose that a network is reserved for, None if it is not reserved."""
     return next((use for kept, use in RESERVED.items() if network.subnet_of(kept)), None)
 
 
 @check("cidr-size")
 def cidr_size(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS makes VPCs of /16 to /28 (VPC User Guide, "VPC CIDR blocks"); one slot in eight for each
-    zone needs a /22 at least, so that public subnets are not smaller than /28."""
+    """A VPC is between /16 and /28 (VPC User Guide, "VPC CIDR blocks"). gpufleet divides it into eight, so
+    that it needs at least a /22 for public subnets of /28."""
     for path, site in fleet.cloud():
         network = parse_network(site.network.cidr)
         if network is None:
@@ -105,7 +103,7 @@ def cidr_size(fleet: Fleet) -> Iterator[FieldFinding]:
         if network.prefixlen < LARGEST_VPC:
             yield FieldFinding(
                 where,
-                f"{network} is larger than a VPC can be (/{LARGEST_VPC} to /{SMALLEST_VPC})",
+                f"{network} is larger than the maximum of a VPC (/{LARGEST_VPC} to /{SMALLEST_VPC})",
                 f"write '{network.network_address}/{LARGEST_VPC}'",
             )
         elif network.prefixlen > LONGEST_PREFIX:
@@ -113,15 +111,15 @@ def cidr_size(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 where,
                 f"{network} is too small for a public and a private subnet in each zone"
-                + (f", and smaller than a VPC can be (/{SMALLEST_VPC})" if aws else ""),
+                + (f", and smaller than the minimum of a VPC (/{SMALLEST_VPC})" if aws else ""),
                 f"use /{LONGEST_PREFIX} or larger, such as '{network.supernet(new_prefix=LONGEST_PREFIX)}'",
             )
 
 
 @check("cidr-overlap")
 def cidr_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Sites of one fleet are routed to each other (peering, VPN, Direct Connect), and networks that
-    overlap can never be; a VPC's CIDR cannot be changed afterwards."""
+    """Sites of a fleet may be connected (peering, VPN, Direct Connect), which overlapping networks prevent. A
+    VPC's CIDR cannot change later."""
     seen: list[tuple[str, IPv4Network]] = []
     declared: list[tuple[SpecPath, str, str]] = [
         ((*path, "network", "cidr"), site.site, site.network.cidr) for path, site in fleet.cloud()
@@ -138,19 +136,19 @@ def cidr_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
             continue
         overlapped = [(each, other) for each, other in seen if network.overlaps(other)]
         free = _free(network, taken) if overlapped else None
-        # What is offered to one site is no longer free for the next.
+        # A network suggested for one site is taken for the next.
         taken += [free] if free is not None else []
         for other_name, other in overlapped:
             yield FieldFinding(
                 path,
                 f"{network} of site {name!r} overlaps {other} of site {other_name!r}",
-                f"write '{free}', or other addresses of its own" if free else "give it addresses of its own",
+                f"write '{free}', or another free network" if free else "use a free network",
             )
         seen.append((name, network))
 
 
 def _free(network: IPv4Network, taken: list[IPv4Network]) -> IPv4Network | None:
-    """The next network of the same size in 10.0.0.0/8 that is apart from all in `taken`."""
+    """Return the next network of the same size in 10.0.0.0/8 that overlaps none in `taken`."""
     step = 1 << (32 - network.prefixlen)
     start = int(network.network_address)
     last = int(PRIVATE[0].broadcast_address)
@@ -163,8 +161,8 @@ def _free(network: IPv4Network, taken: list[IPv4Network]) -> IPv4Network | None:
 
 @check("cidr-private")
 def cidr_private(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Addresses outside of RFC 1918 (and RFC 6598) belong to somebody on the internet, who can then
-    not be reached from the site."""
+    """Addresses outside of RFC 1918 and RFC 6598 are public: the site could not reach their owners on the
+    internet."""
     for path, site in fleet.cloud():
         network = parse_network(site.network.cidr)
         if network is None or reserved_for(network) is not None:
@@ -180,8 +178,8 @@ def cidr_private(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("public-endpoint")
 def public_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A Kubernetes API open to the whole internet is one leaked credential away from the cluster;
-    the endpoint is private unless networks are named."""
+    """If the Kubernetes API is open to the internet, one leaked credential gives access to the cluster. The
+    endpoint is private unless `public_cidrs` lists networks."""
     for path, site in fleet.cloud():
         for index, text in enumerate(site.kubernetes.public_cidrs if site.kubernetes is not None else ()):
             network = parse_network(text)
@@ -190,21 +188,21 @@ def public_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     where,
                     f"{text} opens the Kubernetes API to the whole internet",
-                    "name the networks that need it, or leave it out and use the private endpoint",
+                    "list only the networks that need it, or remove it to use the private endpoint",
                 )
             elif network is not None and any(network.subnet_of(private) for private in PRIVATE):
                 yield FieldFinding(
                     where,
                     f"{text} is private address space: the public endpoint cannot be reached from there",
-                    "name public addresses; private networks use the private endpoint",
+                    "list public addresses; private networks use the private endpoint",
                     "warning",
                 )
 
 
 @check("subnet-addresses")
 def subnet_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Nodes and their pods take addresses of the private subnets, one for each ENA interface of a node
-    (EFA-only interfaces take none) and one for each pod; a subnet cannot grow."""
+    """Each ENA interface and each pod uses one address of the private subnets; EFA-only interfaces use none.
+    A subnet cannot be enlarged."""
     for path, site in fleet.cloud():
         sizes = _private_sizes(site)
         if not sizes:
@@ -222,9 +220,9 @@ def subnet_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
                 full = True
                 yield FieldFinding(
                     where,
-                    f"{wanted:,} nodes at maximum do not fit the {room:,} private addresses in"
+                    f"{wanted:,} nodes at maximum size need more than the {room:,} private addresses in"
                     f" {listed(zones)}",
-                    f"use a larger network (a /{LARGEST_VPC} has 8,187 private addresses a zone)",
+                    f"use a larger network (a /{LARGEST_VPC} has 8,187 private addresses per zone)",
                 )
         pods = nodes * POD_ADDRESSES_PER_NODE
         room = sum(sizes.values())
@@ -233,10 +231,10 @@ def subnet_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
             prefix = int(site.network.cidr.rpartition("/")[2]) - bits
             yield FieldFinding(
                 where,
-                f"{nodes:,} nodes at maximum take {pods:,} addresses with their pods"
-                f" ({POD_ADDRESSES_PER_NODE} a node with the VPC CNI's defaults), and the private subnets"
+                f"{nodes:,} nodes at maximum size use {pods:,} addresses with their pods"
+                f" ({POD_ADDRESSES_PER_NODE} per node with the VPC CNI's defaults), but the private subnets"
                 f" have {room:,}",
-                f"use a /{prefix}" if prefix >= LARGEST_VPC else "spread over more zones or sites",
+                f"use a /{prefix}" if prefix >= LARGEST_VPC else "use more zones or sites",
             )
 
 
@@ -250,7 +248,7 @@ def _private_sizes(site: CloudSite) -> dict[str, int]:
 
 @check("onprem-network-size")
 def onprem_network_size(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Every host of a rack site needs an address of the site's network."""
+    """Each host of a rack site needs an address of the site's network."""
     for path, site in fleet.onprem():
         network = parse_network(site.network) if site.network is not None else None
         if network is None:

@@ -12,7 +12,7 @@ _DEFAULT_PKEY = 0x7FFF
 
 
 def twice(path: SpecPath, values: Sequence[str | int], what: str, key: str) -> Iterator[FieldFinding]:
-    """Values of a list's items that are there before already."""
+    """Report values of a list's items that occur twice."""
     for index, value in enumerate(values):
         if value in values[:index]:
             yield FieldFinding((*path, index, key), f"{what} {value} is declared twice", "give each its own")
@@ -20,7 +20,8 @@ def twice(path: SpecPath, values: Sequence[str | int], what: str, key: str) -> I
 
 @check("switch-names")
 def switch_names(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Uplinks and Slurm's topology refer to a switch by its name, the subnet manager by its GUID."""
+    """Uplinks and Slurm's topology use the name of a switch, the subnet manager uses its GUID. Both are
+    unique."""
     for path, site in fleet.onprem():
         switches = site.fabric.switches
         where = (*path, "fabric", "switches")
@@ -31,7 +32,8 @@ def switch_names(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("switch-uplinks", "switches", "name", "tier")
 def switch_uplinks(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An uplink leads to a switch of a higher tier: anything else is no tree, and routes loop."""
+    """An uplink must lead to a switch of a higher tier. Otherwise the topology is not a tree and routes
+    loop."""
     for path, site in fleet.onprem():
         tiers = {item.name: item.tier for item in site.fabric.switches}
         for index, switch in enumerate(site.fabric.switches):
@@ -42,19 +44,22 @@ def switch_uplinks(fleet: Fleet) -> Iterator[FieldFinding]:
                         nearest(name, tiers), f"declare it, or use one of {listed(list(tiers))}"
                     )
                     yield FieldFinding(
-                        where, f"switch {switch.name!r} has an uplink to {name!r}, which is none", guess
+                        where,
+                        f"switch {switch.name!r} has an uplink to {name!r}, which is not a switch",
+                        guess,
                     )
                 elif _TIERS.index(tiers[name]) <= _TIERS.index(switch.tier):
                     yield FieldFinding(
                         where,
                         f"{switch.tier} {switch.name!r} has an uplink to {tiers[name]} {name!r}",
-                        "name a switch of a higher tier, or correct the tiers",
+                        "write a switch of a higher tier, or correct the tiers",
                     )
 
 
 @check("switch-nodes")
 def switch_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Nodes are below leaves, once for each rail, and are the site's own: Slurm places jobs by it."""
+    """Only leaves have nodes: GPU nodes of the site, one leaf per rail. Slurm uses this topology to place
+    jobs."""
     for path, site in fleet.onprem():
         rails: dict[tuple[str, int | None], str] = {}
         below: dict[str, int] = {}
@@ -65,16 +70,16 @@ def switch_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
                 continue
             if switch.tier != "leaf":
                 yield FieldFinding(
-                    where, f"{switch.tier} {switch.name!r} has nodes", "leave them to its leaves"
+                    where, f"{switch.tier} {switch.name!r} has nodes", "move them to its leaves"
                 )
                 continue
             strange = [host for host in switch.nodes.hosts if host not in site.nodes.hosts]
             if strange:
                 yield FieldFinding(
                     where,
-                    f"leaf {switch.name!r} has {len(strange)} nodes that are no GPU nodes of"
+                    f"leaf {switch.name!r} has {len(strange)} nodes that are not GPU nodes of"
                     f" site {site.site!r} ({listed(strange, 3)})",
-                    f"name nodes of {site.nodes.text}",
+                    f"use nodes of {site.nodes.text}",
                 )
             again = [
                 host
@@ -85,9 +90,9 @@ def switch_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
             if again:
                 yield FieldFinding(
                     where,
-                    f"{len(again)} nodes of leaf {switch.name!r} are on rail {switch.rail} of leaf"
-                    f" {rails[again[0], switch.rail]!r} already ({listed(again, 3)})",
-                    "give each node one leaf a rail",
+                    f"{len(again)} nodes of leaf {switch.name!r} are already on rail {switch.rail} of leaf"
+                    f" {rails[again[0], switch.rail]!r} ({listed(again, 3)})",
+                    "assign each node to one leaf per rail",
                 )
             for host in switch.nodes.hosts:
                 below[host] = below.get(host, 0) + 1
@@ -95,7 +100,7 @@ def switch_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
             if full:
                 yield FieldFinding(
                     where,
-                    f"{len(full)} nodes are below more than {most} leaves, and have {most} ports"
+                    f"{len(full)} nodes are below more than {most} leaves, but have {most} ports"
                     f" ({listed(full, 3)})",
                     "correct `nodes` of the leaves, or `rails`",
                 )
@@ -108,46 +113,47 @@ def _adapters(fleet: Fleet, site: OnPremSite) -> int | None:
 
 @check("fabric-rails", "rails")
 def fabric_rails(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A rail is a port of every node: as many as the system has compute adapters, each named once.
+    """A rail is a port of each node. There are as many rails as compute adapters, each listed once.
 
-    Without names a dead rail cannot be told from a port of storage, and NCCL takes any adapter.
+    Without names, a failed rail cannot be distinguished from a storage port, and NCCL uses any adapter.
     """
     for path, site in fleet.onprem():
         fabric = site.fabric
         for key, names in (("rails", fabric.rails), ("interfaces", fabric.interfaces)):
             again = [name for index, name in enumerate(names) if name in names[:index]]
             if again:
-                yield FieldFinding((*path, "fabric", key), f"{again[0]} is two rails", "name each once")
+                yield FieldFinding(
+                    (*path, "fabric", key), f"{again[0]} is listed as two rails", "list each once"
+                )
         adapters, system = _adapters(fleet, site), fleet.catalog.systems.get(site.system)
         rails = fabric.rails or (() if system is None else system.rails)
         if not rails and system is not None:
             variants = [f"{', '.join(names)} ({what})" for what, names in system.rails_of_variants.items()]
             yield FieldFinding(
                 (*path, "fabric"),
-                f"the catalog has no rails of {site.system}, and `rails` is left out: a storage port can"
-                " stand in for a dead rail",
+                f"the catalog has no rails of {site.system}, and `rails` is not set: a storage port could"
+                " be used instead of a failed rail",
                 f"write `rails`: {' or '.join(variants) or 'the RDMA devices of the fabric'}",
                 "warning",
             )
         if fabric.rails and adapters is not None and len(fabric.rails) != adapters:
             yield FieldFinding(
                 (*path, "fabric", "rails"),
-                f"{len(fabric.rails)} rails, and {site.system} has {adapters} compute adapters",
-                f"name {adapters} devices, or leave `rails` out",
+                f"{len(fabric.rails)} rails, but {site.system} has {adapters} compute adapters",
+                f"list {adapters} devices, or remove `rails`",
                 "warning",
             )
         if fabric.interfaces and len(fabric.interfaces) != len(rails):
             yield FieldFinding(
                 (*path, "fabric", "interfaces"),
                 f"{len(fabric.interfaces)} interfaces for {len(rails)} rails",
-                "name the interface of each rail, in the order of `rails`",
+                "list the interface of each rail, in the order of `rails`",
             )
 
 
 @check("fabric-settings")
 def fabric_settings(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Subnet managers, partitions and IPoIB are InfiniBand's, PFC and DSCP are RoCE's: on the other kind
-    they would be read by nobody."""
+    """Subnet managers, partitions and IPoIB apply only to InfiniBand, PFC and DSCP only to RoCE."""
     for path, site in fleet.onprem():
         infiniband = site.fabric.kind == "infiniband"
         foreign = ("roce", "interfaces") if infiniband else ("subnet_managers", "partitions", "ipoib")
@@ -155,15 +161,15 @@ def fabric_settings(fleet: Fleet) -> Iterator[FieldFinding]:
             if key in site.fabric.model_fields_set and getattr(site.fabric, key):
                 yield FieldFinding(
                     (*path, "fabric", key),
-                    f"'{key}' has no meaning on {site.fabric.kind}",
+                    f"'{key}' has no effect on {site.fabric.kind}",
                     f"remove it, or use `kind: {'roce' if infiniband else 'infiniband'}` and a speed of it",
                 )
 
 
 @check("subnet-managers", "controllers", "login")
 def subnet_managers(fleet: Fleet) -> Iterator[FieldFinding]:
-    """opensm runs on hosts of the site that jobs do not take down. Of two with one priority, GUIDs decide
-    who is master (opensm(8)), and nobody knows who it is."""
+    """opensm runs on controllers or login hosts, which jobs do not affect. With equal priorities the GUIDs
+    decide which one is master (opensm(8)), so priorities must differ."""
     for path, site in fleet.onprem():
         managers = site.fabric.subnet_managers
         hosts = [host for part in (site.controllers, site.login) if part is not None for host in part.hosts]
@@ -176,9 +182,9 @@ def subnet_managers(fleet: Fleet) -> Iterator[FieldFinding]:
             node = manager.host in site.nodes.hosts
             yield FieldFinding(
                 (*where, index, "host"),
-                f"{manager.host!r} is a GPU node, which jobs and drains take down"
+                f"{manager.host!r} is a GPU node, which jobs can bring down"
                 if node
-                else f"{manager.host!r} is no host of site {site.site!r}",
+                else f"{manager.host!r} is not a host of site {site.site!r}",
                 did_you_mean(None if node else nearest(manager.host, hosts), f"use one of {listed(hosts)}")
                 if hosts
                 else "declare `controllers` or `login` hosts first",
@@ -187,8 +193,8 @@ def subnet_managers(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("fabric-partitions")
 def fabric_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A partition has a name and a key of its own; 0x7fff is the default partition, which is always there,
-    and 0x0000 is none (InfiniBand Architecture Specification, partitioning)."""
+    """A partition has a unique name and key. 0x7fff is the default partition, 0x0000 is invalid (InfiniBand
+    Architecture Specification, partitioning)."""
     for path, site in fleet.onprem():
         where = (*path, "fabric", "partitions")
         partitions = site.fabric.partitions
@@ -198,8 +204,8 @@ def fabric_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
             if int(item.pkey, 16) in (0, _DEFAULT_PKEY):
                 yield FieldFinding(
                     (*where, index, "pkey"),
-                    f"{item.pkey} is no key for a partition of your own",
-                    "write one from 0x0001 to 0x7ffe",
+                    f"{item.pkey} is reserved and not a valid partition key",
+                    "write a key from 0x0001 to 0x7ffe",
                 )
 
 

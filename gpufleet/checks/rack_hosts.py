@@ -23,7 +23,7 @@ def _hosts(site: OnPremSite) -> list[str]:
 
 
 class _Nodes(Protocol):
-    """What has a name and GPU nodes."""
+    """An item with a name and GPU nodes."""
 
     @property
     def name(self) -> str: ...
@@ -33,7 +33,7 @@ class _Nodes(Protocol):
 
 
 def apart(where: SpecPath, site: OnPremSite, items: Sequence[_Nodes], what: str) -> Iterator[FieldFinding]:
-    """Names are there once, nodes are GPU nodes of the site, and each of them is in one of `items`."""
+    """Report duplicate names, nodes that are not GPU nodes of the site, and nodes in several of `items`."""
     yield from twice(where, [item.name for item in items], what, "name")
     owner: dict[str, str] = {}
     for index, item in enumerate(items):
@@ -41,15 +41,15 @@ def apart(where: SpecPath, site: OnPremSite, items: Sequence[_Nodes], what: str)
         if strange:
             yield FieldFinding(
                 (*where, index, "nodes"),
-                f"{what} {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
+                f"{what} {item.name!r} has {len(strange)} nodes that are not GPU nodes of site"
                 f" {site.site!r} ({listed(strange, 3)})",
-                f"name nodes of {site.nodes.text}",
+                f"use nodes of {site.nodes.text}",
             )
         taken = [host for host in item.nodes.hosts if owner.setdefault(host, item.name) != item.name]
         if taken:
             yield FieldFinding(
                 (*where, index, "nodes"),
-                f"{len(taken)} nodes of {what} {item.name!r} are in {owner[taken[0]]!r} as well"
+                f"{len(taken)} nodes of {what} {item.name!r} are also in {owner[taken[0]]!r}"
                 f" ({listed(taken, 3)})",
                 "list each node once",
             )
@@ -57,14 +57,15 @@ def apart(where: SpecPath, site: OnPremSite, items: Sequence[_Nodes], what: str)
 
 @check("rack-nodes")
 def rack_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A node stands in one rack: it draws that rack's power, and jobs are kept together by it."""
+    """A node is in one rack. Power figures and job placement use it."""
     for path, site in fleet.onprem():
         yield from apart((*path, "racks"), site, site.racks, "rack")
 
 
 @check("people-numbers")
 def people_numbers(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Files on shared storage belong to numbers: two people with one number read each other's data."""
+    """Files on shared storage belong to UIDs and GIDs. Users with the same number can read each other's
+    data."""
     for path, site in fleet.onprem():
         users, groups = (*path, "users"), (*path, "groups")
         yield from twice(users, [item.name for item in site.users], "user", "name")
@@ -78,15 +79,15 @@ def people_numbers(fleet: Fleet) -> Iterator[FieldFinding]:
             if owner != f"user {user.name!r}":
                 yield FieldFinding(
                     (*users, index, "uid" if user.gid is None else "gid"),
-                    f"the own group of {user.name!r} has number {gid}, which is that of {owner}",
-                    "give it a number of its own",
+                    f"the primary group of {user.name!r} has GID {gid}, which belongs to {owner}",
+                    "use another number",
                 )
 
 
 @check("people-names", "teams", "groups", "name")
 def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A person is no account of the system, is in groups and teams that exist, and has a key: nobody logs
-    in with a password."""
+    """A user is not a system account, is in declared groups and teams, and has an SSH key, since password
+    logins are off."""
     for path, site in fleet.onprem():
         groups = [item.name for item in site.groups]
         teams = [team.name for team in site.teams]
@@ -94,7 +95,7 @@ def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
             if group in _SYSTEM_ACCOUNTS or group in [user.name for user in site.users]:
                 yield FieldFinding(
                     (*path, "groups", index, "name"),
-                    f"group {group!r} is there already: systems and users have groups of their own names",
+                    f"group {group!r} exists already: systems and users have groups of the same name",
                     "give it another name",
                 )
         for index, user in enumerate(site.users):
@@ -102,28 +103,28 @@ def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
             if user.name in _SYSTEM_ACCOUNTS or user.name == site.ssh.user:
                 yield FieldFinding(
                     (*where, "name"),
-                    f"{user.name!r} is an account that the hosts have already",
-                    "give the person another name",
+                    f"{user.name!r} is a system account that already exists on the hosts",
+                    "use another user name",
                 )
             for place, name in enumerate(user.groups):
                 if name not in groups:
                     yield FieldFinding(
                         (*where, "groups", place),
-                        f"user {user.name!r} is in group {name!r}, which site {site.site!r} has not",
+                        f"user {user.name!r} is in group {name!r}, which site {site.site!r} does not declare",
                         did_you_mean(nearest(name, groups), f"declare it, as {{ name: {name}, gid: 5000 }}"),
                     )
             for place, name in enumerate(user.teams):
                 if name not in teams:
                     yield FieldFinding(
                         (*where, "teams", place),
-                        f"user {user.name!r} is in team {name!r}, which site {site.site!r} has not",
+                        f"user {user.name!r} is in team {name!r}, which site {site.site!r} does not declare",
                         did_you_mean(nearest(name, teams), "declare it under `teams` of the site"),
                     )
             if not user.ssh_keys:
                 yield FieldFinding(
                     (*where, "ssh_keys"),
-                    f"user {user.name!r} has no key, and cannot log in",
-                    "add a public key, as ~/.ssh/id_ed25519.pub has it",
+                    f"user {user.name!r} has no SSH key and cannot log in",
+                    "add a public key, such as the content of ~/.ssh/id_ed25519.pub",
                     "warning",
                     user.name,
                 )
@@ -131,7 +132,7 @@ def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("nvme-cache", "mount", "local_nvme")
 def nvme_cache(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The cache is a folder of the scratch file system; elsewhere it would fill the system's disk."""
+    """The cache must be on the local NVMe file system. Elsewhere it would fill the system disk."""
     for path, site in fleet.onprem():
         nvme = site.local_nvme
         if nvme is not None and nvme.cache is not None and not nvme.cache.startswith(f"{nvme.mount}/"):
@@ -144,7 +145,7 @@ def nvme_cache(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("host-addresses", "nodes", "controllers", "login")
 def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An address belongs to one host of the site, and lies in the site's network."""
+    """An address belongs to one host of the site and is in the site's network."""
     for path, site in fleet.onprem():
         hosts = _hosts(site)
         seen: dict[str, str] = {}
@@ -153,12 +154,14 @@ def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
             if name not in hosts:
                 yield FieldFinding(
                     where,
-                    f"{name!r} has an address and is no host of site {site.site!r}",
+                    f"{name!r} has an address but is not a host of site {site.site!r}",
                     did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
                 )
             other = seen.setdefault(address, name)
             if other != name:
-                yield FieldFinding(where, f"{address} is the address of {other!r} too", "give each its own")
+                yield FieldFinding(
+                    where, f"{address} is also the address of {other!r}", "give each host its own"
+                )
             if site.network is not None and not _within(address, site.network):
                 yield FieldFinding(
                     where,
@@ -169,7 +172,7 @@ def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def _within(address: str, network: str) -> bool:
-    """Whether an address lies in a network; what is no address or no network is for other checks."""
+    """Return whether an address is in a network. Other checks report invalid values."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
     except ValueError:
@@ -178,8 +181,8 @@ def _within(address: str, network: str) -> bool:
 
 @check("host-fingerprints", "nodes", "controllers", "login")
 def host_fingerprints(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A fingerprint belongs to a host of the site, and to one alone: hosts with one key were cloned with
-    it, and each can pass for the others."""
+    """A fingerprint belongs to one host of the site. Hosts with the same key were cloned, and each can
+    impersonate the others."""
     for path, site in fleet.onprem():
         hosts = _hosts(site)
         seen: dict[str, str] = {}
@@ -188,33 +191,33 @@ def host_fingerprints(fleet: Fleet) -> Iterator[FieldFinding]:
             if name not in hosts:
                 yield FieldFinding(
                     where,
-                    f"{name!r} has a fingerprint and is no host of site {site.site!r}",
+                    f"{name!r} has a fingerprint but is not a host of site {site.site!r}",
                     did_you_mean(nearest(name, hosts), f"use one of {listed(hosts)}"),
                 )
             other = seen.setdefault(value, name)
             if other != name:
                 yield FieldFinding(
                     where,
-                    f"{name!r} and {other!r} have one host key",
-                    "make new keys on one of them (ssh-keygen -A, after removing the old ones)",
+                    f"{name!r} and {other!r} have the same host key",
+                    "remove the keys on one of them and run `ssh-keygen -A` there",
                 )
 
 
 @check("reboot-settings")
 def reboot_settings(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A share above 100% is more nodes than there are. A run that waits hours for one node holds up the
-    others; within a minute no server is through its firmware (bounds of our own choice)."""
+    """A batch is at most 100% of the nodes. Firmware needs more than a minute to start, and a wait of hours
+    delays the other nodes (the bounds are gpufleet's own)."""
     for path, site in fleet.onprem():
         if site.reboot.batch.value > 100:
             yield FieldFinding(
                 (*path, "reboot", "batch"),
-                f"{site.reboot.batch} of the nodes at once is more than there are",
+                f"a reboot batch of {site.reboot.batch} is more than all nodes",
                 "write 100% or less",
             )
         if not timedelta(minutes=1) <= site.reboot.timeout.delta <= timedelta(hours=2):
             yield FieldFinding(
                 (*path, "reboot", "timeout"),
-                f"a reboot that takes {site.reboot.timeout} is not waited for",
+                f"a reboot timeout of {site.reboot.timeout} is not supported",
                 "write 1 min to 2 h",
             )
 

@@ -1,4 +1,4 @@
-"""Kubernetes of rack sites: a control plane that can vote, networks that stay apart, groups that fit."""
+"""Kubernetes of rack sites: control plane members, networks, node groups and backups."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpufleet.plan.rack_kubernetes import DEFAULT_GROUP, plan_groups
 from gpufleet.spec.models import OnPremSite
 
 MEMBERS = (1, 3)
-"""Members of a control plane. etcd needs more than half of them (etcd's FAQ): two stop when either does,
-and five are more to run than a rack site loses by the second fault."""
+"""Supported numbers of control plane members. etcd needs more than half of them (etcd's FAQ): with two, one
+fault stops both; five are not worth their cost on a rack site."""
 
 PODS_PER_NODE_PREFIX = 24
-"""Every node gets a /24 of the pod network: kube-controller-manager's --node-cidr-mask-size for IPv4."""
+"""Each node uses a /24 of the pod network: the default of kube-controller-manager's --node-cidr-mask-size."""
 
 SERVICE_PREFIXES = range(12, 29)
-"""kube-apiserver takes at most 20 bits of services, kubeadm at least 10 addresses
+"""kube-apiserver allows at most 20 bits for services, kubeadm requires at least 10 addresses
 (cmd/kube-apiserver options, kubeadm's MinimumAddressesInServiceSubnet)."""
 
 _POLICIES = ("calico", "cilium")
@@ -36,39 +36,41 @@ def _sites(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite]]:
 
 @check("kubernetes-unused", "scheduler")
 def kubernetes_unused(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Settings of a scheduler that a site does not run would be read by nobody."""
+    """Settings of a scheduler that the site does not run have no effect."""
     for path, site in fleet.onprem():
         if site.scheduler != "kubernetes" and "kubernetes" in site.model_fields_set:
             yield FieldFinding(
                 (*path, "kubernetes"),
-                f"site {site.site!r} has settings of Kubernetes and runs {site.scheduler}",
-                "remove them, or make the site's scheduler Kubernetes (`scheduler: kubernetes`)",
+                f"site {site.site!r} has `kubernetes` settings but its scheduler is {site.scheduler}",
+                "remove them, or write 'scheduler: kubernetes'",
                 value=site.scheduler,
             )
 
 
 @check("kubernetes-members")
 def kubernetes_members(fleet: Fleet) -> Iterator[FieldFinding]:
-    """etcd goes on while more than half of its members do: two stop when either stops, which is worse than
-    one (etcd's FAQ, "Why an odd number of cluster members?")."""
+    """etcd needs more than half of its members. With two, one fault stops both, which is worse than a single
+    member (etcd's FAQ, "Why an odd number of cluster members?")."""
     for path, site in _sites(fleet):
         members = site.controllers.hosts if site.controllers is not None else ()
         if len(members) in MEMBERS:
             continue
-        said = f"has {len(members)} controllers" if members else "names no host for its control plane"
-        why = "" if not members or len(members) % 2 else ": an even number stops when half of it does"
+        problem = f"has {len(members)} controllers" if members else "has no host for its control plane"
+        why = (
+            "" if not members or len(members) % 2 else ": an even number stops when half of its members fail"
+        )
         yield FieldFinding(
             (*path, "controllers"),
-            f"site {site.site!r} runs Kubernetes and {said}{why}",
-            "name one host, or three as `controllers: ctl[01-03]`, besides the GPU nodes",
+            f"site {site.site!r} runs Kubernetes but {problem}{why}",
+            "declare one host, or three such as `controllers: ctl[01-03]`, that are not GPU nodes",
             value=site.controllers.text if site.controllers is not None else site.site,
         )
 
 
 @check("kubernetes-endpoint", "network")
 def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Nodes reach the API at one address for as long as the cluster lives. It moves between the members, so
-    it is in their network and nobody's own (keepalived's virtual_ipaddress)."""
+    """Nodes reach the API at one virtual address, which moves between the members. It is in their network and
+    belongs to no host (keepalived's virtual_ipaddress)."""
     for path, site in _sites(fleet):
         where = (*path, "kubernetes", "endpoint")
         members = site.controllers.hosts if site.controllers is not None else ()
@@ -77,22 +79,24 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
             if len(members) > 1:
                 yield FieldFinding(
                     where,
-                    f"site {site.site!r} has {len(members)} controllers and no virtual address: nodes would"
-                    " know one of them alone",
+                    f"site {site.site!r} has {len(members)} controllers but no virtual address: nodes would"
+                    " reach only one of them",
                     _free_endpoint(site),
                     value=site.site,
                 )
             continue
         address = _address(endpoint)
         if address is None:
-            yield FieldFinding(where, f"'{endpoint}' is not an IPv4 address", "write one, such as 10.60.0.10")
+            yield FieldFinding(
+                where, f"'{endpoint}' is not an IPv4 address", "write an address such as 10.60.0.10"
+            )
             continue
         yield from _endpoint_in_network(path, site, address)
         for host, other in site.addresses.items():
             if other == endpoint:
                 yield FieldFinding(
                     where,
-                    f"{endpoint} is the address of {host!r}: two hosts would answer for it",
+                    f"{endpoint} is already the address of {host!r}",
                     "use a free address of the site's network",
                 )
         offered = _free_addresses(site)
@@ -101,15 +105,15 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
                 free = next(offered, None)
                 yield FieldFinding(
                     (*path, "addresses", host),
-                    f"controller {host!r} has no IPv4 address here: members of a virtual address find each"
-                    " other by theirs",
-                    f"write '{free}', or its own" if free is not None else "write its own address",
+                    f"controller {host!r} has no IPv4 address in the fleet file: members of a virtual address"
+                    " need it to find each other",
+                    f"write '{free}', or its actual address" if free is not None else "write its address",
                     value=host,
                 )
 
 
 def _free_addresses(site: OnPremSite) -> Iterator[str]:
-    """Addresses of the site's network that no host and no endpoint has, each once."""
+    """Yield the free addresses of the site's network."""
     network = parse_network(site.network) if site.network is not None else None
     taken = {*site.addresses.values(), site.kubernetes.endpoint}
     hosts = network.hosts() if network is not None else iter(())
@@ -129,18 +133,18 @@ def _endpoint_in_network(
     if site.network is None:
         yield FieldFinding(
             where,
-            f"site {site.site!r} has a virtual address and no `network` that it could be in",
-            "declare the site's `network`, as 10.60.0.0/22",
+            f"site {site.site!r} has a virtual address but no `network`",
+            "declare the site's `network`, such as 10.60.0.0/22",
         )
     elif network is not None and address not in network:
         yield FieldFinding(
             where,
-            f"{address} is not in the site's network {network}: no member could answer for it",
+            f"{address} is not in the site's network {network}: no member can use it",
             "use a free address of that network",
         )
     elif network is not None and address in (network.network_address, network.broadcast_address):
         yield FieldFinding(
-            where, f"{address} is no host's address in {network}", "use a free address between both"
+            where, f"{address} is the first or last address of {network}", "use another free address"
         )
 
 
@@ -153,14 +157,14 @@ def _address(text: str) -> ipaddress.IPv4Address | None:
 
 @check("kubernetes-networks")
 def kubernetes_networks(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Hosts, pods and services are told apart by their addresses: where two networks overlap, packets for
-    one end in the other. Every node takes a /24 of the pods' network."""
+    """The networks of hosts, pods and services must not overlap, since packets would reach the wrong one.
+    Each node uses a /24 of the pod network."""
     for path, site in _sites(fleet):
-        told = site.kubernetes
+        kubernetes = site.kubernetes
         here = (*path, "kubernetes")
         named: list[tuple[SpecPath, str, str]] = [
-            ((*here, "pod_network"), "pod network", told.pod_network),
-            ((*here, "service_network"), "service network", told.service_network),
+            ((*here, "pod_network"), "pod network", kubernetes.pod_network),
+            ((*here, "service_network"), "service network", kubernetes.service_network),
         ]
         others = [("the site's network", site.network)] if site.network is not None else []
         for where, what, text in named:
@@ -174,7 +178,7 @@ def kubernetes_networks(fleet: Fleet) -> Iterator[FieldFinding]:
                 known = parse_network(its)
                 if known is not None and network.overlaps(known):
                     yield FieldFinding(
-                        where, f"{what} {text} overlaps {other} {its}", "use addresses that nothing else has"
+                        where, f"{what} {text} overlaps {other} {its}", "use a network that overlaps no other"
                     )
             others.append((f"the {what}", text))
         yield from _sizes(here, site)
@@ -189,14 +193,14 @@ def _sizes(here: SpecPath, site: OnPremSite) -> Iterator[FieldFinding]:
     if pods is not None and (room := 2 ** max(0, PODS_PER_NODE_PREFIX - pods.prefixlen)) < nodes:
         yield FieldFinding(
             (*here, "pod_network"),
-            f"pod network {pods} has room for {room} nodes (a /{PODS_PER_NODE_PREFIX} each), and site"
+            f"pod network {pods} has room for {room} nodes (a /{PODS_PER_NODE_PREFIX} each), but site"
             f" {site.site!r} has {nodes}",
             f"use a /{PODS_PER_NODE_PREFIX - (nodes - 1).bit_length()} or larger",
         )
     if services is not None and services.prefixlen not in SERVICE_PREFIXES:
         yield FieldFinding(
             (*here, "service_network"),
-            f"service network {services} is a /{services.prefixlen}; kube-apiserver takes"
+            f"service network {services} is a /{services.prefixlen}; kube-apiserver allows"
             f" /{SERVICE_PREFIXES.start} to /{SERVICE_PREFIXES.stop - 1}",
             "use a /16",
         )
@@ -204,14 +208,14 @@ def _sizes(here: SpecPath, site: OnPremSite) -> Iterator[FieldFinding]:
 
 @check("kubernetes-release")
 def kubernetes_release(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The channel names the release of each minor that it was put together for."""
+    """A channel contains releases of certain minor versions only."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     for path, site in _sites(fleet):
         version = site.kubernetes.version
         if lock is not None and version not in lock.kubernetes_releases:
             yield FieldFinding(
                 (*path, "kubernetes", "version"),
-                f"Kubernetes {version} is not one of channel {lock.channel}'s versions for racks",
+                f"Kubernetes {version} is not a version for racks in channel {lock.channel}",
                 f"write one of {listed(list(lock.kubernetes_releases))}",
                 value=version,
             )
@@ -219,24 +223,23 @@ def kubernetes_release(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("kubernetes-cni")
 def kubernetes_cni(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The API takes network policies from everybody and leaves it to the CNI to hold them. Flannel does
-    not (its README: "focused on networking"), and says nothing."""
+    """The API accepts network policies, but the CNI enforces them. Flannel does not, without a warning (its
+    README: "focused on networking")."""
     for path, site in _sites(fleet):
-        told = site.kubernetes
-        if told.network_policies and told.cni not in _POLICIES:
+        kubernetes = site.kubernetes
+        if kubernetes.network_policies and kubernetes.cni not in _POLICIES:
             yield FieldFinding(
                 (*path, "kubernetes", "cni"),
-                f"{told.cni} does not hold network policies: they would be accepted, and every pod would"
-                " reach every other",
+                f"{kubernetes.cni} does not enforce network policies: every pod could reach every other",
                 f"use {listed(_POLICIES)}, or write 'network_policies: false'",
-                value=told.cni,
+                value=kubernetes.cni,
             )
 
 
 @check("kubernetes-groups")
 def kubernetes_groups(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A group holds GPU nodes of its site, and a node is in one: it has one set of labels, and its GPUs are
-    shared in one way."""
+    """A node group has GPU nodes of its site. A node is in one group, which sets its labels and GPU
+    sharing."""
     for path, site in _sites(fleet):
         groups = site.kubernetes.node_groups
         yield from apart((*path, "kubernetes", "node_groups"), site, groups, "node group")
@@ -245,14 +248,14 @@ def kubernetes_groups(fleet: Fleet) -> Iterator[FieldFinding]:
             if group.name == DEFAULT_GROUP and rest:
                 yield FieldFinding(
                     (*path, "kubernetes", "node_groups", index, "name"),
-                    f"{DEFAULT_GROUP!r} is the group of nodes that no group names, and there are {len(rest)}",
-                    "give it another name, or all of them",
+                    f"{DEFAULT_GROUP!r} is the default group of the {len(rest)} nodes without a group",
+                    "use another name, or add all of these nodes to the group",
                 )
 
 
 @check("kubernetes-labels")
 def kubernetes_labels(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Kubernetes refuses malformed labels and taints, and keeps prefixes for itself."""
+    """Kubernetes rejects invalid labels and taints, and reserves some prefixes."""
     remedy = "use letters, digits, '-', '_' and '.', with a prefix of your own such as 'example.com/'"
     for path, site in _sites(fleet):
         for index, group in enumerate(site.kubernetes.node_groups):
@@ -269,7 +272,7 @@ def kubernetes_labels(fleet: Fleet) -> Iterator[FieldFinding]:
                 if (taint.key, taint.effect) in seen:
                     yield FieldFinding(
                         (*where, "taints", place),
-                        f"taint '{taint.key}' with effect {taint.effect} is there twice",
+                        f"taint '{taint.key}' with effect {taint.effect} is listed twice",
                         "keep one",
                         value=taint.key,
                     )
@@ -278,23 +281,23 @@ def kubernetes_labels(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("kubernetes-mig", "kubernetes", "node_groups")
 def kubernetes_mig(fleet: Fleet) -> Iterator[FieldFinding]:
-    """GPUs of a group are one resource, of which quotas count: they are divided alike, into instances of one
-    profile (names of the device plugin's MIG strategy `mixed`)."""
+    """Quotas count the GPUs of a node group as one resource. All of them must have the same MIG layout with
+    one profile (resource names of the device plugin's MIG strategy `mixed`)."""
     for path, site in _sites(fleet):
         for index, layout in enumerate(site.mig or ()):
             where = (*path, "mig", index)
             if layout.gpus:
                 yield FieldFinding(
                     (*where, "gpus"),
-                    f"only some GPUs of {layout.nodes.text} are divided, and pods ask for GPUs of a kind",
-                    "leave `gpus` out: all GPUs of these nodes are divided then",
+                    f"only some GPUs of {layout.nodes.text} have a MIG layout; a node needs one kind of GPU",
+                    "remove `gpus` to apply the layout to all GPUs of these nodes",
                     value=list(layout.gpus),
                 )
             if len(layout.profiles) > 1:
                 yield FieldFinding(
                     (*where, "profiles"),
                     f"GPUs of {layout.nodes.text} have instances of {listed(list(layout.profiles))}",
-                    "use one profile, or nodes of a group of their own for each",
+                    "use one profile, or a separate node group for each",
                     value=", ".join(layout.profiles),
                 )
             divided = set(layout.nodes.hosts)
@@ -303,15 +306,16 @@ def kubernetes_mig(fleet: Fleet) -> Iterator[FieldFinding]:
                 if inside and len(inside) < group.nodes:
                     yield FieldFinding(
                         (*where, "nodes"),
-                        f"{len(inside)} of {group.nodes} nodes of node group {group.name!r} are divided",
-                        "divide all nodes of a group, or make a group of those that are",
+                        f"{len(inside)} of {group.nodes} nodes of node group {group.name!r} have a MIG"
+                        " layout",
+                        "apply the layout to all nodes of the group, or move them to a separate group",
                         value=layout.nodes.text,
                     )
 
 
 @check("kubernetes-sharing")
 def kubernetes_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
-    """NVIDIA's device plugin shares a MIG device by time slicing, and not by MPS (k8s-device-plugin README,
+    """NVIDIA's device plugin can share a MIG device by time slicing but not by MPS (k8s-device-plugin README,
     "With CUDA MPS")."""
     for path, site in _sites(fleet):
         divided = {host: layout for layout in site.mig or () for host in layout.nodes.hosts}
@@ -320,29 +324,28 @@ def kubernetes_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
             if layouts and group.gpu_sharing is not None and group.gpu_sharing.mps:
                 yield FieldFinding(
                     (*path, "kubernetes", "node_groups", index, "gpu_sharing"),
-                    f"node group {group.name!r} shares GPUs by MPS and divides them by MIG"
-                    f" ({', '.join(layouts[0].profiles)})",
-                    "keep one of the two, or use time_slicing",
+                    f"node group {group.name!r} uses both MPS and MIG ({', '.join(layouts[0].profiles)})",
+                    "keep one of them, or use time_slicing",
                     value=group.name,
                 )
 
 
 @check("kubernetes-backup")
 def kubernetes_backup(fleet: Fleet) -> Iterator[FieldFinding]:
-    """What was written after the last snapshot is lost with the disks; a snapshot every few seconds keeps
-    etcd's disk busy with itself (bounds of our own choice). One below etcd's own folder goes with it."""
+    """If the disks fail, changes after the last snapshot are lost; a snapshot every few seconds overloads
+    etcd's disk (the bounds are gpufleet's own). Snapshots must not be in etcd's data folder."""
     for path, site in _sites(fleet):
         backup = site.kubernetes.backup
         where = (*path, "kubernetes", "backup")
         if not timedelta(minutes=10) <= backup.every.delta <= timedelta(days=7):
             yield FieldFinding(
-                (*where, "every"), f"a snapshot every {backup.every} is not taken", "write 10 min to 7 d"
+                (*where, "every"), f"a snapshot every {backup.every} is not supported", "write 10 min to 7 d"
             )
         if f"{backup.folder}/".startswith(_GOES_WITH_IT):
             yield FieldFinding(
                 (*where, "folder"),
-                f"{backup.folder} goes when the cluster or the host does",
-                "use a folder such as /var/backups/gpufleet/etcd, on a file system of its own at best",
+                f"{backup.folder} is deleted with the cluster or when the host restarts",
+                "use a folder such as /var/backups/gpufleet/etcd, preferably on a separate file system",
             )
 
 

@@ -13,21 +13,21 @@ _TEAM_QOS = ("low", "normal", "high")
 
 @check("slurm-unused", "scheduler")
 def slurm_unused(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Settings of a scheduler that a site does not run would be read by nobody."""
+    """Settings of a scheduler that the site does not run have no effect."""
     for path, site in fleet.onprem():
         if site.scheduler != "slurm" and "slurm" in site.model_fields_set:
             yield FieldFinding(
                 (*path, "slurm"),
-                f"site {site.site!r} has settings of Slurm and runs {site.scheduler}",
-                "remove them, or make the site's scheduler Slurm (`scheduler: slurm`)",
+                f"site {site.site!r} has `slurm` settings but its scheduler is {site.scheduler}",
+                "remove them, or write 'scheduler: slurm'",
                 value=site.scheduler,
             )
 
 
 @check("slurm-partitions", "teams", "name")
 def slurm_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A partition holds GPU nodes of its site, one is the default, and its teams exist: slurmctld refuses
-    to start over a node that it does not know (slurm.conf(5))."""
+    """A partition has GPU nodes of its site and declared teams; at most one partition is the default.
+    slurmctld does not start with an unknown node (slurm.conf(5))."""
     for path, site in fleet.onprem():
         partitions = site.slurm.partitions
         where = (*path, "slurm", "partitions")
@@ -36,7 +36,7 @@ def slurm_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
         for index in defaults[1:]:
             yield FieldFinding(
                 (*where, index, "default"),
-                f"partition {partitions[index].name!r} is a second default beside"
+                f"partition {partitions[index].name!r} is a second default besides"
                 f" {partitions[defaults[0]].name!r}",
                 "keep one",
             )
@@ -48,24 +48,25 @@ def slurm_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
             if strange:
                 yield FieldFinding(
                     (*where, index, "nodes"),
-                    f"partition {item.name!r} has {len(strange)} nodes that are no GPU nodes of site"
+                    f"partition {item.name!r} has {len(strange)} nodes that are not GPU nodes of site"
                     f" {site.site!r} ({listed(strange, 3)})",
-                    f"name nodes of {site.nodes.text}",
+                    f"use nodes of {site.nodes.text}",
                 )
             for place, team in enumerate(item.teams):
                 if team not in teams:
                     guess = did_you_mean(nearest(team, teams), f"use one of {listed(teams)}")
                     yield FieldFinding(
                         (*where, index, "teams", place),
-                        f"partition {item.name!r} is for team {team!r}, which site {site.site!r} has not",
+                        f"partition {item.name!r} is for team {team!r}, which site {site.site!r} does not"
+                        " declare",
                         guess if teams else "declare it under `teams` of the site",
                     )
 
 
 @check("slurm-qos")
 def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A QOS preempts others that exist, and two never each other: their jobs would take turns in killing
-    each other."""
+    """A QOS preempts only existing QOS. Two QOS must not preempt each other, since their jobs would requeue
+    each other for ever."""
     for path, site in fleet.onprem():
         where = (*path, "slurm", "qos")
         declared = {item.name: set(item.preempts) for item in site.slurm.qos}
@@ -76,17 +77,19 @@ def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
                 spot = (*where, index, "preempts", place)
                 if name not in known:
                     guess = did_you_mean(nearest(name, known), f"use one of {listed(sorted(known))}")
-                    yield FieldFinding(spot, f"QOS {item.name!r} preempts {name!r}, which is none", guess)
+                    yield FieldFinding(
+                        spot, f"QOS {item.name!r} preempts {name!r}, which is not a QOS", guess
+                    )
                 elif item.name == name or item.name in _reached(name, declared):
                     yield FieldFinding(
                         spot,
-                        f"QOS {item.name!r} preempts {name!r}, and in the end itself",
-                        "let one of them preempt the other, never both",
+                        f"QOS {item.name!r} preempts {name!r}, which leads back to itself",
+                        "let only one of them preempt the other",
                     )
             if item.preempts and site.slurm.preemption == "none":
                 yield FieldFinding(
                     (*where, index, "preempts"),
-                    f"QOS {item.name!r} preempts others, and preemption is off",
+                    f"QOS {item.name!r} preempts others, but preemption is off",
                     "write 'preemption: requeue', or remove it",
                     "warning",
                 )
@@ -104,8 +107,8 @@ def _reached(start: str, declared: dict[str, set[str]]) -> set[str]:
 
 @check("slurm-state", "scheduler", "controllers", "storage")
 def slurm_state(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A backup controller takes over with the state that the primary left: both have to reach it, and it
-    has to outlive each of them (slurm.conf(5), StateSaveLocation)."""
+    """A backup controller continues from the primary's state. The state needs a file system that both reach
+    and that survives the loss of either (slurm.conf(5), StateSaveLocation)."""
     for path, site in fleet.onprem():
         if site.scheduler != "slurm" or site.controllers is None:
             continue
@@ -115,24 +118,24 @@ def slurm_state(fleet: Fleet) -> Iterator[FieldFinding]:
         if export is None and len(controllers) > 1:
             yield FieldFinding(
                 where,
-                f"site {site.site!r} has {len(controllers)} controllers and no file system that all of them"
-                " reach: a backup could not take over",
-                "name an NFS export, as `slurm: {state: 'nas01:/export/slurm'}`, declare an NFS file system"
-                " under `storage`, or name one controller",
+                f"site {site.site!r} has {len(controllers)} controllers but no shared file system for their"
+                " state: a backup could not take over",
+                "write an NFS export, such as `slurm: {state: 'nas01:/export/slurm'}`, declare an NFS file"
+                " system under `storage`, or use one controller",
                 value=site.controllers.text,
             )
         if export is None or site.slurm.state is None:
-            continue  # what is wrong with a file system is said of the file system
+            continue  # the check of the file system reports it
         server, _, folder = export.partition(":")
         if not server or not folder.startswith("/"):
             yield FieldFinding(
-                where, f"{export!r} is no NFS export", "write it as host:/export", value=export
+                where, f"{export!r} is not an NFS export", "write it as host:/export", value=export
             )
         elif server in controllers:
             yield FieldFinding(
                 where,
-                f"{export!r} is on a controller of site {site.site!r}, and would be gone with it",
-                "name an export of a file server",
+                f"{export!r} is on a controller of site {site.site!r} and would be lost with it",
+                "use an export of a file server",
                 value=export,
             )
 

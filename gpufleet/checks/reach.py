@@ -1,4 +1,4 @@
-"""Who reaches what: the Kubernetes API, registries of images, and Slurm nodes in the cloud."""
+"""Network access: to the Kubernetes API, to image registries, and to Slurm nodes in the cloud."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ADMIN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 
 @check("private-endpoint")
 def private_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A rule for everybody is no rule: every network that is ever connected to the site's, and whatever
-    in it is taken over, could try the Kubernetes API. EC2 refuses one rule twice."""
+    """A rule for all networks lets every host of every connected network reach the Kubernetes API. EC2
+    rejects duplicate rules."""
     for path, site in fleet.cloud():
         cidrs = site.kubernetes.private_cidrs if site.kubernetes is not None else ()
         for index, text in enumerate(cidrs):
@@ -25,24 +25,24 @@ def private_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     where,
                     f"{text} opens the private Kubernetes API to every connected network",
-                    "name the networks that need it, such as a VPN's or the racks'",
+                    "list the networks that need access, such as those of a VPN or the racks",
                 )
             elif text in cidrs[:index]:
-                yield FieldFinding(where, f"{text} is named twice", "name it once")
+                yield FieldFinding(where, f"{text} is listed twice", "list it once")
 
 
 @check("cluster-unreachable")
 def cluster_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The endpoint is private and its security group admits members alone (EKS User Guide, "Cluster
-    API server endpoint"), so without a network that is let in, neither `kubectl` nor the run that
-    installs teams and device plugins reaches it."""
+    """The endpoint is private and its security group admits only its members (EKS User Guide, "Cluster API
+    server endpoint"). Without an allowed network, neither `kubectl` nor `gpufleet up`, which installs teams
+    and device plugins, can reach it."""
     for path, site in fleet.cloud():
         settings = site.kubernetes or Kubernetes()
         if site.scheduler == "kubernetes" and not settings.private_cidrs and not settings.public_cidrs:
             yield FieldFinding(
                 (*path, "kubernetes", "private_cidrs"),
                 f"nothing outside of site {site.site!r} reaches its Kubernetes API",
-                "name connected networks under 'private_cidrs' (a VPN, the racks), or public ones under"
+                "list connected networks under 'private_cidrs' (a VPN, the racks), or public ones under"
                 " 'public_cidrs'",
                 "warning",
                 value="none",
@@ -51,8 +51,8 @@ def cluster_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("cluster-admin")
 def cluster_admin(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EKS grants access to IAM roles and users by their ARN; a session's ARN (sts, assumed-role) is
-    refused, and one principal has one access entry (EKS User Guide, "Access entries")."""
+    """EKS grants access by the ARN of an IAM role or user, rejects ARNs of sessions (sts, assumed-role), and
+    allows one access entry per principal (EKS User Guide, "Access entries")."""
     for path, site in fleet.cloud():
         admins = site.kubernetes.admins if site.kubernetes is not None else ()
         for index, arn in enumerate(admins):
@@ -64,13 +64,13 @@ def cluster_admin(fleet: Fleet) -> Iterator[FieldFinding]:
                     "write it as 'arn:aws:iam::123456789012:role/platform'",
                 )
             elif arn in admins[:index]:
-                yield FieldFinding(where, f"{arn} is named twice", "name it once")
+                yield FieldFinding(where, f"{arn} is listed twice", "list it once")
 
 
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
-    """NVIDIA's device plugin and GPU Operator are pulled from nvcr.io. Interface endpoints lead to AWS
-    services alone, so without NAT they are never pulled, and no pod ever gets a GPU."""
+    """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io. Interface endpoints reach only
+    AWS services, so that without NAT the images cannot be pulled and no pod gets a GPU."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
@@ -91,17 +91,17 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("slurm-cloud-unconnected")
 def slurm_cloud_unconnected(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Slurm's controller and nodes talk both ways (slurm.conf, SlurmctldPort and SlurmdPort), and
-    Ansible comes in over SSH. The nodes' security group admits its members alone, and no VPN or peering
-    is made: the nodes exist, and nothing reaches them until somebody connects the networks."""
+    """Slurm's controller and nodes connect to each other in both directions (slurm.conf, SlurmctldPort and
+    SlurmdPort), and Ansible uses SSH. The nodes' security group admits only its members, and gpufleet creates
+    no VPN or peering. Until you connect the networks, the nodes cannot be reached."""
     for path, site in fleet.cloud():
         if site.scheduler == "slurm" and site.node_groups:
             yield FieldFinding(
                 (*path, "scheduler"),
-                f"the Slurm nodes of site {site.site!r} are created and not connected: no VPN, no SSH key"
-                " and no rule lets a controller or Ansible reach them",
-                "connect its network to the racks' (VPN or Direct Connect) and let SSH and slurmd (tcp 22,"
-                " 6818) in to the nodes' security group; this version of gpufleet does neither",
+                f"the Slurm nodes of site {site.site!r} are created without a connection: no VPN, SSH key"
+                " or security group rule lets a controller or Ansible reach them",
+                "connect its network to the racks' (VPN or Direct Connect) and allow SSH and slurmd (tcp 22,"
+                " 6818) in the nodes' security group; this version of gpufleet does neither",
                 "warning",
             )
 

@@ -1,4 +1,4 @@
-"""Regions and zones: that they exist, belong together, and hold what is put into them."""
+"""Regions and zones: known, consistent, and suitable for the resources in them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LAST_LETTER = "f"
 
 @check("region-known")
 def region_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A region that does not exist fails at the first call to it."""
+    """The first API call to an unknown region fails."""
     for path, site in fleet.cloud():
         if site.region not in fleet.catalog.regions:
             yield FieldFinding(
                 (*path, "region"),
-                f"{site.region!r} is not an AWS region that the catalog knows",
+                f"{site.region!r} is not an AWS region in the catalog",
                 did_you_mean(
                     fleet.catalog.suggest_region(site.region),
                     f"use one of {listed(sorted(fleet.catalog.regions), 40)}",
@@ -30,8 +30,8 @@ def region_known(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("zone-in-region")
 def zone_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A zone is one of its region. Which letters an account sees is the account's own, so a letter that
-    was not read is only doubtful; one beyond the sixth exists nowhere."""
+    """A zone belongs to its region. Accounts differ in the zone letters they have, so an unknown letter up to
+    f is only a warning."""
     for path, site in fleet.cloud():
         known = fleet.catalog.zones(site.region)
         for index, zone in enumerate(site.zones):
@@ -49,15 +49,15 @@ def zone_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
             elif known and zone not in known:
                 yield FieldFinding(
                     where,
-                    f"zone {zone} is not among those known in {site.region}",
-                    f"{among}; `gpufleet catalog refresh` reads your account's",
+                    f"zone {zone} is not a known zone of {site.region}",
+                    f"{among}; `gpufleet catalog refresh` reads the zones of your account",
                     "error" if match["letter"] > LAST_LETTER else "warning",
                 )
 
 
 @check("zone-repeated")
 def zone_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Each zone gets one public and one private subnet; a zone named twice would get two of each."""
+    """Each zone gets one public and one private subnet, so a zone is listed once."""
     for path, site in fleet.cloud():
         yield from _repeated((*path, "zones"), site.zones)
     for each in fleet.groups():
@@ -67,35 +67,35 @@ def zone_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
 def _repeated(path: SpecPath, zones: tuple[str, ...]) -> Iterator[FieldFinding]:
     for index, zone in enumerate(zones):
         if zone in zones[:index]:
-            yield FieldFinding((*path, index), f"zone {zone} is named twice", "name it once")
+            yield FieldFinding((*path, index), f"zone {zone} is listed twice", "list it once")
 
 
 @check("zone-count")
 def zone_count(fleet: Fleet) -> Iterator[FieldFinding]:
     """EKS places its control plane in subnets of at least two zones (EKS User Guide, "Amazon EKS
-    networking requirements"), and a network here is cut for seven at most."""
+    networking requirements"), and gpufleet divides a network for at most seven."""
     for path, site in fleet.cloud():
         distinct = len(set(site.zones))
         if site.scheduler == "kubernetes" and distinct < 2:
             spare = [zone for zone in fleet.catalog.zones(site.region) if zone not in site.zones]
             yield FieldFinding(
                 (*path, "zones"),
-                "EKS needs subnets in at least two zones, and this site has one",
-                f"add a zone{f', such as {spare[0]}' if spare else ''}; node groups may still name one"
+                "EKS needs subnets in at least two zones, but this site has one",
+                f"add a zone{f', such as {spare[0]}' if spare else ''}; node groups can still use one zone"
                 " with `zones`",
             )
         if distinct > MAX_ZONES:
             yield FieldFinding(
                 (*path, "zones"),
-                f"{distinct} zones are more than the {MAX_ZONES} that a network is cut for",
-                f"keep {MAX_ZONES}",
+                f"{distinct} zones are more than the maximum of {MAX_ZONES} per network",
+                f"keep {MAX_ZONES} or fewer",
             )
 
 
 @check("zone-in-site", "zones")
 def zone_in_site(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Node groups, file systems and reservations use their site's subnets, and a zone outside of the
-    site has none: a reservation in another zone would stay empty and cost money."""
+    """Node groups, file systems and reservations need subnets, which exist only in the site's zones. A
+    reservation in another zone would be paid for unused."""
     for each in fleet.groups():
         for index, zone in enumerate(each.group.zones):
             if zone not in each.site.zones:
@@ -109,9 +109,9 @@ def zone_in_site(fleet: Fleet) -> Iterator[FieldFinding]:
         elif each.group.zones and held.zone not in each.group.zones:
             yield FieldFinding(
                 where,
-                f"the reservation of {each.name} is in {held.zone}, and the group is in"
+                f"the reservation of {each.name} is in {held.zone}, but the group is in"
                 f" {listed(each.group.zones)}",
-                f"write 'zones: [{held.zone}]' for the group, or leave its `zones` out",
+                f"write 'zones: [{held.zone}]' for the group, or remove its `zones`",
             )
     for path, site, item, lustre in fleet.lustre():
         if lustre.zone is not None and lustre.zone not in site.zones:
@@ -121,7 +121,7 @@ def zone_in_site(fleet: Fleet) -> Iterator[FieldFinding]:
 def _outside(path: SpecPath, what: str, zone: str, zones: tuple[str, ...]) -> FieldFinding:
     return FieldFinding(
         path,
-        f"{what} names zone {zone}, which is not one of its site's",
+        f"{what} is in zone {zone}, which its site does not list",
         f"use one of {listed(zones)}, or add {zone} to the site's `zones`",
     )
 

@@ -35,7 +35,7 @@ SpecPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FieldFinding:
-    """A finding before its rule, file and line are added. `value` replaces what the user wrote at `path`."""
+    """A finding without rule, file and line. `value` replaces the value in the fleet file at `path`."""
 
     path: SpecPath
     message: str
@@ -46,7 +46,7 @@ class FieldFinding:
 
 @dataclass(frozen=True, slots=True)
 class LocatedGroup:
-    """A node group where it stands: its path, its site, itself."""
+    """A node group with its path and site."""
 
     path: SpecPath
     site: CloudSite
@@ -54,25 +54,25 @@ class LocatedGroup:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"node group {self.group.name!r}"
 
     @property
     def option(self) -> PurchasingOption:
-        """How its nodes are bought."""
+        """The purchasing option of its nodes."""
         return self.group.capacity.option
 
     @property
     def option_path(self) -> SpecPath:
-        """Where that is declared."""
+        """The path of the purchasing option."""
         return (*self.path, "capacity", *self.option.path)
 
 
 @dataclass(frozen=True, slots=True)
 class BoughtBlock:
-    """A Capacity Block that is bought: what was asked for, and when it ends where that is known.
+    """A purchased Capacity Block: its request, and its end if it is known.
 
-    `name` is that of its resources, `<fleet>-<environment>-<site>-<node group>`.
+    `name` is the name of its resources, `<fleet>-<environment>-<site>-<node group>`.
     """
 
     name: str
@@ -84,19 +84,19 @@ class BoughtBlock:
 
 
 BoughtBlocks = Callable[[], Collection[BoughtBlock]]
-"""Reads the Capacity Blocks that are bought already: from a state, when a check needs to know."""
+"""Reads the purchased Capacity Blocks from a state when a check needs them."""
 
 
 def nothing_bought() -> Collection[BoughtBlock]:
-    """No block: what there is without a state."""
+    """Return no blocks, for fleets without a state."""
     return ()
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """What checks judge: a fleet, the facts, where values stand in the file, and the time.
+    """The input of checks: fleet file, catalog, positions of values in the file, and time.
 
-    `bought` is None where nothing is going to be bought. Only a fleet without errors has a plan and a cost.
+    `bought` is None for commands that buy nothing. Only a fleet without errors has a plan and a cost.
     """
 
     spec: FleetSpec
@@ -107,12 +107,12 @@ class Fleet:
 
     @cached_property
     def plan(self) -> FleetPlan:
-        """What follows from the fleet file, built once."""
+        """The plan, built once."""
         return build_plan(self.spec, self.catalog)
 
     @cached_property
     def cost(self) -> FleetCost:
-        """What the plan costs, priced once."""
+        """The cost of the plan, calculated once."""
         return price_plan(self.plan, self.catalog)
 
     def cloud(self) -> Iterator[tuple[SpecPath, CloudSite]]:
@@ -132,25 +132,25 @@ class Fleet:
                 yield LocatedGroup((*path, "node_groups", index), site, group)
 
     def blocks(self) -> Iterator[tuple[LocatedGroup, CapacityBlock]]:
-        """The node groups that are bought as Capacity Blocks."""
+        """The node groups with a Capacity Block."""
         for each in self.groups():
             if isinstance(each.option, CapacityBlock):
                 yield each, each.option
 
     def reservations(self) -> Iterator[tuple[LocatedGroup, OnDemandReservation]]:
-        """The node groups that are bought as On-Demand Capacity Reservations."""
+        """The node groups with an On-Demand Capacity Reservation."""
         for each in self.groups():
             if isinstance(each.option, OnDemandReservation):
                 yield each, each.option
 
     def reserved(self) -> Iterator[tuple[LocatedGroup, CapacityBlock | OnDemandReservation]]:
-        """The node groups that are bought as either, in the order of the fleet file."""
+        """The node groups with either, in the order of the fleet file."""
         for each in self.groups():
             if isinstance(each.option, CapacityBlock | OnDemandReservation):
                 yield each, each.option
 
     def bought_block(self, each: LocatedGroup, block: CapacityBlock) -> BoughtBlock | None:
-        """The block that is bought for a group as its fleet file asks for it; one more would be another."""
+        """The purchased block that matches the group in the fleet file, None if there is none."""
         if block.start is None or block.duration is None or self.bought is None:
             return None
         name = f"{self.spec.fleet}-{self.spec.environment}-{each.site.site}-{each.group.name}"
@@ -192,7 +192,7 @@ class Fleet:
                 yield (*path, "teams", index), rack_site.site, team
 
     def types(self, group: NodeGroup) -> tuple[InstanceType, ...]:
-        """The instance types of a group that the catalog knows; `instance-type-known` tells the rest."""
+        """The group's instance types in the catalog. `instance-type-known` reports the others."""
         known = self.catalog.instances
         return tuple(known[name] for name in group.instance_types if name in known)
 
@@ -202,10 +202,10 @@ Judge = Callable[[Fleet], Iterator[FieldFinding]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule and the function that finds what breaks it; the reason is the function's docstring.
+    """A rule and the function that yields its findings. The reason is the function's docstring.
 
-    `refers` are the fields that hold what the rule looks up (names of teams, hosts of the site): where
-    one of them is broken, it is unknown whether something is missing in it.
+    `refers` are the fields that the rule looks names up in, such as teams or hosts. If one of them is
+    invalid, the rule is skipped, since the name could be in it.
     """
 
     rule: str
@@ -219,7 +219,7 @@ class Check:
 
 
 def check(rule: str, *refers: str) -> Callable[[Judge], Check]:
-    """Make a function the check of a rule; `rule` is in kebab-case and unique. See `Check` for `refers`."""
+    """Return a decorator that makes a function the check of `rule` (unique, kebab-case). See `Check`."""
 
     def wrap(judge: Judge) -> Check:
         return Check(rule, judge, refers)
@@ -228,16 +228,16 @@ def check(rule: str, *refers: str) -> Callable[[Judge], Check]:
 
 
 def listed(items: Sequence[str], limit: int = 8) -> str:
-    """Items as text, the first `limit` of them."""
+    """Return the first `limit` items as text."""
     more = len(items) - limit
     return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def did_you_mean(guess: str | None, otherwise: str) -> str:
-    """A remedy that names the nearest known value, or what to do where none is near."""
+    """Return a remedy with the nearest known value, or `otherwise` if there is none."""
     return f"did you mean {guess!r}? If not, {otherwise}" if guess is not None else otherwise
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like `name`, if any is."""
+    """Return the known name most similar to `name`, None if none is similar."""
     return next(iter(get_close_matches(name, list(known), n=1)), None)

@@ -1,4 +1,4 @@
-"""How many nodes: bounds in order, and groups that could never have a node."""
+"""Node counts: consistent bounds, and groups that cannot have a node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpufleet.spec.models import CapacityBlock, OnDemand, OnDemandReservation, S
 
 @check("node-bounds")
 def bounds_in_order(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An auto scaling group has min <= desired <= max; AWS refuses anything else."""
+    """AWS rejects an Auto Scaling group unless min <= desired <= max."""
     for each in fleet.groups():
         scaled, path = each.option, each.option_path
         if not isinstance(scaled, OnDemand | Spot):
@@ -26,7 +26,7 @@ def bounds_in_order(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "desired"),
                 f"desired {scaled.desired} is not between min {scaled.min} and max {scaled.max}",
-                f"write a number from {scaled.min} to {scaled.max}, or leave it out",
+                f"write a number from {scaled.min} to {scaled.max}, or remove it",
                 value=scaled.desired,
             )
     for path, site in fleet.cloud():
@@ -42,15 +42,15 @@ def bounds_in_order(fleet: Fleet) -> Iterator[FieldFinding]:
         elif nodes is not None and nodes.max == 0:
             yield FieldFinding(
                 (*where, "max"),
-                "a cluster without system nodes has nowhere to run its own services",
+                "a cluster without system nodes cannot run its own services",
                 "write 'max: 2' or more",
             )
 
 
 @check("node-group-empty")
 def group_never_has_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A group with a maximum of 0 can never have a node. EKS refuses it (`maxSize` is at least 1) and so
-    does EC2 a reservation of nothing; elsewhere it is only useless."""
+    """A group with a maximum of 0 cannot have a node. EKS rejects it (`maxSize` is at least 1), and EC2
+    rejects an empty reservation."""
     for each in fleet.groups():
         match each.option:
             case CapacityBlock(nodes=0) | OnDemandReservation(nodes=0):
@@ -63,8 +63,8 @@ def group_never_has_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
                 kubernetes = each.site.scheduler == "kubernetes"
                 yield FieldFinding(
                     (*each.option_path, "max"),
-                    f"{each.name} can never have a node"
-                    + (": EKS wants a maximum of 1 or more" if kubernetes else ""),
+                    f"{each.name} cannot have a node"
+                    + (": EKS requires a maximum of 1 or more" if kubernetes else ""),
                     "write 'max: 1' (with 'min: 0' it costs nothing until it is used), or remove the group",
                     "error" if kubernetes else "warning",
                 )

@@ -1,4 +1,4 @@
-"""The software channel: known, able to run every GPU of the fleet, and not past its support."""
+"""The software channel: known, compatible with all GPUs of the fleet, and supported."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpufleet.spec.models import Kubernetes
 _CHANNEL: SpecPath = ("software", "channel")
 
 BEFORE_TURING = frozenset({"V100", "P100", "P40", "P4", "M60", "M40", "K80", "K520"})
-"""GPUs of the data centre without a GSP: Volta, Pascal, Maxwell and Kepler."""
+"""Data centre GPUs without a GSP: Volta, Pascal, Maxwell and Kepler."""
 
 LAST_BRANCH_BEFORE_TURING = 580
 
 
 @check("channel-known")
 def channel_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Drivers, CUDA, NCCL and all the rest come from the channel's lock."""
+    """The versions of drivers, CUDA, NCCL and other software come from the channel's lock."""
     channel = fleet.spec.software.channel
     if channel not in fleet.catalog.locks:
         yield FieldFinding(
@@ -31,8 +31,8 @@ def channel_known(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("driver-runs-gpu")
 def driver_runs_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A driver branch older than a GPU does not know it (lists of supported devices in the EKS GPU
-    images, awslabs/amazon-eks-ami)."""
+    """A driver branch does not support GPUs released after it (supported devices of the EKS GPU images,
+    awslabs/amazon-eks-ami)."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     if lock is None:
         return
@@ -51,8 +51,8 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
             able = [name for name, other in fleet.catalog.locks.items() if other.driver_branch >= needed]
             yield FieldFinding(
                 _CHANNEL,
-                f"driver {lock.driver} of channel {lock.channel} does not run {gpu}"
-                f" ({listed(list(dict.fromkeys(names)), 4)}): it needs branch {needed} or later",
+                f"driver {lock.driver} of channel {lock.channel} does not support {gpu}"
+                f" ({listed(list(dict.fromkeys(names)), 4)}), which needs branch {needed} or later",
                 f"use channel {listed(sorted(able))}" if able else "wait for a channel with that branch",
             )
 
@@ -61,7 +61,7 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
 def open_kernel_modules(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVIDIA's open kernel modules need Turing or newer, and branch 580 is the last with modules for older
     GPUs (NVIDIA Driver Installation Guide, "Kernel Modules"). Slurm nodes in the cloud start from AWS's Deep
-    Learning Base OSS image, which has the open ones alone; EKS images carry both and choose by the GPU."""
+    Learning Base OSS image, which has only the open ones. EKS images have both and choose by the GPU."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     newer = lock is not None and lock.driver_branch > LAST_BRANCH_BEFORE_TURING
     for each in fleet.groups():
@@ -69,7 +69,7 @@ def open_kernel_modules(fleet: Fleet) -> Iterator[FieldFinding]:
             if item.gpu in BEFORE_TURING and (newer or each.site.scheduler == "slurm"):
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"{item.name} has {item.gpu} GPUs, and the nodes of {each.name} run NVIDIA's open kernel"
+                    f"{item.name} has {item.gpu} GPUs, but the nodes of {each.name} run NVIDIA's open kernel"
                     " modules, which need Turing or newer",
                     "use a newer type, such as g4dn.xlarge (T4)"
                     + ("" if newer else ", or a site with 'scheduler: kubernetes'"),
@@ -79,17 +79,16 @@ def open_kernel_modules(fleet: Fleet) -> Iterator[FieldFinding]:
         if system is not None and system.gpu in BEFORE_TURING and newer:
             yield FieldFinding(
                 (*path, "system"),
-                f"{system.title} has {system.gpu} GPUs, and channel {fleet.spec.software.channel} has open"
-                " kernel modules alone, which need Turing or newer",
+                f"{system.title} has {system.gpu} GPUs, but channel {fleet.spec.software.channel} has only"
+                " open kernel modules, which need Turing or newer",
                 f"use a channel of driver branch {LAST_BRANCH_BEFORE_TURING} or older",
             )
 
 
 @check("channel-driver-in-cloud")
 def channel_driver_in_cloud(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EKS nodes run the driver of their image, and neither GPU stack replaces it: two owners of one
-    driver end in nodes that never get ready. A channel of another branch would hold on the racks alone,
-    and one job across both halves would see two drivers."""
+    """EKS nodes run the driver of their image; gpufleet does not replace it. If the channel has another
+    driver branch, racks and cloud nodes run different drivers."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     if lock is None:
         return
@@ -102,9 +101,11 @@ def channel_driver_in_cloud(fleet: Fleet) -> Iterator[FieldFinding]:
         same = [n for n, o in fleet.catalog.locks.items() if o.driver_branch == _branch(o.eks_ami_driver)]
         yield FieldFinding(
             _CHANNEL,
-            f"channel {lock.channel} locks driver {lock.driver}, and the EKS images of"
-            f" {listed(list(dict.fromkeys(sites)), 4)} carry {lock.eks_ami_driver}",
-            f"use channel {listed(sorted(same))}" if same else "wait for a channel with the images' branch",
+            f"channel {lock.channel} locks driver {lock.driver}, but the EKS images of"
+            f" {listed(list(dict.fromkeys(sites)), 4)} have {lock.eks_ami_driver}",
+            f"use channel {listed(sorted(same))}"
+            if same
+            else "wait for a channel with the driver branch of the images",
         )
 
 
@@ -114,8 +115,8 @@ def _branch(driver: str) -> int:
 
 @check("driver-support")
 def driver_support(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A driver branch past its last month gets no security fixes (NVIDIA Data Center Drivers, support
-    table). It goes on working, so this only warns."""
+    """A driver branch after its end of support gets no security fixes (NVIDIA Data Center Drivers, support
+    table). It still works, so this is a warning."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     if lock is not None and fleet.now.strftime("%Y-%m") > lock.driver_eol:
         alive = [
@@ -125,16 +126,18 @@ def driver_support(fleet: Fleet) -> Iterator[FieldFinding]:
         ]
         yield FieldFinding(
             _CHANNEL,
-            f"driver branch {lock.driver_branch} of channel {lock.channel} was supported until"
+            f"driver branch {lock.driver_branch} of channel {lock.channel} is supported only until"
             f" {lock.driver_eol}",
-            f"use channel {listed(sorted(alive))}" if alive else "use a newer gpufleet with newer channels",
+            f"use channel {listed(sorted(alive))}"
+            if alive
+            else "install a newer gpufleet with newer channels",
             "warning",
         )
 
 
 @check("kubernetes-version")
 def kubernetes_version(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A channel's images and plugins were chosen for some versions of Kubernetes."""
+    """A channel's images and plugins support certain versions of Kubernetes."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     for path, site in fleet.cloud():
         if lock is None or site.scheduler != "kubernetes":
@@ -143,7 +146,7 @@ def kubernetes_version(fleet: Fleet) -> Iterator[FieldFinding]:
         if version not in lock.kubernetes:
             yield FieldFinding(
                 (*path, "kubernetes", "version"),
-                f"Kubernetes {version} is not one of channel {lock.channel}'s versions",
+                f"channel {lock.channel} does not support Kubernetes {version}",
                 f"write one of {listed(lock.kubernetes)}",
                 value=version,
             )

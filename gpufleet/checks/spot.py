@@ -1,4 +1,4 @@
-"""Spot: only types that are sold so, and fallbacks that can be followed."""
+"""Spot and on-demand: types that are sold this way, and fallbacks that can work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpufleet.spec.models import OnDemand, Spot
 
 @check("spot-unsupported")
 def spot_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A type without the usage class `spot` (DescribeInstanceTypes) never starts as a spot instance."""
+    """A type without the usage class `spot` (DescribeInstanceTypes) cannot start as a spot instance."""
     for each in fleet.groups():
         if not isinstance(each.option, Spot):
             continue
@@ -25,7 +25,7 @@ def spot_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("on-demand-unsupported")
 def on_demand_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A type without the usage class `on-demand` never starts on demand."""
+    """A type without the usage class `on-demand` cannot start on demand."""
     for each in fleet.groups():
         if not isinstance(each.option, OnDemand):
             continue
@@ -40,8 +40,7 @@ def on_demand_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("spot-price-unseen")
 def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A type that had no spot price in a region when prices were read was probably not on offer there;
-    its cost is unknown either way."""
+    """A type without a spot price in a region is probably not offered there as spot. Its cost is unknown."""
     for each in fleet.groups():
         region = each.site.region
         if not isinstance(each.option, Spot) or region not in fleet.catalog.regions:
@@ -50,7 +49,8 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
             if "spot" in item.usage_classes and region in item.regions and region not in item.spot:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"no spot price of {item.name} was seen in {region}: it may have none, and its cost is"
+                    f"no spot price of {item.name} in {region} is known: it may not be offered, and its"
+                    " cost is"
                     " unknown",
                     "run `gpufleet catalog refresh` with AWS credentials, or choose another type",
                     "warning",
@@ -59,7 +59,7 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("spot-fallback")
 def spot_fallback(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A fallback that has nowhere to go, or comes after waiting for ever, does nothing."""
+    """A fallback without an alternative, or after 'wait', has no effect."""
     for each in fleet.groups():
         spot = each.option
         if not isinstance(spot, Spot):
@@ -67,25 +67,25 @@ def spot_fallback(fleet: Fleet) -> Iterator[FieldFinding]:
         path = (*each.option_path, "on_shortage")
         for index, step in enumerate(spot.on_shortage):
             if step in spot.on_shortage[:index]:
-                yield FieldFinding((*path, index), f"'{step}' is named twice", "name it once")
+                yield FieldFinding((*path, index), f"'{step}' is listed twice", "list it once")
             elif "wait" in spot.on_shortage[:index]:
                 yield FieldFinding(
-                    (*path, index), f"'{step}' comes after 'wait' and is never tried", "put 'wait' last"
+                    (*path, index), f"'{step}' comes after 'wait' and is never used", "move 'wait' to the end"
                 )
             elif step == "other-type" and len(each.group.instance_types) == 1:
                 yield FieldFinding(
                     (*path, index),
-                    f"'other-type' has nothing to try: {each.name} names one instance type",
-                    "add a type to `instance_types`, or leave 'other-type' out",
+                    f"'other-type' has no effect: {each.name} has one instance type",
+                    "add a type to `instance_types`, or remove 'other-type'",
                     "warning",
                 )
 
 
 @check("spot-max-price")
 def spot_max_price(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EKS takes no maximum price: it refuses market options in a managed node group's launch template and has
-    none of its own (EKS User Guide, "Customize managed nodes with launch templates"). An Auto Scaling group
-    takes one; below every price that was seen it never gets a node."""
+    """EKS managed node groups have no maximum price, and EKS rejects market options in their launch templates
+    (EKS User Guide, "Customize managed nodes with launch templates"). An Auto Scaling group supports one, but
+    below all known spot prices it gets no node."""
     for each in fleet.groups():
         spot = each.option
         if not isinstance(spot, Spot) or spot.max_price is None:
@@ -94,17 +94,17 @@ def spot_max_price(fleet: Fleet) -> Iterator[FieldFinding]:
         if each.site.scheduler == "kubernetes":
             yield FieldFinding(
                 where,
-                f"{each.name} is an EKS managed node group, and these take no maximum price",
-                "leave `max_price` out: a spot node never costs more than an on-demand one",
+                f"{each.name} is an EKS managed node group, which does not support a maximum price",
+                "remove `max_price`: a spot node never costs more than an on-demand node",
             )
             continue
         seen = [price.low for item in fleet.types(each.group) if (price := item.spot.get(each.site.region))]
         if seen and spot.max_price.amount < min(seen):
             yield FieldFinding(
                 where,
-                f"{spot.max_price} is below every spot price that was seen in {each.site.region}: the lowest"
-                f" was {min(seen)} USD/h",
-                f"write '{min(seen)} USD/h' or more, or leave it out",
+                f"{spot.max_price} is below all known spot prices in {each.site.region}: the lowest"
+                f" is {min(seen)} USD/h",
+                f"write '{min(seen)} USD/h' or more, or remove it",
                 "warning",
             )
 

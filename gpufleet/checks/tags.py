@@ -1,4 +1,4 @@
-"""Tags: the required ones, and only what AWS takes as a tag."""
+"""Tags: the required ones, and the limits of AWS."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LONGEST_KEY = 128
 LONGEST_VALUE = 256
 MOST_TAGS = 50
 OURS = 9
-"""Tags that a resource gets besides the fleet file's: Name, six of gpufleet's own, and two that EKS
-sets on what belongs to a cluster."""
+"""Tags that a resource gets in addition to the fleet file's: Name, six of gpufleet, and two that EKS sets on
+resources of a cluster."""
 
 TAG_TEXT = re.compile(r"[\w\s.:/=+\-@]*")
-"""What AWS takes as the text of a key or value (Tagging AWS Resources User Guide)."""
+"""Valid characters of a key or value (Tagging AWS Resources User Guide)."""
 
 
 @check("required-tags")
 def required_tags(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Costs are shown by these tags, and what lacks one belongs to nobody."""
+    """Costs are grouped by these tags. A resource without them has no owner."""
     for key in fleet.spec.required_tags:
         if not fleet.spec.tags.get(key, "").strip():
             near = [name for name in fleet.spec.tags if name.lower().replace("_", "-") == key.lower()]
@@ -36,9 +36,9 @@ def required_tags(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("tag-key")
 def tag_keys(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS takes keys of up to 128 letters, digits, blanks and _ . : / = + - @, keeps "aws:" for itself
-    (Tagging AWS Resources User Guide), and IAM takes no two that differ in case alone (IAM User Guide,
-    "Tags for IAM resources")."""
+    """A tag key has up to 128 letters, digits, spaces and _ . : / = + - @. "aws:" is reserved (Tagging AWS
+    Resources User Guide). IAM rejects keys that differ only in case (IAM User Guide, "Tags for IAM
+    resources")."""
     seen: dict[str, str] = {}
     for key in fleet.spec.tags:
         path = ("tags", key)
@@ -46,35 +46,35 @@ def tag_keys(fleet: Fleet) -> Iterator[FieldFinding]:
         if not key or len(key) > LONGEST_KEY:
             yield FieldFinding(
                 path,
-                f"a tag key has 1 to {LONGEST_KEY} characters, and this has {len(key)}",
+                f"a tag key has 1 to {LONGEST_KEY} characters, but this one has {len(key)}",
                 "shorten it",
                 value=key,
             )
         elif not TAG_TEXT.fullmatch(key):
             yield FieldFinding(
                 path,
-                f"tag key '{key}' has characters that AWS refuses",
-                "use letters, digits, blanks and _ . : / = + - @",
+                f"tag key '{key}' has characters that AWS rejects",
+                "use letters, digits, spaces and _ . : / = + - @",
                 value=key,
             )
         if lower.startswith("aws:"):
             yield FieldFinding(
                 path,
-                f"tag key '{key}' starts with 'aws:', which AWS keeps for itself",
-                "choose another key",
+                f"tag key '{key}' starts with 'aws:', which AWS reserves",
+                "use another key",
                 value=key,
             )
         elif lower.startswith(TAG_PREFIX):
             yield FieldFinding(
                 path,
-                f"tag key '{key}' starts with '{TAG_PREFIX}', which gpufleet sets itself",
-                "choose another key",
+                f"tag key '{key}' starts with '{TAG_PREFIX}', which gpufleet reserves",
+                "use another key",
                 value=key,
             )
         if lower in seen:
             yield FieldFinding(
                 path,
-                f"tag keys '{seen[lower]}' and '{key}' differ only in case, which IAM refuses",
+                f"tag keys '{seen[lower]}' and '{key}' differ only in case, which IAM rejects",
                 "keep one",
                 value=key,
             )
@@ -83,33 +83,33 @@ def tag_keys(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("tag-value")
 def tag_values(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS takes values of up to 256 of the same characters as in keys."""
+    """A tag value has up to 256 of the same characters as a key."""
     for key, value in fleet.spec.tags.items():
         path = ("tags", key)
         if len(value) > LONGEST_VALUE:
             yield FieldFinding(
                 path,
-                f"a tag value has at most {LONGEST_VALUE} characters, and this has {len(value)}",
+                f"a tag value has at most {LONGEST_VALUE} characters, but this one has {len(value)}",
                 "shorten it",
             )
         elif not TAG_TEXT.fullmatch(value):
             yield FieldFinding(
                 path,
-                f"the value of tag '{key}' has characters that AWS refuses",
-                "use letters, digits, blanks and _ . : / = + - @",
+                f"the value of tag '{key}' has characters that AWS rejects",
+                "use letters, digits, spaces and _ . : / = + - @",
             )
 
 
 @check("tag-count")
 def tag_count(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A resource has at most 50 tags, and some of them are gpufleet's and EKS's."""
+    """A resource has at most 50 tags, including those of gpufleet and EKS."""
     count = len(fleet.spec.tags)
     room = MOST_TAGS - OURS
     if count > room:
         yield FieldFinding(
             ("tags",),
-            f"{count} tags leave too little room: AWS takes {MOST_TAGS} on a resource, and {OURS} are"
-            " needed by gpufleet and EKS",
+            f"{count} tags are too many: AWS allows {MOST_TAGS} on a resource, and gpufleet and EKS"
+            f" need {OURS}",
             f"keep {room} or fewer",
             value=listed(list(fleet.spec.tags), 3),
         )

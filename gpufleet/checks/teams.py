@@ -1,4 +1,4 @@
-"""Teams: node groups of teams that exist, and quotas that their site can fill."""
+"""Teams: declared teams of node groups, and quotas that the site can provide."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, list
 
 @check("team-known", "kubernetes", "teams", "name")
 def team_known(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Nodes of a team that its site does not declare have no namespace to be used from, and their costs
-    go to nobody."""
+    """The team of a node group must be declared by its site. Otherwise it has no namespace, and its costs
+    have no owner."""
     for each in fleet.groups():
         team = each.group.team
         if team is None:
@@ -35,7 +35,7 @@ def team_known(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("team-quota", "node_groups")
 def team_quota(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A quota above what the site has at its largest limits nobody."""
+    """A quota above the site's maximum number of GPUs has no effect."""
     gpus: dict[str, int] = {}
     for each in fleet.groups():
         types = fleet.types(each.group)
@@ -52,7 +52,7 @@ def team_quota(fleet: Fleet) -> Iterator[FieldFinding]:
         if most >= 0 and team.gpus > most:
             yield FieldFinding(
                 (*path, "gpus"),
-                f"team '{team.name}' may hold {team.gpus} GPUs, and site {name!r} has {most} at its largest",
+                f"team '{team.name}' has a quota of {team.gpus} GPUs, but site {name!r} has at most {most}",
                 f"write {most} or fewer",
                 "warning",
             )
