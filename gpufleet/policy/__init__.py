@@ -1,6 +1,6 @@
-"""Policy rules over the resources of a Pulumi preview: what a rule is, what it sees, who judges.
+"""Policy rules over the resources of a Pulumi preview.
 
-The rules themselves are the checkout's own and lie in `policies/rules`, one a file. This package
-holds what they are written with (`rule`, `change`; resources are in `gpufleet.resources`), what a project
-says of them (`settings`, `exemptions`), the judge, and the server that speaks Pulumi's Analyzer protocol.
+The rules are in `policies/rules` of the checkout, one per file. This package has the API for rules (`rule`,
+`change`; resources are in `gpufleet.resources`), their configuration (`settings`, `exemptions`), their
+evaluation, and the server of Pulumi's Analyzer protocol.
 """

@@ -1,7 +1,7 @@
-"""What a change does to a stack, for rules that compare: steps, and the stack and its cost before and after.
+"""The change of a stack for change rules: its steps, and the stack and its cost before and after.
 
-Pulumi's Analyzer protocol tells a pack what resources shall be and never what happens to them, so
-rules over a change are judged by gpufleet itself, from the steps of the preview of either engine.
+Pulumi's Analyzer protocol passes the desired resources to a pack but not the operations on them. gpufleet
+therefore evaluates change rules itself, from the preview steps of either engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Operation = Literal["create", "update", "replace", "delete", "same"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """What happens to one resource. `before` is None for a creation, `after` for a deletion.
+    """The operation on one resource. `before` is None for a creation, `after` for a deletion.
 
     `diff` names the top-level inputs that differ, `replace_keys` those that force the replacement.
     """
@@ -35,7 +35,7 @@ class ChangeStep:
 
     @property
     def resource(self) -> Resource:
-        """The resource as it is, or as it was when it is deleted."""
+        """The resource after the change, or before it if it is deleted."""
         found = self.after or self.before
         if found is None:
             raise AssertionError(f"{self.urn} is neither before nor after the change")
@@ -44,7 +44,7 @@ class ChangeStep:
 
 @dataclass(frozen=True, slots=True)
 class OpenChange:
-    """Another change that waits to be merged, and what it adds to the month at its expected size."""
+    """Another unmerged change, and the monthly cost that it adds at its expected size."""
 
     name: str
     increase: Decimal
@@ -52,12 +52,11 @@ class OpenChange:
 
 @dataclass(frozen=True, slots=True)
 class StackChange:
-    """One change of one stack: a pull request, or what the next `up` would do.
+    """One change of one stack: a pull request, or the next `up`.
 
-    `jobs` says how many jobs run on a node group ("site/group") where somebody told; a group that
-    is not in it has an unknown number. `spec_before` is the fleet file before the change; None for a new
-    environment. `unfinished` says that no run of the stack ever came to its end: what is there before is
-    a part of what its first creation asked for.
+    `jobs` has the number of running jobs by node group ("site/group"). It is unknown for groups that are not
+    in it. `spec_before` is the fleet file before the change, None for a new environment. `unfinished` is True
+    if no run of the stack has finished: the stack before the change is then part of its first creation.
     """
 
     steps: tuple[ChangeStep, ...]

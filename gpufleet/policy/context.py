@@ -1,4 +1,4 @@
-"""The input of a rule besides the resources: its settings, the fleet, the stack, the time."""
+"""The input of a rule in addition to the resources: its settings, the fleet, the stack, the time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ S = TypeVar("S")
 class PolicyContext:
     """The input that all rules of one run share.
 
-    `spec` and `plan` are None where the stack has no fleet file (another project's program): rules
-    that need one then fail closed and say so. `config` is the stack's configuration without secrets
-    (`aws:region`). `preview` says that ids and the like are not known yet.
+    `spec` and `plan` are None if the stack has no fleet file (a program of another project): rules that need
+    one then fail closed. `config` is the stack's configuration without secrets (`aws:region`). `preview` is
+    True if values such as IDs are not known yet.
     """
 
     project: str
@@ -38,15 +38,15 @@ class PolicyContext:
 
     @property
     def environment(self) -> str:
-        """The environment's name; the stack's where there is no fleet file."""
+        """The name of the environment, or of the stack if there is no fleet file."""
         return self.spec.environment if self.spec is not None else self.stack
 
     def cost_of(self, stack: Stack) -> FleetCost:
-        """What the stack costs with the racks of its fleet, computed once for all rules."""
+        """Return the cost of the stack with the racks of its fleet, computed once for all rules."""
         from gpufleet.pricing import price_stack
 
         found = self._costs.get(id(stack))
-        # The stack is kept with its cost: the id of one that is gone may be another's.
+        # Keep a reference to the stack: Python reuses the id of a deleted object.
         if found is None or found[0] is not stack:
             cost = price_stack(stack, self.catalog, self.plan, default_region=self.region)
             found = self._costs[id(stack)] = (stack, cost)
@@ -54,21 +54,20 @@ class PolicyContext:
 
     @property
     def on_trial(self) -> bool:
-        """Whether the stack is brought up in the emulated AWS with its defaults, which protect nothing.
-
-        What the verdict previews there names `gpufleet:protect` itself, as an account has it: no trial.
+        """Whether the stack runs in the emulated AWS with its defaults, which protect no resource. Previews
+        of a verdict set `gpufleet:protect` as for an account, so they are not a trial.
         """
         return self.config.get("gpufleet:cloud") == "sandbox" and "gpufleet:protect" not in self.config
 
     @property
     def region(self) -> str:
-        """The region of resources whose provider names none."""
+        """The region of resources whose provider has none."""
         return self.config.get("aws:region", "")
 
 
 @dataclass(frozen=True)
 class RuleContext(Generic[S]):
-    """The settings of one rule, and what it shares with the other rules of the run."""
+    """The settings of one rule, and the context that all rules of the run share."""
 
     settings: S
     shared: PolicyContext

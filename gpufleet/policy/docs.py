@@ -1,7 +1,6 @@
-"""Writes docs/reference/rules.md from the rules themselves: `make docs`.
+"""Write docs/reference/rules.md from the rules (`make docs`).
 
-Each rule's examples are judged while the page is written, so the messages on it are the ones that a
-user gets.
+The page contains the actual messages of each rule for its examples.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ GROUPS: Mapping[Group, str] = {
     "change-safety": "Change safety",
 }
 SCOPES: Mapping[Scope, str] = {
-    "resource": "each resource by itself; by Pulumi and by gpufleet",
+    "resource": "each resource separately; by Pulumi and by gpufleet",
     "stack": "the stack as a whole; by Pulumi and by gpufleet",
-    "change": "what happens to the stack; by gpufleet alone (`check`, `preview`, `up`), since Pulumi does "
-    "not tell a policy pack what happens to a resource",
+    "change": "the operations on the stack; only by gpufleet (`check`, `preview`, `up`), since Pulumi does "
+    "not pass them to policy packs",
 }
 UNKNOWN_SHOWN = "<not known yet>"
 _MESSAGES_SHOWN = 3
@@ -38,17 +37,17 @@ _TYPES_SHOWN = 24
 _INTRODUCTION = """\
 # Rules
 
-The rules of the policy pack in `policies/`. [The guide](../guide/policies.md) says how they are run,
-configured and exempted; `gpufleet rules` lists them in the terminal.
+The rules of the policy pack in `policies/`. [The guide](../guide/policies.md) describes how to run, configure
+and exempt them; `gpufleet rules` lists them in the terminal.
 
-This page is written by `make docs` from the rules; a test keeps it current. The messages below the
-examples are what the rule says of them. `<not known yet>` in an example is a value that is only known
-once the resource exists.
+`make docs` writes this page from the rules, and a test keeps it current. Below each example are the messages
+that the rule reports for it. `<not known yet>` in an example is a value that is known only when the resource
+exists.
 """
 
 
 def rules_text(rules: Sequence[Rule[Any]]) -> str:
-    """The whole page."""
+    """Return the page."""
     parts = [_INTRODUCTION, *_index(rules)]
     for group, of_group in _by_group(rules):
         parts.append(f"## {GROUPS[group]}\n")
@@ -57,7 +56,7 @@ def rules_text(rules: Sequence[Rule[Any]]) -> str:
 
 
 def rule_text(rule: Rule[Any]) -> str:
-    """The section of one rule."""
+    """Return the section of one rule."""
     found = examples.judge(rule, rule.fails)
     parts = [
         f"### {rule.name}\n",
@@ -71,14 +70,14 @@ def rule_text(rule: Rule[Any]) -> str:
         *_example(rule, rule.fails),
         _messages(found),
         f"**How to fix.** {rule.fix}\n",
-        "**How to exempt** one resource, until a day:\n",
+        "**How to exempt** one resource, until a date:\n",
         _fenced(exemption_text(rule, found)),
     ]
     return "\n".join(parts)
 
 
 def describe(rule: Rule[Any]) -> dict[str, Any]:
-    """A rule as plain JSON values, for `gpufleet rules --json`."""
+    """Return a rule as JSON values, for `gpufleet rules --json`."""
     return {
         "name": rule.name,
         "group": rule.group,
@@ -105,7 +104,7 @@ def describe(rule: Rule[Any]) -> dict[str, Any]:
 
 
 def settings_of(rule: Rule[Any]) -> Iterator[tuple[str, str, Any, str]]:
-    """Name, type, default and description of each setting; the default as a plain JSON value."""
+    """Yield name, type, default (as a JSON value) and description of each setting."""
     schema = rule.settings.model_json_schema()
     defaults = rule.settings().model_dump(mode="json")
     for name, field in rule.settings.model_fields.items():
@@ -113,7 +112,7 @@ def settings_of(rule: Rule[Any]) -> Iterator[tuple[str, str, Any, str]]:
 
 
 def exemption_text(rule: Rule[Any], found: Sequence[RuleViolation]) -> str:
-    """An exemption to copy: it does not load before reason, approver and day are filled in."""
+    """Return a template of an exemption. It loads only after reason, approver and date are filled in."""
     urn = found[0].urn if found else ""
     return (
         "exemptions:\n"
@@ -126,7 +125,7 @@ def exemption_text(rule: Rule[Any], found: Sequence[RuleViolation]) -> str:
 
 
 def types_text(rule: Rule[Any], code: str = "") -> str:
-    """The types that a rule looks at, in words; where they are very many, how to list them."""
+    """Return the types that a rule checks as text; if there are many, the command that lists them."""
     if len(rule.types) > _TYPES_SHOWN:
         return f"{len(rule.types)} types: {code}gpufleet rules {rule.name} --json{code} lists them"
     return ", ".join(f"{code}{each}{code}" for each in sorted(rule.types)) or "all"
@@ -156,7 +155,7 @@ def _facts(rule: Rule[Any]) -> str:
         ("resource types", types_text(rule, code="`")),
     ]
     if rule.remediate is not None:
-        rows.append(("mends", "yes, at level `remediate`"))
+        rows.append(("remediates", "yes, at level `remediate`"))
     if rule.framework is not None:
         framework = rule.framework
         rows.append(("control", f"[{framework.name} {framework.control}]({framework.reference})"))
@@ -179,7 +178,7 @@ def _plain(value: Any) -> str:
 
 
 def _type_of(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    """A JSON schema's type in words."""
+    """Return a JSON schema's type as text."""
     if "$ref" in schema:
         return _type_of(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     if "enum" in schema:
@@ -198,7 +197,7 @@ def _type_of(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 
 
 def _example(rule: Rule[Any], example: Example) -> Iterator[str]:
-    """The example's parts as YAML: what it sets (the rule's settings, the fleet file), and its resources."""
+    """Yield the parts of an example as YAML: rule settings, fleet file, resources."""
     document: dict[str, Any] = {}
     for field in fields(example):
         if field.name not in ("resources", "before") and (value := getattr(example, field.name)):
@@ -234,7 +233,7 @@ def _fenced(yaml: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text as it is, whatever Markdown would make of it."""
+    """Return text with Markdown characters escaped."""
     return "".join(f"\\{char}" if char in "\\`*_<>[]" else char for char in text)
 
 

@@ -1,4 +1,4 @@
-"""A rule's examples as resources, and what the rule says of them: for its documentation and its tests."""
+"""A rule's examples as resources, and the violations found in them, for documentation and tests."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ PROJECT = "gpufleet"
 STACK = "prod"
 REGION = "us-east-1"
 DAY = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-"""The moment at which examples are judged: whatever the calendar says, they mean the same."""
+"""The fixed time at which examples are evaluated."""
 
 
 def urn_of(kind: str, name: str) -> str:
-    """The URN of an example's resource."""
+    """Return the URN of an example's resource."""
     return f"urn:pulumi:{STACK}::{PROJECT}::{kind}::{name}"
 
 
 def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = None) -> Resource:
-    """One resource of an example (see `Example`); `others` maps names to URNs for `parent` and `depends`."""
+    """Return one resource of an example (see `Example`); `others` maps names to URNs for `parent` and
+    `depends`."""
     kind = described["type"]
     name = described.get("name", "example")
     known = others or {}
@@ -66,7 +67,7 @@ def resource(described: Mapping[str, Any], others: Mapping[str, str] | None = No
 
 
 def stack(described: Sequence[Mapping[str, Any]]) -> Stack:
-    """The stack of an example's resources. Names are unique in it."""
+    """Return the stack of an example's resources. Names are unique in it."""
     urns = {
         each.get("name", "example"): urn_of(each["type"], each.get("name", "example")) for each in described
     }
@@ -94,7 +95,7 @@ def policy_context(fleet: Mapping[str, Any] | None = None, **more: Any) -> Polic
 def judge(
     rule: Rule[Any], example: Example, exemptions: Sequence[Exemption] = (), **more: Any
 ) -> list[RuleViolation]:
-    """What the rule says of an example; a resource rule is asked about those of its types alone."""
+    """Return the violations of an example. A resource rule checks only resources of its types."""
     shared = policy_context(example.fleet, **more)
     settings = rule.settings.model_validate(example.settings or {})
     judge = Judge([ConfiguredRule(rule, rule.enforcement, settings)], shared, exemptions)
@@ -118,9 +119,9 @@ def judge(
 
 
 def change(before: Stack, after: Stack, shared: PolicyContext) -> StackChange:
-    """The change between two stacks: a step per resource, equal inputs are the same, others an update.
+    """Return the change between two stacks, one step per resource: `same` for equal inputs, else an update.
 
-    An example's property `__replace: [names]` marks what a provider would replace for.
+    The property `__replace: [names]` of an example lists the inputs that force a replacement.
     """
     steps: list[ChangeStep] = []
     renamed = {alias: new for new in after for alias in new.options.aliases if alias in before.by_urn}
@@ -140,5 +141,5 @@ def change(before: Stack, after: Stack, shared: PolicyContext) -> StackChange:
 
 
 def unknown() -> Any:
-    """The unknown value, for examples that show what a rule makes of one."""
+    """Return the unknown value, for examples with unknown inputs."""
     return UNKNOWN

@@ -1,4 +1,4 @@
-"""Exemptions in a file beside the fleet file, so that who may grant them can be ruled by code owners."""
+"""Exemptions in a separate file next to the fleet file, so that code owners can control them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gpufleet.spec.translate import findings_of
 
 EXEMPTIONS_FILE = "exemptions.yaml"
 _FIELD = "exemptions"
-_REMEDY = "write 'exemptions:' and a list below it, as in the fleet file, or remove the file"
+_REMEDY = "write 'exemptions:' with a list, as in the fleet file, or remove the file"
 
 
 class ExemptionFile(Model):
-    """The whole file."""
+    """The content of the file."""
 
     exemptions: Annotated[
         tuple[Exemption, ...], Field(description="Rules that single resources may break for a time.")
@@ -34,10 +34,10 @@ class ExemptionFile(Model):
 
 
 def with_exemption_file(loaded: LoadedFleet, root: Path) -> LoadedFleet:
-    """The fleet with the exemptions of the file beside its own, if there is one, after those it has.
+    """Return the fleet with the exemptions of the separate file, if it exists, after its own.
 
-    Their places are known like all others. Raises SpecError with every finding for a file that does
-    not hold.
+    Findings about them have the file and line of the separate file. Raises SpecError with all findings if the
+    file is invalid.
     """
     path = loaded.path.with_name(EXEMPTIONS_FILE)
     if not os.path.lexists(path):

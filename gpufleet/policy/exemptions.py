@@ -1,4 +1,4 @@
-"""Exemptions: a rule that may be broken by one resource, for a stated reason, by somebody, for a time."""
+"""Exemptions: permission for one resource to break a rule, with reason, approver and expiry date."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from gpufleet.spec.policy import Exemption
 
 EXEMPTED = "exempted"
-"""How the message of an exempted violation begins."""
+"""The beginning of the message of an exempted violation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExemptionMatch:
-    """An exemption that a violation falls under, in force or not."""
+    """The exemption that covers a violation, in force or expired."""
 
     exemption: Exemption
     in_force: bool
@@ -24,10 +24,10 @@ class ExemptionMatch:
 def find(
     exemptions: Sequence[Exemption], rule: str, urn: str, name: str, today: dt.date
 ) -> ExemptionMatch | None:
-    """The exemption of a rule for a resource: one in force if there is any, else an expired one.
+    """Return the exemption of a rule for a resource: one in force, else an expired one, else None.
 
     `resource` of an exemption is a URN, a resource's name, or the beginning of a name followed by `*`;
-    "stack" stands for violations of no single resource.
+    "stack" covers violations of the stack as a whole.
     """
     expired: ExemptionMatch | None = None
     for exemption in exemptions:
@@ -46,10 +46,10 @@ def _covers(wanted: str, urn: str, name: str) -> bool:
 
 
 def to_json(exemption: Exemption, today: dt.date) -> dict[str, Any]:
-    """An exemption as the verdict lists it."""
+    """Return an exemption as JSON values for the verdict."""
     return {**exemption.model_dump(mode="json"), "in_force": exemption.expires >= today}
 
 
 def text(exemption: Exemption, message: str) -> str:
-    """The message of a violation that is exempted."""
+    """Return the message of an exempted violation."""
     return f"{EXEMPTED} until {exemption.expires} by {exemption.approver} ({exemption.reason}): {message}"

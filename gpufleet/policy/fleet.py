@@ -1,4 +1,4 @@
-"""The fleet behind a stack: its file, plan and catalog, for rules that compare with what was declared."""
+"""The fleet of a stack: its file, plan and catalog, for rules that compare with the declaration."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpufleet.spec.load import LoadedFleet, load_fleet
 
 FLEET_FILE_KEY = "gpufleet:fleetFile"
 NOW = "GPUFLEET_POLICY_NOW"
-"""Environment variable: the moment to judge by (ISO 8601, UTC if it names no zone) instead of now."""
+"""Environment variable: the time to evaluate rules at (ISO 8601, UTC by default) instead of now."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackOfFleet:
-    """What a policy run knows of its stack: the fleet file with its places, and the surroundings of rules."""
+    """The fleet file of a policy run's stack, with line numbers, and the context of the rules."""
 
     loaded: LoadedFleet | None
     shared: PolicyContext
@@ -39,11 +39,10 @@ def open_stack(
     now: dt.datetime | None = None,
     validated: ValidFleet | None = None,
 ) -> StackOfFleet:
-    """The fleet of a stack of the checkout `root`; without a fleet file of that name there is none.
+    """Return the fleet of a stack of the checkout `root`, without a fleet if no fleet file has that name.
 
-    Exemptions of the file beside it count as its own. `validated` is the stack's fleet where the caller has
-    it: then it is neither read nor planned again. Raises SpecError for a file that does not hold: nothing is
-    judged by a broken one.
+    Exemptions of the separate file are included. If the caller passes `validated`, the file is neither read
+    nor planned again. Raises SpecError for an invalid file.
     """
     if validated is None:
         loaded, catalog = _load(root, stack, config), load_catalog(root / OVERRIDES)
@@ -77,7 +76,7 @@ def _load(root: Path, stack: str, config: Mapping[str, str]) -> LoadedFleet | No
 
 
 def moment() -> dt.datetime:
-    """The moment that `GPUFLEET_POLICY_NOW` names, or the clock's. Raises InputError for one that is none."""
+    """Return the time in `GPUFLEET_POLICY_NOW`, else the current time. Raises InputError if it is invalid."""
     text = os.environ.get(NOW)
     if not text:
         return dt.datetime.now(dt.UTC)
@@ -85,6 +84,7 @@ def moment() -> dt.datetime:
         named = dt.datetime.fromisoformat(text)
     except ValueError:
         raise InputError(
-            f"{NOW} is {text[:40]!r}, which is no moment", remedy="write one as 2026-11-21T12:00:00+00:00"
+            f"{NOW} is {text[:40]!r}, which is not a date and time",
+            remedy="write it as 2026-11-21T12:00:00+00:00",
         ) from None
     return named if named.tzinfo else named.replace(tzinfo=dt.UTC)

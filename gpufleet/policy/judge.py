@@ -1,4 +1,4 @@
-"""Asks all rules that apply about a resource, a stack or a change, and takes exemptions into account."""
+"""Evaluation of the rules that apply to a resource, a stack or a change, with exemptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpufleet.spec.policy import Exemption
 
 @dataclass(frozen=True, slots=True)
 class RuleViolation:
-    """A violation with its rule, its resource and how it counts. `urn` is empty for the whole stack."""
+    """A violation with its rule, resource and enforcement. `urn` is empty for the whole stack."""
 
     rule: Rule[Any]
     violation: Violation
@@ -35,14 +35,14 @@ class RuleViolation:
 
     @property
     def level(self) -> Enforcement:
-        """How it counts: an exempted violation is advice, and one that a remediation left is mandatory."""
+        """The effective level: advisory if exempted, mandatory if a remediation did not fix it."""
         if self.exempted:
             return "advisory"
         return "mandatory" if self.enforcement == "remediate" else self.enforcement
 
     @property
     def message(self) -> str:
-        """The message as it goes out."""
+        """The message with its exemption."""
         text = self.violation.text
         if self.granted is None:
             return text
@@ -53,7 +53,7 @@ class RuleViolation:
 
 
 class Judge:
-    """All rules of one run, ready to be asked. Rules that are disabled are never asked."""
+    """Evaluates the enabled rules of one run."""
 
     def __init__(
         self, configured: Iterable[ConfiguredRule], shared: PolicyContext, granted: Sequence[Exemption] = ()
@@ -73,14 +73,14 @@ class Judge:
         self._secrets: tuple[Any, Secrets] | None = None
 
     def resource(self, resource: Resource) -> list[RuleViolation]:
-        """What the rules over single resources find."""
+        """Return the violations of the resource rules."""
         found: list[RuleViolation] = []
         for configured, context in self._of(resource.type):
             found += self._ask(configured, (resource, context), resource.urn, {resource.urn: resource.name})
         return found
 
     def stack(self, stack: Stack) -> list[RuleViolation]:
-        """What the rules over the whole stack find."""
+        """Return the violations of the stack rules."""
         names = {each.urn: each.name for each in stack}
         return [
             violation
@@ -89,7 +89,7 @@ class Judge:
         ]
 
     def change(self, change: StackChange) -> list[RuleViolation]:
-        """What the rules over a change find."""
+        """Return the violations of the change rules."""
         names = {step.urn: step.resource.name for step in change.steps}
         return [
             violation
@@ -98,7 +98,7 @@ class Judge:
         ]
 
     def remediations(self, resource: Resource) -> Iterator[tuple[Rule[Any], Any]]:
-        """Rules at level remediate that apply to the resource, with their contexts, in order."""
+        """Yield the rules at level `remediate` that apply to the resource, with their contexts, in order."""
         for configured, context in self._of(resource.type):
             if configured.enforcement == "remediate" and configured.rule.remediate is not None:
                 yield configured.rule, context
@@ -126,8 +126,8 @@ class Judge:
             broken = True
             violations = [
                 Violation(
-                    f"the rule could not judge this ({type(error).__name__}: {error})",
-                    "this is a fault of the rule: report it, and set the rule to advisory to go on",
+                    f"the rule failed with {type(error).__name__}: {error}",
+                    "this is a bug in the rule: report it, and set the rule to advisory to continue",
                     unknown=True,
                 )
             ]
@@ -146,7 +146,7 @@ class Judge:
             yield RuleViolation(rule, clean, about, configured.enforcement, excused)
 
     def _secrets_of(self, judged: Resource | Stack | StackChange) -> Secrets:
-        """The secrets of what was judged; worked out once for all rules over it."""
+        """Return the secrets of the evaluated object, computed once for all rules."""
         known = self._secrets
         if known is None or known[0] is not judged:
             if isinstance(judged, StackChange):

@@ -1,7 +1,7 @@
-"""What goes out in a rule's message: no secret value, whatever the rule wrote, and nothing terminals obey.
+"""Sanitizing of rule messages: no secret values and no terminal control characters.
 
-Rules leave secrets out themselves (`Resource.show`). A value that reaches a message by another way, by an
-exception's text or a name that a property holds, is found here.
+Rules omit secrets themselves (`Resource.show`). This module also removes secrets that reach a message in
+another way, such as in the text of an exception.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 from gpufleet.resources.resource import Resource, shown
 
 _SHORTEST = 5
-"""A shorter value ("true", "8") is no secret that could be told from other words."""
+"""Shorter values ("true", "8") cannot be distinguished from ordinary words."""
 
 _BEGINNING = 12
-"""Messages cut long values off: so much of a secret's beginning is enough to find it."""
+"""Messages truncate long values: a match of this many first characters counts as the secret."""
 
 _HIDDEN = "[secret]"
 _OBEYED = frozenset({"Cc", "Cf", "Zl", "Zp"})
-"""Unicode's control and format characters (escapes, changes of the direction) and its line breaks."""
+"""Unicode control and format characters (escapes, text direction) and line breaks."""
 
 
 class Secrets:
-    """The secret values of some resources, as messages might have them."""
+    """The secret values of resources, in the forms in which messages may contain them."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         found: set[str] = set()
@@ -33,11 +33,11 @@ class Secrets:
                 for props in (resource.props, resource.inputs or {}):
                     found.update(_secret_texts(props, "", resource.secrets))
         spelt = {form for text in found for form in (text, repr(text)[1:-1])}
-        # The longest first: one may begin as another does.
+        # The longest first: a secret may be a prefix of another.
         self._texts = sorted((text for text in spelt if len(text) >= _SHORTEST), key=len, reverse=True)
 
     def hidden(self, text: str) -> str:
-        """The text with `[secret]` in place of each of the values, and of their beginnings."""
+        """Return the text with `[secret]` instead of each value or its beginning."""
         for secret in self._texts:
             beginning = secret[:_BEGINNING]
             at = text.find(beginning)
@@ -51,7 +51,7 @@ class Secrets:
 
 
 def printable(text: str) -> str:
-    """The text on one line, with escapes such as `\\x1b` in place of what terminals obey."""
+    """Return the text on one line, with control characters escaped such as `\\x1b`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -61,7 +61,7 @@ def printable(text: str) -> str:
 
 
 def _secret_texts(value: Any, path: str, secrets: frozenset[str]) -> Iterator[str]:
-    # Down the properties and not by the paths: a key may have dots in it.
+    # Descend by properties, not by paths: a key may contain dots.
     if path in secrets:
         yield from _texts(value)
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Finding the rules: one `Rule` in each module of `gpufleet.policies.rules`, or of a repository's pack."""
+"""Loading of rules: one `Rule` per module of `gpufleet.policies.rules` or of a repository's pack."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _INSTALLED = Path(__file__).parents[1] / "policies"
 
 
 def load_rules(root: Path) -> tuple[Rule[Any], ...]:
-    """The rules for the repository `root`, by group and name: its own `policies/rules` where it has them,
-    else those of gpufleet. Raises InputError where a module does not load or holds none or several, and
-    where two have one name.
+    """Return the rules for the repository `root`, ordered by group and name: those in its `policies/rules`,
+    else those of gpufleet. Raises InputError if a module does not load or does not have exactly one rule, or
+    if two rules have the same name.
     """
     name = _package(root)
     package = importlib.import_module(name)
@@ -30,7 +30,7 @@ def load_rules(root: Path) -> tuple[Rule[Any], ...]:
         for rule in _rules_of(module.name):
             if rule.name in found:
                 raise InputError(
-                    f"two rules are called {rule.name}", remedy=f"rename the one in {module.name}"
+                    f"two rules are named {rule.name}", remedy=f"rename the one in {module.name}"
                 )
             found[rule.name] = rule
     return tuple(sorted(found.values(), key=lambda rule: (rule.group, rule.name)))
@@ -49,15 +49,15 @@ def _rules_of(module: str) -> list[Rule[Any]]:
     try:
         loaded = importlib.import_module(module)
     except Exception as error:
-        # Rules are the checkout's own code: what is wrong with one is its author's to repair.
+        # Rules are code of the checkout: its author has to fix errors.
         raise InputError(
             f"the rule module {module} does not load: {type(error).__name__}: {error}",
-            remedy=f"repair {module.removeprefix('gpufleet.').replace('.', '/')}.py",
+            remedy=f"fix {module.removeprefix('gpufleet.').replace('.', '/')}.py",
         ) from error
     rules = [value for value in vars(loaded).values() if isinstance(value, Rule)]
     if len(rules) != 1:
         raise InputError(
-            f"{module} holds {len(rules)} rules, and a module of policies/rules holds one",
-            remedy="split it, or name helpers with a leading underscore",
+            f"{module} has {len(rules)} rules, but each module in policies/rules must have one",
+            remedy="split it, or start the names of helpers with an underscore",
         )
     return rules

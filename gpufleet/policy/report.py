@@ -1,8 +1,8 @@
-"""What a pack saw and found, as a file beside the protocol: for verdicts, which need more than messages.
+"""A report file of a policy run, for verdicts, which need more than the protocol's messages.
 
-Pulumi's events carry a violation's message and no more, and a preview's events leave out what each
-property was computed from. A pack that finds `GPUFLEET_POLICY_REPORT` in its environment writes both
-there at the end of the run, in either engine. Secret values are left out.
+Pulumi's events contain only the message of a violation and no property dependencies. If
+`GPUFLEET_POLICY_REPORT` is set, a pack writes both to that file at the end of the run, in either engine.
+Secret values are omitted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from gpufleet.resources.stack import Stack
 REPORT = "GPUFLEET_POLICY_REPORT"
 
 _UNKNOWN = {"__gpufleet": "unknown"}
-_SECRET = "[secret]"  # noqa: S105 - stands for one
+_SECRET = "[secret]"  # noqa: S105 - a placeholder
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedViolation:
-    """One violation of a pack's run; see `Violation` and `RuleViolation` for the fields."""
+    """One violation of a policy run. See `Violation` and `RuleViolation` for the fields."""
 
     rule: str
     enforcement: str
@@ -42,14 +42,14 @@ class ReportedViolation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A pack's run: the whole stack as rules saw it, and all violations of resource and stack rules."""
+    """A policy run: the stack as the rules received it, and all violations of resource and stack rules."""
 
     stack: Stack
     found: tuple[ReportedViolation, ...]
 
 
 def found_of(found: RuleViolation) -> ReportedViolation:
-    """The violation without the code of its rule."""
+    """Return the violation without the code of its rule."""
     violation = found.violation
     return ReportedViolation(
         rule=found.rule.name,
@@ -66,7 +66,7 @@ def found_of(found: RuleViolation) -> ReportedViolation:
 
 
 def write_report(path: Path, stack: Stack, violations: Sequence[RuleViolation]) -> None:
-    """Write the report readable by its owner only, whole or not at all."""
+    """Write the report atomically, readable only by its owner."""
     document = {
         "resources": [_resource_json(each) for each in stack],
         "found": [asdict(found_of(each)) for each in violations],
@@ -75,7 +75,7 @@ def write_report(path: Path, stack: Stack, violations: Sequence[RuleViolation]) 
 
 
 def read_report(path: Path) -> Report:
-    """Read what `write_report` wrote. Raises FileNotFoundError where the run did not come so far."""
+    """Read a report. Raises FileNotFoundError if the run ended before it was written."""
     document = json.loads(path.read_text(encoding="utf-8"))
     return Report(
         Stack(_resource_of(each) for each in document["resources"]),
@@ -95,7 +95,7 @@ def _resource_json(resource: Resource) -> dict[str, Any]:
 
 
 def _region_of(provider: ProviderInstance) -> dict[str, Any]:
-    # A provider's other inputs are credentials and the like, which no rule needs.
+    # Other inputs of a provider are credentials and similar, which no rule needs.
     return (
         {"region": _masked(provider.props["region"], "", frozenset())} if "region" in provider.props else {}
     )

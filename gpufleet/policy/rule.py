@@ -1,8 +1,8 @@
-"""What a rule is: a name, what it is for, what it looks at, and one function to violations.
+"""The definition of a rule: metadata and one function that yields violations.
 
-A rule's file in `policies/rules` holds one function under one of three decorators:
-`resource_rule` judges each resource of some types by itself, `stack_rule` the stack as a whole, and
-`change_rule` what happens to it (judged by gpufleet alone: Pulumi's protocol does not tell).
+A file in `policies/rules` has one function with one of three decorators: `resource_rule` for each resource of
+some types, `stack_rule` for the stack as a whole, and `change_rule` for the operations on it (only gpufleet
+evaluates these, since Pulumi's protocol does not pass them).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One violation: what is wrong, by which rule, and what to do.
+    """One violation: the value, the rule, and the remedy.
 
-    `message` gives the value and the rule ("httpTokens is 'optional', and IMDSv2 needs 'required'"),
-    `remedy` what to write instead. `urn` names another resource than the one judged (stack and
-    change rules; empty is the whole stack). `prop` is the property's path, `fleet_field` the field of
-    the fleet file to point at where that is known better than by the resource. `unknown` says that
-    the rule failed closed, because a value is not known before the resource exists.
+    `message` gives the value and the rule ("httpTokens is 'optional', but IMDSv2 needs 'required'"), `remedy`
+    what to write instead. `urn` is the violating resource in stack and change rules; empty means the whole
+    stack. `prop` is the property's path. `fleet_field` is the field of the fleet file to report, if the
+    resource does not determine it. `unknown` is True if the rule failed closed because a value is not known
+    before the resource exists.
     """
 
     message: str
@@ -53,13 +53,13 @@ class Violation:
 
     @property
     def text(self) -> str:
-        """The whole message on one line, as it goes over Pulumi's protocol."""
+        """Message and remedy on one line, for Pulumi's protocol."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The control of a published framework that the rule answers to."""
+    """The control of a published framework that the rule implements."""
 
     name: str
     control: str
@@ -68,14 +68,14 @@ class Framework:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Resources that a rule judges: shown in its documentation, and judged by its test.
+    """Resources of an example, for the documentation and test of a rule.
 
-    `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in
-    Pulumi: `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property
-    -> names of resources that it was computed from). A change rule's example has `before` as well, and
-    `fleet_before`, `jobs` and `unfinished` (see `StackChange`) where it needs them; an option `aliases` names
-    resources of `before`. `settings` are the rule's, `fleet` is a fleet file as a mapping where the rule
-    needs one. `open_changes` are other changes that wait to be merged, and the USD that each adds to a month.
+    `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in Pulumi:
+    `protect`, `ignoreChanges`), `region` (of the provider), `parent` and `depends` (property -> names of
+    resources that it was computed from). An example of a change rule also has `before`, and optionally
+    `fleet_before`, `jobs` and `unfinished` (see `StackChange`); its option `aliases` refers to resources of
+    `before`. `settings` are the rule's settings, `fleet` is a fleet file as a mapping. `open_changes` are
+    other unmerged changes, with the USD that each adds to a month.
     """
 
     resources: tuple[Mapping[str, Any], ...]
@@ -90,12 +90,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Rule(Generic[S]):
-    """A rule with its metadata; `judge` yields violations. Made by the decorators below.
+    """A rule with its metadata; `evaluate` yields violations. The decorators below create it.
 
-    `types` are the type tokens that a resource or change rule is asked about (empty: all), and for
-    a stack rule those it looks at, so that a test can tell when the program emits none of them.
-    A change rule that is a `guard` is enforced as the fleet file before the change says, if that is
-    stricter, so that no change can switch it off for itself.
+    `types` are the type tokens that a resource or change rule applies to (empty: all). For a stack rule they
+    are the types it reads, so that a test can detect that the program has none of them. A change rule with
+    `guard` has the level of the fleet file before the change if that is stricter, so that a change cannot
+    disable it for itself.
     """
 
     name: str
@@ -118,14 +118,14 @@ class Rule(Generic[S]):
 
     @property
     def description(self) -> str:
-        """What Pulumi shows of the rule."""
+        """The description that Pulumi shows."""
         return f"{self.title}. {self.why}"
 
 
 def resource_rule(
     name: str, *, types: Iterable[str], **metadata: Any
 ) -> Callable[[Callable[[Resource, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
-    """Make a rule of a function from one resource and a context to violations. See `Rule` for `metadata`.
+    """Return a decorator for a function of a resource and a context that yields violations. See `Rule`.
 
     Required: `group`, `title`, `why`, `fix`, `severity`, `passes`, `fails`; optional: `enforcement`
     (mandatory), `settings`, `framework`, `remediate`, `fleet_field`, `guard`.
@@ -136,14 +136,14 @@ def resource_rule(
 def stack_rule(
     name: str, *, types: Iterable[str], **metadata: Any
 ) -> Callable[[Callable[[Stack, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
-    """Make a rule of a function from the whole stack and a context to violations; as `resource_rule`."""
+    """Return a decorator for a function of the whole stack and a context. As `resource_rule`."""
     return lambda judge: _rule(name, "stack", types, judge, metadata)
 
 
 def change_rule(
     name: str, *, types: Iterable[str] = (), **metadata: Any
 ) -> Callable[[Callable[[StackChange, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
-    """Make a rule of a function from a change and a context to violations; as `resource_rule`."""
+    """Return a decorator for a function of a change and a context. As `resource_rule`."""
     return lambda judge: _rule(name, "change", types, judge, metadata)
 
 

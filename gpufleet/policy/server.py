@@ -1,8 +1,8 @@
-"""Serves a checkout's rules over Pulumi's Analyzer protocol, to the Pulumi CLI and to our own engine alike.
+"""Server of a checkout's rules over Pulumi's Analyzer protocol, for the Pulumi CLI and the embedded engine.
 
-The policy SDK's own server unpacks every resource anew for each policy, which at some sixty rules
-costs more than the preview itself, and gives all violations of a policy one level, where an exempted
-one is advice. Both are why this speaks the protocol itself (docs/adr).
+The server of the policy SDK unpacks every resource again for each policy, which with sixty rules takes longer
+than the preview. It also supports only one level per policy, but an exempted violation is advisory. Therefore
+this module implements the protocol (docs/adr).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SEVERITIES = {
 
 
 def serve(root: Path) -> None:
-    """Serve the rules of the checkout `root` until the process is stopped; prints the port first."""
+    """Print the port and serve the rules of the checkout `root` until the process stops."""
     rules = load_rules(root)
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=4),
@@ -126,11 +126,11 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
     # -- the protocol
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Nothing to agree on."""
+        """Return an empty response."""
         return analyzer_pb2.AnalyzerHandshakeResponse()
 
     def ConfigureStack(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Which stack is judged."""
+        """Set the stack of the run."""
         self._stack = {
             "project": request.project,
             "stack": request.stack,
@@ -144,7 +144,7 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return analyzer_pb2.AnalyzerStackConfigureResponse()
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """The final level and settings of each rule: the engine lays its own over what we told it."""
+        """Set the final level and settings of each rule: the engine merges its own into the initial ones."""
         self._pack_config = {
             name: PackConfig(_LEVEL_NAMES[config.enforcementLevel], wire.properties(config.properties))
             for name, config in request.policyConfig.items()
@@ -153,11 +153,11 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return empty_pb2.Empty()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """The pack's version."""
+        """Return the pack's version."""
         return plugin_pb2.PluginInfo(version=VERSION)
 
     def GetAnalyzerInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """The rules with metadata and settings; without those over a change, which no pack can judge."""
+        """Return the rules with metadata and settings, without change rules, which a pack cannot evaluate."""
         rules = [rule for rule in self._rules if rule.scope != "change"]
         return analyzer_pb2.AnalyzerInfo(
             name=PACK,
@@ -171,9 +171,9 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         )
 
     def _initial_config(self) -> dict[str, Any]:
-        """What the fleet file says of the rules: the engine lays `--policy-pack-config` over it.
+        """Return the policies of the fleet file. The engine merges `--policy-pack-config` into them.
 
-        A fleet file that does not hold says nothing here and is an error with the first resource.
+        An invalid fleet file is ignored here and reported with the first resource.
         """
         try:
             with self._lock:
@@ -189,7 +189,7 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return initial
 
     def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Mend a resource by the rules at level remediate, one after the other."""
+        """Fix a resource with the rules at level `remediate`, one after the other."""
         judge = self._ready(context)
         response = analyzer_pb2.RemediateResponse()
         current = analyzer_pb2.AnalyzeRequest()
@@ -211,7 +211,7 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return response
 
     def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Judge one resource."""
+        """Evaluate the rules for one resource."""
         judge = self._ready(context)
         resource = wire.resource(request)
         self._declared[resource.urn] = resource
@@ -219,7 +219,7 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
 
     def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Judge the whole stack."""
+        """Evaluate the rules for the whole stack."""
         judge = self._ready(context)
         stack = Stack(wire.resource(each, self._declared.get(each.urn)) for each in request.resources)
         found = judge.stack(stack)
@@ -229,7 +229,7 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Judging takes milliseconds: there is nothing to cancel."""
+        """Return at once: an evaluation takes milliseconds."""
         return empty_pb2.Empty()
 
 

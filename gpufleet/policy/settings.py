@@ -1,7 +1,6 @@
-"""How each rule is enforced in one run: its own level, what the fleet file says, what Pulumi's config says.
+"""Enforcement and settings of each rule: defaults, fleet file, and Pulumi's policy configuration.
 
-Pulumi's policy configuration wins over the fleet file: it is set by whoever runs the check, while
-the fleet file is part of the change that is judged.
+Pulumi's policy configuration overrides the fleet file, because the fleet file is part of the checked change.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class ConfiguredRule:
 
 
 def read_pack_config(file: Path | None) -> dict[str, PackConfig]:
-    """What a file of Pulumi's policy configuration says (`--policy-pack-config`); nothing for None.
+    """Read a file of Pulumi's policy configuration (`--policy-pack-config`). Empty for None.
 
-    Raises InputError with everything that is wrong with it.
+    Raises InputError with all errors in it.
     """
     from gpufleet.engine.policy_config import read_policy_config
 
@@ -47,7 +46,7 @@ def read_pack_config(file: Path | None) -> dict[str, PackConfig]:
 
 @dataclass(frozen=True, slots=True)
 class PackConfig:
-    """What Pulumi's policy configuration says of one rule."""
+    """Pulumi's policy configuration of one rule."""
 
     enforcement: Enforcement | None = None
     settings: Mapping[str, Any] | None = None
@@ -59,10 +58,10 @@ def configure(
     source: SourceMap | None = None,
     pack_config: Mapping[str, PackConfig] | None = None,
 ) -> tuple[ConfiguredRule, ...]:
-    """Every rule with its enforcement and settings; SpecError with all findings for what makes no sense.
+    """Return all rules with their enforcement and settings. Raises SpecError with all findings.
 
-    Found are unknown rule names in `policies` and `exemptions`, a remediation asked of a rule that
-    has none, and settings that the rule does not have or that are of the wrong type.
+    Findings: unknown rule names in `policies` and `exemptions`, level `remediate` for a rule without a
+    remediation, and settings that the rule does not have or of the wrong type.
     """
     findings: list[Finding] = []
     by_name = {rule.name: rule for rule in rules}
@@ -99,7 +98,7 @@ def _configure(
                 f"policies.{rule.name}.enforcement",
                 "remediate",
                 "policy-enforcement",
-                f"the rule {rule.name} cannot repair what it finds",
+                f"the rule {rule.name} has no remediation",
                 f"write one of {', '.join(each for each in LEVELS if each != 'remediate')}",
                 source,
             )
@@ -112,7 +111,7 @@ def _configure(
         for each in error.errors():
             path = ".".join(str(part) for part in each["loc"])
             name = str(each["loc"][0]) if each["loc"] else ""
-            # The value that was judged is Pulumi's where it differs from the file's.
+            # Pulumi's value may differ from that of the file.
             from_file = here is not None and name in here.settings and values[name] == here.settings[name]
             findings.append(
                 _finding(
@@ -133,10 +132,9 @@ _STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remedia
 def guarded(
     configured: Sequence[ConfiguredRule], before: FleetSpec | None, after: FleetSpec | None
 ) -> tuple[tuple[ConfiguredRule, ...], tuple[Exemption, ...]]:
-    """Rules and exemptions for a change: guards as the fleet file before it has them, where stricter.
+    """Return rules and exemptions for a change: guards as in the fleet file before it, if stricter.
 
-    Of exemptions from a guard, those count that were there before. Without a fleet file before
-    there is nothing that a change could loosen.
+    Only exemptions from a guard that existed before count. A new environment has no guards to loosen.
     """
     granted = after.exemptions if after is not None else ()
     if before is None:
@@ -159,7 +157,9 @@ def guarded(
 def _settings_of(rule: Rule[Any]) -> str:
     names = [f"{name} ({field.description})" for name, field in rule.settings.model_fields.items()]
     return (
-        f"the rule {rule.name} takes {'; '.join(names)}" if names else f"the rule {rule.name} has no settings"
+        f"the rule {rule.name} has the settings {'; '.join(names)}"
+        if names
+        else f"the rule {rule.name} has no settings"
     )
 
 
@@ -171,7 +171,7 @@ def _unknown_rule(name: str, path: str, known: Mapping[str, Any], source: Source
         name,
         "policy-rule-name",
         f"there is no rule '{name[:60]}'",
-        f"{remedy}`gpufleet rules` lists them",
+        f"{remedy}`gpufleet rules` lists all rules",
         source,
     )
 

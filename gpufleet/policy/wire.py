@@ -1,7 +1,7 @@
-"""Between the Analyzer protocol's structures and plain values, in one pass.
+"""Conversion between structures of the Analyzer protocol and plain values, in one pass.
 
-`google.protobuf.json_format` does it in two and some three times slower, which is felt at thousands
-of resources. The signatures are those of Pulumi (sdk/go/common/resource/properties.go).
+`google.protobuf.json_format` needs two passes and about three times as long. The signatures are those of
+Pulumi (sdk/go/common/resource/properties.go).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pulumi.runtime.proto import analyzer_pb2
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - Pulumi's mark of a secret, not one
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - Pulumi's signature of secrets
 OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 UNKNOWNS = frozenset(
     {
@@ -33,9 +33,9 @@ UNKNOWN_STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def properties(fields: struct_pb2.Struct, secrets: set[str] | None = None) -> dict[str, Any]:
-    """Properties as plain values; the paths of secret ones are added to `secrets`."""
+    """Return properties as plain values and add the paths of secrets to `secrets`."""
     found = set() if secrets is None else secrets
-    # Not items(): of a protobuf map that goes through an abstract class for every entry.
+    # items() of a protobuf map is slower: it calls an abstract class for each entry.
     entries = fields.fields
     return {key: _plain(entries[key], key, found) for key in entries}
 
@@ -68,7 +68,7 @@ def _plain(value: struct_pb2.Value, path: str, secrets: set[str]) -> Any:
 
 
 def write(into: struct_pb2.Struct, key: str, value: Any, secrets: frozenset[str]) -> None:
-    """Set a property to plain values; what was secret at the same path stays secret."""
+    """Set a property to plain values. Values at the paths in `secrets` stay secret."""
     into.fields[key].CopyFrom(_value(value, key, secrets))
 
 
@@ -101,7 +101,8 @@ def _value(value: Any, path: str, secrets: frozenset[str]) -> struct_pb2.Value:
 
 
 def resource(request: Any, declared: Resource | None = None) -> Resource:
-    """A resource of an `AnalyzeRequest`, or of an `AnalyzeStackRequest` with its declared inputs on top."""
+    """Return the resource of an `AnalyzeRequest`, or of an `AnalyzeStackRequest` merged with declared
+    inputs."""
     inputs = declared.props if declared is not None else None
     secrets: set[str] = set(declared.secrets) if declared is not None else set()
     props = properties(request.properties, secrets)
@@ -132,7 +133,7 @@ def resource(request: Any, declared: Resource | None = None) -> Resource:
 def _provider(request: Any) -> ProviderInstance | None:
     if not request.HasField("provider"):
         return None
-    # A stack has a handful of providers, and each of its resources brings one along.
+    # Each resource contains its provider, and a stack has only a few.
     return _provider_of(request.provider.SerializeToString(deterministic=True))
 
 

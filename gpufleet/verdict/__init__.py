@@ -1,5 +1,5 @@
-"""The verdict on a change of an environment: what it does, what it costs, which rules it breaks.
+"""The verdict on a change of an environment: changes, cost, and violated rules.
 
-Everything here previews against an emulated AWS that is made for one verdict and thrown away, unless
-a real preview is asked for. No account, no network, nothing of the user's state.
+Unless a real preview is requested, previews run in a temporary emulated AWS: no account, no network, no
+access to the user's state.
 """

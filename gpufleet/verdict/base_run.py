@@ -1,4 +1,4 @@
-"""The base in the throwaway account: brought up, or as a verdict before this one brought it up."""
+"""The base in the temporary account: created, or restored from an earlier verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpufleet.workspace import Workspace
 
 
 class BaseRun:
-    """The run of one base. Made before the account starts: a kept base brings the account's files along."""
+    """The run of one base. Create it before the account starts: a kept base restores the account's files."""
 
     def __init__(
         self, repository: GitRepository, revision: Revision, head: Workspace, scratch: Scratch
@@ -32,28 +32,28 @@ class BaseRun:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is nothing left to bring up."""
+        """Whether the base is restored and need not be created."""
         return self._kept is not None
 
     def state(self, base: Checkout, state: Path, on_step: Callable[[str], None]) -> Mapping[str, Any] | None:
-        """Pulumi's deployment JSON of the base, with the account as the base's run leaves it.
+        """Return Pulumi's deployment JSON of the base, and leave its resources in the account.
 
-        Raises InputError where the base cannot be brought up.
+        Raises InputError if the base cannot be created.
         """
         account = self._scratch.account
         if self._kept is not None:
-            on_step(f"taking the base {base.name} as it was brought up before")
+            on_step(f"restoring the base {base.name} from an earlier check")
             return self._kept.at(account.endpoint.url)
         from gpufleet.engine.embedded.engine import EmbeddedEngine
 
-        on_step(f"bringing up the base {base.name}")
+        on_step(f"creating the base {base.name} in the sandbox")
         engine, request = EmbeddedEngine(), sandbox_request(base.workspace, account, state)
         result = engine.up(request, lambda _event: None)
         stop_if_interrupted(result)
         if not result.ok:
             raise InputError(
                 f"the base {base.name} does not load: {why(result, base.workspace.root)}",
-                remedy="compare with a commit that works, or check without --base",
+                remedy="use a commit that works as --base, or check without --base",
             )
         exported = engine.export(request)
         if exported is not None:

@@ -1,4 +1,4 @@
-"""The stack before a change, from its state: what exists, as rules see resources."""
+"""The stack before a change, read from its state."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _HIDDEN = "[secret]"
 
 
 def stack_of_state(exported: Mapping[str, Any] | None) -> Stack:
-    """The stack that Pulumi's deployment JSON (version 3) describes; empty for None.
+    """Return the stack of Pulumi's deployment JSON (version 3), empty for None.
 
-    Secret values are left out. What waits to be deleted after a replacement does not count.
+    Secret values and resources that are pending deletion after a replacement are omitted.
     """
     deployment = (exported or {}).get("deployment") or {}
     states = [state for state in deployment.get("resources") or () if not state.get("delete")]
@@ -60,7 +60,7 @@ def _provider(reference: str | None, by_urn: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _name(urn: str) -> str:
-    # Type tokens and names may hold anything but this; a name may hold it too, after the fourth part.
+    # Only the name, after the fourth part, may contain the separator.
     return urn.split("::", 3)[-1]
 
 
@@ -84,7 +84,7 @@ def _plain(value: Any, path: str, secrets: set[str]) -> Any:
 
 
 def unprotected(exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The same deployment with no resource protected, so that a preview shows what protection would stop."""
+    """Return the deployment without protected resources, so that a preview shows their changes."""
     deployment = dict(exported["deployment"])
     deployment["resources"] = [
         {key: value for key, value in state.items() if key != "protect"} for state in deployment["resources"]

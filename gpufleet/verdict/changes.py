@@ -1,4 +1,4 @@
-"""The resources that a change touches, and whose each of them is."""
+"""The resources that a change touches, with their owners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.verdict.sides import Side
 def changed_resources(
     steps: Sequence[ChangeStep], locator: Locator, before: Side
 ) -> tuple[ChangedResource, ...]:
-    """The steps that change something, with the site and the owner that a resource has, or had."""
+    """Return the steps that change a resource, with its site and owner."""
     fleet = before.fleet
     former = Locator(fleet.spec, fleet.source, (before.stack,)) if fleet is not None else locator
     found: list[ChangedResource] = []

@@ -1,4 +1,4 @@
-"""One verdict from beginning to end: load, preview, judge, compare."""
+"""One verdict: load, preview, evaluate, compare."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ from gpufleet.verdict.steps import steps_of
 from gpufleet.workspace import CLOUD_KEY, PROJECT, Cloud, Workspace
 
 OnStep = Callable[[str], None]
-NO_BASE = "judged against a --base alone"
+NO_BASE = "evaluated only with --base"
 DEPLOYED = "deployed"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What is to be judged. `jobs` are jobs that run on node groups ("site/group" -> number).
+    """The options of a check. `jobs` are the running jobs of node groups ("site/group" -> number).
 
-    With engine `pulumi` the preview is a real one in `cloud`, and before is what is deployed; `base`
-    then says only what the fleet file and the rules were. `policy_config` is a file as Pulumi's
-    `--policy-pack-config` takes it; it wins over the fleet file.
+    With engine `pulumi` the preview runs in `cloud` and compares with the deployed stack; `base` then
+    provides only the earlier fleet file and rules. `policy_config` is a file for Pulumi's
+    `--policy-pack-config`. It overrides the fleet file.
     """
 
     workspace: Workspace
@@ -72,23 +72,23 @@ class CheckRequest:
 
 
 def check(request: CheckRequest, on_step: OnStep = lambda _line: None) -> Verdict:
-    """The verdict on an environment.
+    """Return the verdict on an environment.
 
-    Raises InputError (SpecError with findings) for what is wrong with files, refs or programs, so that
-    nothing can be judged, and GpufleetError for faults that are not the user's.
+    Raises InputError (SpecError with findings) if files, refs or programs are invalid, and GpufleetError for
+    internal errors.
     """
     started = time.monotonic()
     if request.opens and request.base is None:
         raise InputError(
-            "--open says what other changes add to the base, and there is no --base",
-            remedy="name the branch that all of them are meant for with --base",
+            "--open compares other changes with the base, but --base is not set",
+            remedy="set --base to the target branch of these changes",
         )
     with scratch() as own:
         return _Check(request, own, on_step).verdict(started)
 
 
 class _Check:
-    """One verdict in the making. Everything temporary lies in the folder of `scratch`."""
+    """The run of one check. All temporary files are in the folder of `scratch`."""
 
     def __init__(self, request: CheckRequest, scratch: Scratch, on_step: OnStep) -> None:
         self._request = request
@@ -98,12 +98,12 @@ class _Check:
         self._now = request.now or moment()
         self._name = self._workspace.environment()
         self._repository = GitRepository(self._workspace.root) if request.base is not None else None
-        # Refs first: a typing error is told at once.
+        # Refs first, to report typing errors at once.
         self._base_at = self._revision(request.base)
         self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
         self._base_run = self._take_base()
         if request.engine == "embedded" or request.opens:
-            # Both start meanwhile.
+            # Both start in the background.
             prepare(self._workspace.root, alone=self._is_alone)
             _ = scratch.account
         validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
@@ -111,7 +111,7 @@ class _Check:
         config = stack_settings(self._workspace, self._name)
         if request.engine == "pulumi":
             config[CLOUD_KEY] = self._workspace.cloud(self._name, request.cloud)
-        # The settings of a stack may name another file.
+        # The stack's settings may refer to another file.
         same = (config.get(FLEET_FILE_KEY) or self._name) == self._workspace.target
         self._fleet = open_stack(
             self._workspace.root,
@@ -134,7 +134,7 @@ class _Check:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether no program of another commit runs beside the one that is judged."""
+        """Whether only the program of the checkout runs, none of another commit."""
         return not self._opens_at and (self._base_run is None or self._base_run.is_kept)
 
     def _configure(self, fleet: StackOfFleet) -> tuple[ConfiguredRule, ...]:
@@ -145,7 +145,7 @@ class _Check:
     # -- the verdict
 
     def verdict(self, started: float) -> Verdict:
-        """Preview both sides, judge and compare."""
+        """Preview both sides, evaluate the rules and compare."""
         base = self._base_checkout
         before, state = NOTHING, self._scratch.folder / "state.json"
         if self._request.engine == "pulumi":
@@ -160,7 +160,7 @@ class _Check:
         return self._assemble(base, before, previewed, opens, started)
 
     def _bought_blocks(self) -> tuple[BoughtBlock, ...]:
-        """Capacity Blocks that the change does not buy: those of the state, and those of the base."""
+        """Return the Capacity Blocks of the state and of the base, which the change does not buy."""
         if self._request.engine == "pulumi":
             from gpufleet.engine.select import select_engine
 
@@ -179,7 +179,7 @@ class _Check:
         return check_out(self._repository, self._base_at, self._workspace, self._scratch.folder / "base")
 
     def _timed(self, request: StackRequest) -> StackRequest:
-        """The request with the verdict's own moment for the pack."""
+        """Return the request with the time of the verdict for the policy pack."""
         return replace(request, env={**request.env, NOW: self._now.isoformat()})
 
     def _preview(self, engine: Engine, request: StackRequest) -> PolicyPreview:
@@ -189,11 +189,11 @@ class _Check:
         return judged_preview(engine, request, pack, self._scratch.folder / "report.json")
 
     def _bring_up(self, run: BaseRun, base: Checkout, state: Path) -> Side:
-        """Make the base in the throwaway account, so that what the change does is the engine's own word."""
+        """Create the base in the temporary account, so that the engine computes the change."""
         exported = run.state(base, state, self._on_step)
         stack = stack_of_state(exported)
         if exported is not None:
-            # Else the preview would stop at the first protected resource, and show nothing after it.
+            # Otherwise the preview would stop at the first protected resource.
             state.write_text(json.dumps(unprotected(exported)), encoding="utf-8")
         return side_of(base.fleet, stack, self._fleet.shared.catalog, self._fleet.shared.region)
 
@@ -289,7 +289,7 @@ class _Check:
         opens: Sequence[OpenChangeCost],
     ) -> list[ReportedViolation]:
         shared = self._fleet.shared
-        # A change may loosen rules for itself, but not those that say so.
+        # A change must not loosen guards for itself.
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
         self._configured, granted = guarded(self._configured, spec_before, shared.spec)
         judge = Judge(self._configured, shared, granted)
@@ -322,7 +322,7 @@ class _Check:
 
 
 def _prefix(root: Path) -> str:
-    """Where the checkout lies in its repository; empty where it is in none."""
+    """Return the path of the checkout in its repository, empty if it is in none."""
     try:
         return GitRepository(root).prefix
     except InputError:

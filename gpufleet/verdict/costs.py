@@ -1,4 +1,4 @@
-"""What a change does to the cost, line by line."""
+"""Comparison of the cost before and after a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.verdict.models import CostDifference, Costs
 def compare_costs(
     before: FleetCost | None, after: FleetCost, budget: Decimal | None, today: dt.date
 ) -> Costs:
-    """The cost after a change beside that before it (None: there is nothing to compare with)."""
+    """Return the cost before and after a change. `before` is None if there is no base."""
     old = _by_key(before.lines if before else ())
     new = _by_key(after.lines)
     lines = tuple(
@@ -40,11 +40,11 @@ def compare_costs(
 
 
 def _by_key(lines: Iterable[CostLine]) -> dict[tuple[str, ...], CostLine]:
-    """Lines by what stays the same over a change; several of a kind of one resource by their order."""
+    """Return lines by a key that a change keeps: resource, kind, and order within both."""
     found: dict[tuple[str, ...], CostLine] = {}
     count: Counter[tuple[str, ...]] = Counter()
     for line in lines:
-        # The racks of a site have no URN.
+        # Racks have no URN.
         key = (line.urn, line.site, line.owner, line.kind, line.name)
         found[*key, str(count[key])] = line
         count[key] += 1

@@ -1,7 +1,7 @@
-"""The git repository around a checkout: what a ref was, as files of its own, and what differs from it.
+"""The git repository of a checkout: files of a ref, and differences from it.
 
-Refs and paths come from users and pull requests: they never become options of git, and nothing of the
-repository (index, work tree, refs) is written.
+Refs and paths come from users and pull requests, so they are never passed as git options. Index, work tree
+and refs are not modified.
 """
 
 from __future__ import annotations
@@ -14,59 +14,58 @@ from pathlib import Path
 from gpufleet.errors import InputError
 
 _LONGEST_REF = 200
-# Set where git runs us as a hook; they would lead it to another repository or index.
+# git sets these in hooks; they would select another repository or index.
 _LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A commit, and the words that named it."""
+    """A commit, and the ref that the user wrote."""
 
     ref: str
     commit: str
 
 
 class GitRepository:
-    """The repository that holds the checkout `root`. Raises InputError where there is none, or no git."""
+    """The repository of the checkout `root`. Raises InputError without a repository or git."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         answer = self._git("rev-parse", "--show-prefix", "--show-toplevel")
         if answer.returncode:
             raise InputError(
-                f"{root} is in no git repository that can be read: {_last(answer)}",
-                remedy="compare inside a clone of the repository, or leave --base and --open out",
+                f"{root} is not in a readable git repository: {_last(answer)}",
+                remedy="run the command in a clone of the repository, or without --base and --open",
             )
         self.prefix, top = answer.stdout.decode().rstrip("\n").split("\n", 1)
-        """Where the checkout lies in the repository: empty, or a path that ends with a slash."""
+        """The path of the checkout in the repository: empty, or ending with a slash."""
         self.top = Path(top)
-        """The repository's own folder."""
+        """The top folder of the repository."""
 
     def revision(self, ref: str) -> Revision:
-        """The commit that a ref names. Raises InputError for one that does not exist or is no commit."""
+        """Return the commit of a ref. Raises InputError if it does not exist or is not a commit."""
         shown = repr(ref[:_LONGEST_REF])
         if not ref.strip() or ref.startswith("-") or "\0" in ref:
-            raise InputError(f"{shown} is no git ref", remedy="name a branch, a tag or a commit")
+            raise InputError(f"{shown} is not a git ref", remedy="use a branch, a tag or a commit")
         answer = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         if answer.returncode == 0:
             return Revision(ref, answer.stdout.decode().strip())
         there = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
         if there.returncode == 0:
-            raise InputError(f"{shown} is no commit", remedy="name a branch, a tag or a commit")
+            raise InputError(f"{shown} is not a commit", remedy="use a branch, a tag or a commit")
         raise InputError(
             f"this repository has no ref {shown}",
-            remedy="is it spelled right? A shallow clone lacks most refs: `git fetch origin` gets them",
+            remedy="check the spelling; in a shallow clone, run `git fetch origin` first",
         )
 
     def tree(self, revision: Revision) -> str:
-        """The name of all files of a commit, which others with the same content share."""
+        """Return the ID of the commit's tree, which is equal for commits with the same files."""
         return self._git("rev-parse", f"{revision.commit}^{{tree}}").stdout.decode().strip()
 
     def export(self, revision: Revision, into: Path) -> Path:
-        """The files of a commit below `into`; the folder in it that corresponds to the checkout.
+        """Write the files of a commit below `into` and return the folder of the checkout in it.
 
-        Through an index of its own and not `git archive`, which leaves out what the commit's own
-        attributes say.
+        A separate index is used, because `git archive` omits files with the attribute export-ignore.
         """
         into.mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(into.with_suffix(".index"))}
@@ -77,12 +76,14 @@ class GitRepository:
             answer = self._git(*command, env=index, top=True)
             if answer.returncode:
                 raise InputError(
-                    f"{revision.ref} cannot be read: {_last(answer)}", remedy="is the clone complete?"
+                    f"{revision.ref} cannot be read: {_last(answer)}",
+                    remedy="check that the clone is complete",
                 )
         return into / self.prefix
 
     def changed(self, revision: Revision, *paths: str) -> tuple[str, ...]:
-        """Files below the paths (relative to the checkout) that differ between a commit and the work tree."""
+        """Return the files below `paths` (relative to the checkout) that differ between commit and work
+        tree."""
         differing = self._git(
             "diff",
             "--no-ext-diff",
@@ -112,7 +113,7 @@ class GitRepository:
         command = ["git", "-c", "core.quotePath=false", "-c", "core.fsmonitor=false"]
         where = self.top if top else self.root
         try:
-            return subprocess.run(  # noqa: S603 - fixed program; refs stand behind --end-of-options
+            return subprocess.run(  # noqa: S603 - fixed program; refs follow --end-of-options
                 [*command, *arguments],
                 cwd=where,
                 env={**environ, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(env or {})},
@@ -122,7 +123,7 @@ class GitRepository:
             )
         except FileNotFoundError:
             raise InputError(
-                "git is not on PATH, and --base and --open need it", remedy="install git"
+                "git is not on PATH, but --base and --open need it", remedy="install git"
             ) from None
 
 

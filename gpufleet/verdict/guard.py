@@ -1,7 +1,7 @@
-"""What gpufleet itself says of a change, beside the rules of the pack: none of it can be configured away.
+"""Built-in rules about a change, in addition to the policy pack. They cannot be disabled.
 
-A change is judged by its own rules and settings, so it could loosen them for itself: it is told here
-what it touches of them. What the engine would refuse, and what cannot be judged at all, fails.
+A change is checked by its own rules and settings and could loosen them for itself, so changes to them are
+reported here. Changes that the engine would refuse or that cannot be evaluated fail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpufleet.verdict.results import STACK, name_of, status_of
 
 GROUP = "gpufleet"
 SHOWN_FILES = 5
-"""Of more files below one folder, the folder is named."""
+"""Above this number of files below one folder, only the folder is reported."""
 
 _JUDGING = (
     "policies",
@@ -34,17 +34,16 @@ _JUDGING = (
 
 
 def files_of(environment: str) -> tuple[str, ...]:
-    """Files and folders of a checkout that say how a change of the environment is judged.
+    """Return the files and folders of a checkout that determine how a change of the environment is checked.
 
-    They are the rules and their prices, the program that asks them and what runs it, the project file,
-    which may name other plugins, and the stack's configuration, which says where it runs, whether
-    storage is protected and what may be paid upfront.
+    They are the rules and prices, the program and its runtime, the project file (which can select other
+    plugins), and the stack's configuration (location, protection of storage, upfront payments).
     """
     return *_JUDGING, f"stacks/Pulumi.{environment}.yaml"
 
 
 def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
-    """Fields of the fleet file that rules judge by and that differ; empty for a new environment."""
+    """Return the changed fields of the fleet file that rules depend on, empty for a new environment."""
     if before is None:
         return ()
     fields: list[str] = []
@@ -65,31 +64,35 @@ def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
 
 
 def guard_result(guard: GuardrailChanges, locator: Locator) -> RuleResult:
-    """Files and settings of the rules that the change touches: advice, since touching them is no fault."""
+    """Report files and settings of the rules that the change touches, as advice."""
     found: list[LocatedViolation] = []
     for what, file in _in_short(guard.files):
-        message = f"the change touches {what}, by which it is judged"
+        message = f"the change touches {what}, which determines how it is checked"
         found.append(
-            LocatedViolation(STACK, STACK, message, "let the rules' owner review it", file, 1, "advisory")
+            LocatedViolation(
+                STACK, STACK, message, "ask the owner of the rules for a review", file, 1, "advisory"
+            )
         )
     for field in guard.settings:
         file, line = locator.at("", field)
-        message = f"the change touches {field}, by which it is judged"
+        message = f"the change touches {field}, which determines how it is checked"
         found.append(
-            LocatedViolation(STACK, STACK, message, "let the rules' owner review it", file, line, "advisory")
+            LocatedViolation(
+                STACK, STACK, message, "ask the owner of the rules for a review", file, line, "advisory"
+            )
         )
     return _result(
         "guard-touched",
-        "Changes of the rules and of their settings are seen",
-        "A change is judged by its own rules, budget and exemptions: whoever loosens them passes.",
-        "Nothing, if it is meant; make code owners review policies/ and the fleet files.",
+        "Changes to rules and their settings are reported",
+        "A change is checked by its own rules, budget and exemptions, so it could pass by loosening them.",
+        "No action if it is intended. Require code owners' reviews for policies/ and the fleet files.",
         "medium",
         found,
     )
 
 
 def _in_short(files: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(in words, the first file) of each file, or of each folder with many."""
+    """Yield (text, first file) for each file, or for each folder with many files."""
     by_folder: dict[str, list[str]] = {}
     for file in files:
         by_folder.setdefault(file.partition("/")[0], []).append(file)
@@ -101,10 +104,10 @@ def _in_short(files: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResult:
-    """Protected resources that the change deletes or replaces: the engine would refuse to."""
+    """Report protected resources that the change deletes or replaces, which the engine would refuse."""
     found: list[LocatedViolation] = []
     for step in steps:
-        # A replacement is refused where the resource stays protected, a deletion in any case.
+        # The engine refuses each deletion, and a replacement if the resource stays protected.
         stays = step.after is None or step.after.options.protect
         if step.operation not in ("delete", "replace") or step.before is None:
             continue
@@ -117,8 +120,9 @@ def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResu
                 resource=step.urn,
                 name=name_of(step.urn),
                 message=f"the change would {step.operation} {name_of(step.urn)}{forced}, which is protected; "
-                "`up` refuses to. Keep what forces it, or unprotect it in a change of its own",
-                remedy="keep what forces it, or unprotect it in a change of its own",
+                "`up` refuses this. Revert the input that forces it, or unprotect the resource in a"
+                " separate change",
+                remedy="revert the input that forces it, or unprotect the resource in a separate change",
                 file=file,
                 line=line,
                 effect="mandatory",
@@ -126,23 +130,23 @@ def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResu
         )
     return _result(
         "protected-resources",
-        "Protected resources are neither deleted nor replaced",
-        "Pulumi refuses to delete what is protected, in the middle of an update.",
-        "Set gpufleet:protect to false for the stack in a change of its own, apply it, then delete.",
+        "Protected resources must not be deleted or replaced",
+        "Pulumi refuses to delete protected resources and stops in the middle of the update.",
+        "Set gpufleet:protect to false for the stack in a separate change, apply it, then delete.",
         "critical",
         found,
     )
 
 
 def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> RuleResult:
-    """Other open changes without a price: what they add with this one is unknown, so it does not pass."""
+    """Report other open changes without a price: their sum with this one is unknown, so it does not pass."""
     file, line = locator.at("", "budget.monthly")
     found = [
         LocatedViolation(
             STACK,
             STACK,
-            f"{each.name} cannot be priced: {each.reason}; repair or close it",
-            "repair or close it",
+            f"{each.name} cannot be priced: {each.reason}; fix or close it",
+            "fix or close it",
             file,
             line,
             "mandatory",
@@ -154,8 +158,8 @@ def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> Ru
     return _result(
         "open-changes-priced",
         "Other open changes have a price",
-        "Several changes that each fit the budget may break it together; one without a price hides how much.",
-        "Mend the open change, close it, or leave it out of --open.",
+        "Several changes that each fit the budget can exceed it together. The sum needs the price of each.",
+        "Fix the open change, close it, or remove it from --open.",
         "high",
         found,
     )

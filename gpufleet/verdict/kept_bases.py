@@ -1,8 +1,8 @@
-"""Bases that verdicts have brought up, kept for the next verdict against the same one.
+"""Cache of bases, so that the next verdict with the same base need not create it again.
 
-An entry has the base's state and its emulated account. Its name is a digest of everything that the base's run
-reads: the files of the commit, the environment, gpufleet and the packages that run, and the variables of the
-process. It lies in the user's cache folder and never in the repository, where a change could plant one.
+An entry has the base's state and emulated account. Its name is a digest of all inputs of the base's run:
+files of the commit, environment, gpufleet, installed packages, and environment variables. The cache is in the
+user's cache folder and never in the repository, where a change could add an entry.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from typing import Any
 from gpufleet.files import put
 
 MOST = 8
-"""Entries that stay; the one that was used longest ago goes first."""
+"""The maximum number of entries. The least recently used one is deleted first."""
 
 LASTS_S = 24 * 3600.0
-"""An entry is not used for longer: what depends on the day, such as a Capacity Block, is looked up again."""
+"""The maximum age of an entry, since prices and Capacity Blocks depend on the date."""
 
 _FORMAT = 1
 _BASE = "base.json"
 _SHELL = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"})
-"""Variables that differ between two commands of one shell and say nothing to a program."""
+"""Variables that change between commands of one shell and do not affect programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBase:
-    """A base as it was brought up: its state (Pulumi's deployment JSON), the passphrase of the secrets in it,
-    and the address that its account had."""
+    """A created base: its state (Pulumi's deployment JSON), the passphrase of its secrets, and the address of
+    its account."""
 
     exported: Mapping[str, Any]
     passphrase: str
     address: str
 
     def at(self, address: str) -> dict[str, Any]:
-        """The state with the account at another address."""
+        """Return the state with another address of the account."""
         text = json.dumps(self.exported)
         moved: dict[str, Any] = json.loads(text.replace(self.address, address))
         return moved
 
 
 class KeptBases:
-    """The entries of this user; none where the cache folder lies in `repository` or is not private."""
+    """The entries of this user. Disabled if the cache folder is in `repository` or not private."""
 
     def __init__(self, repository: Path) -> None:
         self._folder = _folder(repository)
 
     def find(self, key: str, into: Path) -> KeptBase | None:
-        """The base of that key, the files of its account written below `into`; None where there is none."""
+        """Return the base of a key and write the files of its account below `into`. None if there is none."""
         if self._folder is None:
             return None
         path = self._folder / key
@@ -78,7 +78,7 @@ class KeptBases:
         return kept
 
     def keep(self, key: str, base: KeptBase, save: Callable[[], Iterable[Path]], below: Path) -> None:
-        """Keep a base with the files below `below` that `save` writes. A full disk keeps nothing."""
+        """Store a base with the files below `below` that `save` writes. Does nothing if the disk is full."""
         if self._folder is None:
             return
         document = {
@@ -105,14 +105,14 @@ class KeptBases:
 
 
 def key_of(*parts: str) -> str:
-    """The key of the base that `parts` describe, for the gpufleet, packages and variables of this process."""
+    """Return the key of `parts` with the gpufleet, packages and variables of this process."""
     variables = sorted(each for each in os.environ.items() if each[0] not in _SHELL)
     facts = [_FORMAT, parts, _code(), _packages(), sys.version, variables]
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _code() -> str:
-    """A digest of the files of gpufleet itself."""
+    """Return a digest of the files of gpufleet."""
     top = Path(__file__).parents[1]
     found = hashlib.sha256()
     # Components and the stack program are links in a checkout.
@@ -145,7 +145,7 @@ def _folder(repository: Path) -> Path | None:
 
 
 def _read_private(path: Path) -> bytes:
-    """The content of an entry. Raises OSError for a link, and for what others may have written."""
+    """Return the content of an entry. Raises OSError for a link or a file that others can write."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         found = os.fstat(file.fileno())
         if not _is_private(found, stat.S_IFREG) or not 0 <= time.time() - found.st_mtime < LASTS_S:

@@ -1,4 +1,4 @@
-"""From a resource to the lines of the fleet file that it comes from."""
+"""The lines of the fleet file that declare a resource."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUDGET = "gpufleet:budget:"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose a resource is, and where that is declared. `owner` is a node group's or a storage's name."""
+    """The owner of a resource (a node group or a storage), and its path in the fleet file."""
 
     site: str
     owner: str
@@ -34,7 +34,7 @@ NOWHERE = Place("", "", "", ("environment",))
 
 @dataclass(frozen=True)
 class Locator:
-    """Finds places in one fleet file for the resources of its stacks (before and after a change)."""
+    """Finds the declarations of a fleet file for resources of its stacks, before and after a change."""
 
     spec: FleetSpec
     source: SourceMap
@@ -42,7 +42,7 @@ class Locator:
     _known: dict[str, Place] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, urn: str, fleet_field: str = "") -> tuple[str, int]:
-        """File and line of what a violation is about; the environment's own line where nothing says more.
+        """Return file and line of a violation, by default those of the environment.
 
         `fleet_field` is a field of the fleet file, or one of the node group, storage or site that the
         resource belongs to.
@@ -56,7 +56,7 @@ class Locator:
         return self.source.at((*place.path, *parts) if place.kind else parts)
 
     def place(self, urn: str) -> Place:
-        """Whose a resource is: by its tags, those of its components, or their names."""
+        """Return the owner of a resource by its tags, those of its components, or their names."""
         if urn not in self._known:
             self._known[urn] = self._find(urn)
         return self._known[urn]
@@ -74,7 +74,7 @@ class Locator:
         return best
 
     def _up(self, urn: str) -> Iterator[Resource]:
-        """The resource and the components that hold it."""
+        """Yield the resource and its parent components."""
         for stack in self.stacks:
             resource = stack.by_urn.get(urn)
             if resource is not None:
@@ -106,7 +106,7 @@ class Locator:
 
     @cached_property
     def _named(self) -> dict[str, Place]:
-        """What components are called: `<fleet>-<environment>-<site>[-<group or storage>]`."""
+        """Names of components: `<fleet>-<environment>-<site>[-<group or storage>]`."""
         prefix = f"{self.spec.fleet}-{self.spec.environment}"
         return {
             "-".join(filter(None, (prefix, place.site, place.owner))): place
@@ -118,7 +118,7 @@ class Locator:
         return self._named[max(candidates, key=len)] if candidates else None
 
     def _narrow(self, place: Place, urn: str) -> tuple[str | int, ...]:
-        """A part of a site or the file, where the kind of the resource tells it."""
+        """Return a part of a site or file that the resource type belongs to."""
         types = {resource.type for resource in self._up(urn)}
         for known, part in ((_CLUSTER, "kubernetes"), (_NETWORK, "network")):
             if place.kind == "cloud" and known in types and self.source.has((*place.path, part)):

@@ -1,6 +1,6 @@
-"""The verdict as data: what all its outputs are written from.
+"""The data model of a verdict, used by all its outputs.
 
-Amounts are USD a month (730 hours) as `Decimal`; None is unknown or not asked, never 0.
+Amounts are USD per month (730 hours) as `Decimal`. None means unknown or not evaluated, never 0.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Effect = Literal["mandatory", "advisory", "exempted"]
 
 @dataclass(frozen=True, slots=True)
 class LocatedViolation:
-    """One violation. `resource` is a URN, or "stack" for the stack as a whole; `file` is relative to
-    the checkout. `effect` says how it counts, `message` includes the remedy.
+    """One violation. `resource` is a URN, or "stack" for the whole stack; `file` is relative to the checkout.
+    `effect` is the effective level. `message` includes the remedy.
     """
 
     resource: str
@@ -40,7 +40,7 @@ class LocatedViolation:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """A rule with everything that it found. `note` says why a rule was not asked."""
+    """A rule with its violations. `note` is the reason if it was not evaluated."""
 
     name: str
     group: str
@@ -58,7 +58,7 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class ChangedResource:
-    """A resource that is created, updated, replaced or deleted, and whose it is.
+    """A resource that is created, updated, replaced or deleted, with its owner.
 
     `diff` names the inputs that differ, `replace_keys` those that force the replacement.
     """
@@ -76,8 +76,8 @@ class ChangedResource:
 
 @dataclass(frozen=True, slots=True)
 class CostDifference:
-    """A line of the cost before and after; an amount is None where the line was not there, or has no
-    known price (`reason` then says which).
+    """A cost line before and after. An amount is None if the line did not exist or has no known price (see
+    `reason`).
     """
 
     what: str
@@ -96,9 +96,9 @@ class CostDifference:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The cost of the stack with the racks of its fleet. `before` is None without anything to compare with.
+    """The cost of the stack with the racks of its fleet. `before` is None without a base.
 
-    Sums leave out what is `unknown`: they are lower bounds then.
+    Sums omit `unknown` lines and are then lower bounds.
     """
 
     before: Decimal | None
@@ -117,16 +117,16 @@ class Costs:
 
     @property
     def increase(self) -> Decimal | None:
-        """What the change adds to the month."""
+        """The monthly cost that the change adds."""
         return None if self.before is None else self.after - self.before
 
 
 @dataclass(frozen=True, slots=True)
 class RackFigures:
-    """What one rack site comes to. None is unknown: a figure that neither catalog nor fleet file has.
+    """The totals of one rack site. None means unknown.
 
-    `power_kw` is the most that the GPU nodes draw, `facility_kw` that times the hall's PUE; `racks` is
-    how many it takes at the power that a rack can be fed.
+    `power_kw` is the maximum draw of the GPU nodes, `facility_kw` that multiplied by the PUE. `racks` is the
+    number of racks needed at the power per rack.
     """
 
     nodes: int
@@ -140,7 +140,7 @@ class RackFigures:
 
 @dataclass(frozen=True, slots=True)
 class RackDifference:
-    """A rack site before and after; None where it is not there."""
+    """A rack site before and after, None if it does not exist."""
 
     site: str
     before: RackFigures | None
@@ -154,8 +154,8 @@ class RackDifference:
 
 @dataclass(frozen=True, slots=True)
 class ExemptionUse:
-    """An exemption: in force or expired on the day of the verdict, and how many violations it covers
-    (None where its rule was not asked).
+    """An exemption, in force or expired on the day of the verdict, and the number of violations it covers
+    (None if its rule was not evaluated).
     """
 
     exemption: Exemption
@@ -167,7 +167,7 @@ class ExemptionUse:
 
 @dataclass(frozen=True, slots=True)
 class GuardrailChanges:
-    """What the change does to the rules that judge it: files of the policy pack, settings of the fleet."""
+    """Changes to the rules that check the change: files of the policy pack, settings of the fleet."""
 
     files: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class GuardrailChanges:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonBase:
-    """What the verdict compares with: a commit, or what is deployed."""
+    """The base of the comparison: a commit, or the deployed stack."""
 
     ref: str
     commit: str
@@ -184,7 +184,7 @@ class ComparisonBase:
 
 @dataclass(frozen=True, slots=True)
 class OpenChangeCost:
-    """Another open change; `increase` is None where it could not be priced, and `reason` says why."""
+    """Another open change. If it has no price, `increase` is None and `reason` is set."""
 
     name: str
     increase: Decimal | None
@@ -193,9 +193,9 @@ class OpenChangeCost:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What `gpufleet check` says of an environment. `prefix` is where the checkout lies in its repository.
+    """The result of `gpufleet check`. `prefix` is the path of the checkout in its repository.
 
-    `after` is the fleet that was judged, with its plan and all that it costs: what pictures are made of.
+    `after` is the checked fleet with its plan and cost, for reports.
     """
 
     environment: str
@@ -224,7 +224,7 @@ class Verdict:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many resources each operation touches, under the names of the stable contract."""
+        """The number of resources per operation, with the names of the stable contract."""
         found = Counter(each.operation for each in self.changes)
         return {
             "create": found["create"],

@@ -1,4 +1,4 @@
-"""What other open changes would add to the month, each by itself on top of the base."""
+"""The monthly cost that other open changes add to the base, each separately."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from gpufleet.lab_extra import ThrowawayAccount
 
 AT_ONCE = 2
-"""Previews at a time: each is a program, two providers and a policy pack."""
+"""Parallel previews. Each runs a program, two providers and a policy pack."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenChangePricing:
-    """What pricing needs: the repository, the environment, the base's state and cost."""
+    """Prices open changes, given the repository, the environment, and the base's state and cost."""
 
     repository: GitRepository
     head: Workspace
@@ -38,7 +38,7 @@ class OpenChangePricing:
     def price(
         self, revisions: Sequence[Revision], on_step: Callable[[str], None]
     ) -> tuple[OpenChangeCost, ...]:
-        """Every change with its increase; one that cannot be priced says why, and raises nothing."""
+        """Return all changes with their increase, or with a reason if they cannot be priced."""
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="open-change") as pool:
             waits = []
             for number, revision in enumerate(revisions):
@@ -53,7 +53,7 @@ class OpenChangePricing:
             first = error.findings[0]
             return OpenChangeCost(revision.ref, None, f"{first.file}:{first.line}: {first.message}")
         except GpufleetError as error:
-            # Of a traceback the last line says what is wrong.
+            # The last line of a traceback is the error.
             lines = error.message.splitlines()
             return OpenChangeCost(
                 revision.ref, None, " ... ".join(dict.fromkeys((lines[0], lines[-1].strip())))
@@ -68,7 +68,7 @@ class OpenChangePricing:
         request = sandbox_request(checkout.workspace, self.account, self.state)
         seen = judged_preview(EmbeddedEngine(), request, pack, report, about=checkout.name).report
         side = side_of(checkout.fleet, seen.stack, self.shared.catalog, self.shared.region)
-        # What the base does not know either is no fault of this change.
+        # Ignore prices that the base does not know either.
         known = {line.urn for line in self.before.cost.unknown}
         unknown = [line for line in side.cost.unknown if line.urn not in known]
         if unknown:

@@ -1,4 +1,4 @@
-"""Previews for a verdict: what a fleet's program would register, as the rules of the policy pack see it."""
+"""Previews for a verdict: the resources of a fleet's program as the policy pack receives them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from gpufleet.lab_extra import ThrowawayAccount
 
 PACKAGES = Path(__file__).absolute().parents[2]
-"""Where the gpufleet that runs lies, whichever checkout it judges."""
+"""The folder of the running gpufleet, which may differ from the checkout's."""
 PACK = "policies"
 STARTED_BLOCKS = "GPUFLEET_STARTED_BLOCKS"
-"""As `STARTED` of gpufleet/components/capacity_block_offering.py, which is not imported here."""
+"""Same value as `STARTED` of gpufleet/components/capacity_block_offering.py, which must not be imported
+here."""
 
 PROTECT_KEY = "gpufleet:protect"
 _SHOWN_ERRORS = 5
@@ -35,7 +36,7 @@ _SHOWN_ERRORS = 5
 
 @dataclass(frozen=True, slots=True)
 class PolicyPreview:
-    """A preview: what the engine says of it, and what the policy pack saw and found."""
+    """A preview: the engine's result, and the report of the policy pack."""
 
     result: RunResult
     events: tuple[ResourceEvent, ...]
@@ -43,9 +44,9 @@ class PolicyPreview:
 
 
 def stack_settings(workspace: Workspace, environment: str) -> dict[str, str]:
-    """The stack's plain settings for a throwaway account.
+    """Return the stack's settings without secrets for a temporary account.
 
-    The sandbox protects nothing unless told to, an account everything: judged is what an account gets.
+    Protection is on, as in an account; the sandbox's default is off.
     """
     config = {PROTECT_KEY: "true", **workspace.stack_config(environment, plain_only=True)}
     config[CLOUD_KEY] = "sandbox"
@@ -55,10 +56,9 @@ def stack_settings(workspace: Workspace, environment: str) -> dict[str, str]:
 
 
 def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file: Path) -> StackRequest:
-    """The environment's program, as it lies in the workspace, against the throwaway account.
+    """Return a request that runs the workspace's program in the temporary account.
 
-    The program's modules are those of the workspace; providers and emulated AWS are those of the
-    gpufleet that runs.
+    The program uses modules of the workspace. Providers and emulated AWS belong to the running gpufleet.
     """
     name = workspace.environment()
     return StackRequest(
@@ -81,23 +81,23 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
 
 
 def prepare(root: Path, *, alone: bool) -> None:
-    """Import what the processes of a verdict need, in a process of its own, while the caller goes on.
+    """Import the modules for the processes of a verdict, in a background process.
 
-    gpufleet is among it where the program in `root` is `alone` and uses the gpufleet that runs: one of
-    another commit may have its own.
+    This includes gpufleet if only the program in `root` runs (`alone`) and uses the running gpufleet. A
+    program of another commit may use its own.
     """
     uses_own = _is_own(root) or not (root / "gpufleet").exists()
     forks.prepare(os.environ, (*PROGRAMS, *PRELOADED_PROVIDERS) if alone and uses_own else LIBRARIES)
 
 
 def _is_own(root: Path) -> bool:
-    """Whether `root` is the checkout that this gpufleet is installed from, as any interpreter finds it."""
+    """Return whether this gpufleet is installed from the checkout `root`."""
     same = root.resolve() == PACKAGES.resolve()
     return same and str(PACKAGES) in sys.path[1:] and not os.environ.get("PYTHONPATH")
 
 
 def _own(module: str) -> tuple[str, ...]:
-    """The command that runs a module of this gpufleet, whatever PYTHONPATH says for the program."""
+    """Return a command that runs a module of this gpufleet regardless of PYTHONPATH."""
     code = (
         f"import runpy, sys; sys.path.insert(0, {str(PACKAGES)!r}); "
         f"runpy.run_module({module!r}, run_name='__main__')"
@@ -106,9 +106,9 @@ def _own(module: str) -> tuple[str, ...]:
 
 
 def recording_pack(folder: Path, root: Path) -> Path:
-    """A policy pack that serves the rules of `root` with this gpufleet, for programs of other commits.
+    """Create a policy pack that serves the rules of `root` with this gpufleet, for programs of other commits.
 
-    Such a commit may have no policy pack, or another one that reports nothing.
+    Such a commit may have no policy pack, or one that writes no report.
     """
     folder.mkdir()
     (folder / "PulumiPolicy.yaml").write_text("runtime: python\n", encoding="utf-8")
@@ -126,10 +126,10 @@ def recording_pack(folder: Path, root: Path) -> Path:
 def judged_preview(
     engine: Engine, request: StackRequest, pack: Path, report: Path, *, about: str = ""
 ) -> PolicyPreview:
-    """Preview with the policy pack, which reports to the file `report`.
+    """Preview with the policy pack, which writes the file `report`.
 
-    `about` names the program in messages. Raises InputError with its own words where it fails: then
-    the rules have not seen everything, and there is no verdict.
+    `about` is the program's name in messages. Raises InputError with the program's errors if it fails, since
+    the rules have then not received all resources.
     """
     events: list[ResourceEvent] = []
 
@@ -145,22 +145,23 @@ def judged_preview(
     if result.failures or not (result.ok or refused):
         raise InputError(
             f"{name} cannot be previewed: {why(result, request.project_root)}",
-            remedy="repair that, then check again",
+            remedy="fix the error and check again",
         )
     try:
         return PolicyPreview(result, tuple(events), read_report(report))
     except (FileNotFoundError, json.JSONDecodeError) as error:
-        raise GpufleetError(f"the policy pack judged {name} and left no report ({error})") from None
+        raise GpufleetError(f"the policy pack wrote no report on {name} ({error})") from None
 
 
 def stop_if_interrupted(result: RunResult) -> None:
-    """Go on with an interruption that the engine has taken for itself, to end its run in order."""
+    """Raise the interruption that the engine caught to end its run."""
     if result.interrupted:
         raise KeyboardInterrupt
 
 
 def why(result: RunResult, root: Path) -> str:
-    """What made a run fail, in the words of the program, a provider or the engine, without `root`."""
+    """Return the errors of a failed run as the program, a provider or the engine reported them, without
+    `root`."""
     said = [f"{failure.name}: {failure.error}" for failure in result.failures if failure.status == "failed"]
     said += [item.message for item in result.diagnostics if item.severity == "error"]
     more = f"\n(and {len(said) - _SHOWN_ERRORS} more)" if len(said) > _SHOWN_ERRORS else ""

@@ -1,4 +1,4 @@
-"""What a change does to the racks: nodes, GPUs, power and space, from plan, fleet file and catalog."""
+"""Changes to rack sites: nodes, GPUs, power and racks, from plan, fleet file and catalog."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from gpufleet.spec.models import FleetSpec, OnPremSite
 from gpufleet.verdict.models import RackDifference, RackFigures
 
 LICENCES = (
-    "no product of the software channel is licensed by GPU or host; counts of both are given for products "
-    "of your own that are"
+    "no product of the software channel is licensed per GPU or host; both counts are listed for your own "
+    "licensed products"
 )
 
 
 def rack_differences(
     before: tuple[FleetSpec, FleetPlan] | None, after: tuple[FleetSpec, FleetPlan], catalog: Catalog
 ) -> tuple[RackDifference, ...]:
-    """Every rack site before or after the change, in the fleet file's order, those that go last."""
+    """Return all rack sites before and after the change, in the order of the fleet file, removed ones
+    last."""
     old = _figures(*before, catalog) if before is not None else {}
     new = _figures(*after, catalog)
     return tuple(RackDifference(site, old.get(site), new.get(site)) for site in dict.fromkeys([*new, *old]))
@@ -50,13 +51,13 @@ def _pue(site: OnPremSite) -> Decimal | None:
 
 
 def _racks(site: OnPremSite, kw_per_node: Decimal | None, nodes: int) -> int | None:
-    """Racks at the power that one can be fed; None where that is unknown or too little for one node."""
+    """Return the number of racks at the power per rack, None if it is unknown or too low for one node."""
     in_one = nodes_in_a_rack(site, kw_per_node)
     return -(-nodes // in_one) if in_one else None
 
 
 def nodes_in_a_rack(site: OnPremSite, kw_per_node: Decimal | None) -> int | None:
-    """How many nodes a rack can feed; None where that is unknown."""
+    """Return the number of nodes that a rack can supply, None if unknown."""
     if site.power is None or not kw_per_node:
         return None
     return int(site.power.per_rack.kw // kw_per_node)

@@ -1,4 +1,4 @@
-"""From what the rules found to a result for each rule, with the places in the fleet file."""
+"""The result of each rule, with lines of the fleet file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def rule_results(
     *,
     no_change: str = "",
 ) -> tuple[RuleResult, ...]:
-    """A result for each rule, in the order of the pack; `no_change` says why no change was judged."""
+    """Return a result for each rule in the order of the pack. `no_change` is the reason if there is no
+    change."""
     by_rule: dict[str, list[ReportedViolation]] = {}
     for each in found:
         by_rule.setdefault(each.rule, []).append(each)
@@ -57,7 +58,7 @@ def _result(
 
 
 def warnings_of(findings: Iterable[Finding], rules: Iterable[RuleResult]) -> tuple[str, ...]:
-    """The fleet file's warnings as text, without those that a violated rule reports as well."""
+    """Return the warnings of the fleet file as text, without those that a violated rule also reports."""
     violated = {rule.name for rule in rules if rule.violations}
     return tuple(
         f"{each.file}:{each.line}: {each.field}: {each.message}"
@@ -67,7 +68,7 @@ def warnings_of(findings: Iterable[Finding], rules: Iterable[RuleResult]) -> tup
 
 
 def status_of(violations: Iterable[LocatedViolation]) -> Status:
-    """What violations make of their rule: the worst of them counts."""
+    """Return the status of a rule: that of its most severe violation."""
     effects = {violation.effect for violation in violations}
     if "mandatory" in effects:
         return "failed"
@@ -96,12 +97,12 @@ def _violated(found: ReportedViolation, locator: Locator) -> LocatedViolation:
 
 
 def is_stack(urn: str) -> bool:
-    """Whether a URN is that of the stack itself."""
+    """Return whether a URN is that of the stack."""
     return urn.split("::")[-2:-1] == [_ROOT]
 
 
 def name_of(urn: str) -> str:
-    """The name in a URN."""
+    """Return the name in a URN."""
     return urn.split("::", 3)[-1]
 
 
@@ -112,9 +113,9 @@ def exemption_uses(
     today: dt.date,
     unasked: Container[str] = (),
 ) -> tuple[ExemptionUse, ...]:
-    """Every exemption of the fleet with how many violations it covers, in the order of the files.
+    """Return all exemptions with the number of violations that each covers, in the order of the files.
 
-    `unasked` are rules that were not judged, of which nobody can say.
+    For rules that were not evaluated (`unasked`) the number is None.
     """
     uses: list[ExemptionUse] = []
     for index, exemption in enumerate(granted):

@@ -1,4 +1,4 @@
-"""What one verdict has for itself: a folder of its files, and an emulated AWS where it previews in one."""
+"""Temporary resources of one verdict: a folder, and an emulated AWS unless the preview is real."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ if TYPE_CHECKING:
 
 
 class Scratch:
-    """The folder of one verdict, and its account. A preview in a real account never asks for the latter."""
+    """The folder and emulated account of one verdict. A preview in a real account does not start the
+    latter."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.passphrase = ""
-        """Of the account, where its files lie in the folder already."""
+        """The settings of the account, if its files already exist in the folder."""
 
     @cached_property
     def account(self) -> ThrowawayAccount:
-        """An emulated account, which starts while the caller does something else. It is empty, unless
-        files of one lie in the folder.
+        """The emulated account, which starts in the background. It is empty unless the folder has files of
+        one.
 
-        Raises InputError where the extra `lab` is not installed.
+        Raises InputError if the extra `lab` is not installed.
         """
         return start_throwaway_account(self.folder, self.passphrase)
 
     def end(self) -> None:
-        """Stop the emulated AWS, if there is one."""
+        """Stop the emulated AWS if it runs."""
         if "account" in vars(self):
             self.account.end()
 
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Scratch]:
-    """A folder that is gone at the end, as is the account."""
+    """Yield a scratch whose folder and account are deleted at the end."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-verdict-", ignore_cleanup_errors=True) as name:
         made = Scratch(Path(name).resolve())
         try:

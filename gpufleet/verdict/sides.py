@@ -1,4 +1,4 @@
-"""The two sides of a change: a fleet before and after it, each with its stack and its cost."""
+"""The sides of a change: the fleet before and after it, each with stack and cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A fleet on one side of a change. `fleet` and `plan` are None where there is no fleet (yet)."""
+    """A fleet before or after a change. `fleet` and `plan` are None if there is no fleet."""
 
     fleet: LoadedFleet | None
     plan: FleetPlan | None
@@ -32,7 +32,7 @@ NOTHING = Side(None, None, Stack(()), FleetCost())
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The files of a commit, in a folder of the verdict's. `fleet` is None where the commit lacks it."""
+    """The files of a commit in a temporary folder. `fleet` is None if the commit does not have it."""
 
     revision: Revision
     workspace: Workspace
@@ -40,14 +40,14 @@ class Checkout:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return f"{self.revision.ref[:80]} ({self.revision.commit[:12]})"
 
 
 def check_out(repository: GitRepository, revision: Revision, head: Workspace, folder: Path) -> Checkout:
-    """The files of a commit with the fleet that corresponds to the one of `head`.
+    """Return the files of a commit with the fleet that corresponds to that of `head`.
 
-    Raises SpecError for a fleet file of the commit that does not hold; its findings name the ref.
+    Raises SpecError if the commit's fleet file is invalid. The findings contain the ref.
     """
     root = repository.export(revision, folder)
     workspace = Workspace(root, _target(head, root))
@@ -67,8 +67,8 @@ def _target(head: Workspace, root: Path) -> str:
         return str(root / Path(head.target).relative_to(head.root.resolve()))
     except ValueError:
         raise InputError(
-            f"{head.target} lies outside of the checkout, so no ref has it",
-            remedy="leave --base and --open out, or move the file below stacks/",
+            f"{head.target} is outside of the checkout, so no ref contains it",
+            remedy="remove --base and --open, or move the file below stacks/",
         ) from None
 
 
@@ -84,7 +84,7 @@ def _fleet(workspace: Workspace) -> LoadedFleet | None:
 
 
 def side_of(fleet: LoadedFleet | None, stack: Stack, catalog: Catalog, region: str) -> Side:
-    """A side with its cost, by the catalog that the verdict goes by."""
+    """Return a side with its cost, priced with the verdict's catalog."""
     from gpufleet.pricing import price_stack
 
     plan = build_plan(fleet.spec, catalog) if fleet is not None else None

@@ -1,4 +1,4 @@
-"""From an engine's events to the steps of a change."""
+"""The steps of a change, from an engine's events."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _STACK = "pulumi:pulumi:Stack"
 
 
 def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tuple[ChangeStep, ...]:
-    """One step for each resource that a preview reports, in its order; the stack itself has none.
+    """Return one step per resource of a preview, in its order, without the stack.
 
-    A resource of which neither side knows (a default provider) has none either.
+    Resources that neither side has (default providers) are omitted too.
     """
     told: dict[str, ResourceEvent] = {}
     for event in events:
         if event.status != "done" or event.type == _STACK or event.op not in _OPERATIONS:
             continue
-        # Engines report a replacement in up to three steps; the one that names its reasons counts.
+        # Engines report a replacement in up to three steps; use the one with reasons.
         known = told.get(event.urn)
         if known is None or (known.op is not Op.REPLACE and event.op is not Op.CREATE_REPLACEMENT):
             told[event.urn] = event
@@ -46,6 +46,6 @@ def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tu
 
 
 def _former(urn: str, new: Resource | None, before: Stack) -> Resource | None:
-    """The resource before the change, also under a name that it had then."""
+    """Return the resource before the change, also by its aliases."""
     names = (urn, *(new.options.aliases if new is not None else ()))
     return next((before.by_urn[name] for name in names if name in before.by_urn), None)
