@@ -21,9 +21,9 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.policy import wire
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import ProviderInstance, Resource, ResourceOptions
@@ -101,13 +101,15 @@ Violations = frozenset[tuple[str, str, str]]
 
 
 @cache
-def judge_of(environment: str) -> Judge:
+def judge_of(environment: str) -> RuleEvaluator:
     """All rules of the checkout, as the environment's fleet file sets them."""
     config = {"aws:region": REGION, "gpufleet:cloud": "sandbox", "gpufleet:protect": "true"}
     stack = open_stack(ROOT, PROJECT, environment, config, preview=True, now=DAY)
     assert stack.loaded is not None
     spec = stack.loaded.spec
-    return Judge(configure(load_rules(ROOT), spec, stack.loaded.source), stack.shared, spec.exemptions)
+    return RuleEvaluator(
+        configure(load_rules(ROOT), spec, stack.loaded.source), stack.shared, spec.exemptions
+    )
 
 
 def violations(environment: str, stack: Stack) -> Violations:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.policy.report import Report
-from gpufleet.verdict.preview import PACK, judged_preview, sandbox_request
+from gpufleet.verdict.preview import PACK, preview_with_policies, sandbox_request
 from gpufleet.verdict.scratch import scratch
 from gpufleet.workspace import Workspace
 
@@ -19,4 +19,6 @@ def preview_environment(root: Path, environment: str) -> Report:
     """
     with scratch() as own:
         request = sandbox_request(Workspace(root, environment), own.account, own.folder / "state.json")
-        return judged_preview(EmbeddedEngine(), request, root / PACK, own.folder / "report.json").report
+        return preview_with_policies(
+            EmbeddedEngine(), request, root / PACK, own.folder / "report.json"
+        ).report

@@ -120,9 +120,9 @@ def run_checks(fleet: Fleet) -> list[Finding]:
     warnings, except for Capacity Blocks: a start in the past is an error unless `fleet.bought` contains the
     block and it still runs. If `fleet.bought` is None, it is a warning.
     """
-    findings = _judge(fleet, ALL_CHECKS)
+    findings = _run(fleet, ALL_CHECKS)
     if not any(finding.severity == "error" for finding in findings):
-        findings += _judge(fleet, PLANNED_CHECKS)
+        findings += _run(fleet, PLANNED_CHECKS)
     return _sorted(findings, fleet.source)
 
 
@@ -144,7 +144,10 @@ def validate(
     reading = read_fleet(target, root=root)
     facts = catalog if catalog is not None else load_catalog(root / OVERRIDES)
     if reading.fleet is None:
-        found = [*reading.findings, *_of_the_rest(reading, facts, now or dt.datetime.now(dt.UTC), bought)]
+        found = [
+            *reading.findings,
+            *_findings_of_invalid_file(reading, facts, now or dt.datetime.now(dt.UTC), bought),
+        ]
         raise SpecError(fewer(_sorted(found, reading.source)))
     loaded = reading.fleet
     fleet = Fleet(loaded.spec, facts, loaded.source, now or dt.datetime.now(dt.UTC), bought)
@@ -154,7 +157,7 @@ def validate(
     return ValidFleet(loaded, tuple(findings), fleet)
 
 
-def _of_the_rest(
+def _findings_of_invalid_file(
     reading: FleetReading, catalog: Catalog, now: dt.datetime, bought: BoughtBlocks | None
 ) -> list[Finding]:
     """Return the findings of a file with syntax or type errors that its invalid fields do not cause."""
@@ -168,7 +171,7 @@ def _of_the_rest(
         found = {
             (check.rule, path := part.original(finding.path)): _finding(reading.source, check, finding, path)
             for check in checks
-            for finding in check.judge(fleet)
+            for finding in check.run(fleet)
         }
         seen.append(found)
     return [
@@ -182,11 +185,11 @@ def _sorted(findings: Iterable[Finding], source: SourceMap) -> list[Finding]:
     return sorted(findings, key=lambda finding: (finding.file != source.file, finding.file, finding.line))
 
 
-def _judge(fleet: Fleet, checks: tuple[Check, ...]) -> list[Finding]:
+def _run(fleet: Fleet, checks: tuple[Check, ...]) -> list[Finding]:
     return [
         _finding(fleet.source, check, finding, finding.path)
         for check in checks
-        for finding in check.judge(fleet)
+        for finding in check.run(fleet)
     ]
 
 

@@ -197,7 +197,7 @@ class Fleet:
         return tuple(known[name] for name in group.instance_types if name in known)
 
 
-Judge = Callable[[Fleet], Iterator[FieldFinding]]
+CheckFunction = Callable[[Fleet], Iterator[FieldFinding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,20 +209,20 @@ class Check:
     """
 
     rule: str
-    judge: Judge
+    run: CheckFunction
     refers: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
         """Why the rule exists, and its source."""
-        return (self.judge.__doc__ or "").strip()
+        return (self.run.__doc__ or "").strip()
 
 
-def check(rule: str, *refers: str) -> Callable[[Judge], Check]:
+def check(rule: str, *refers: str) -> Callable[[CheckFunction], Check]:
     """Return a decorator that makes a function the check of `rule` (unique, kebab-case). See `Check`."""
 
-    def wrap(judge: Judge) -> Check:
-        return Check(rule, judge, refers)
+    def wrap(function: CheckFunction) -> Check:
+        return Check(rule, function, refers)
 
     return wrap
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from gpufleet.engine.api import PolicyEvent, ResourceEvent, RunResult, StackRequest
 from gpufleet.policy.change import StackChange
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import read_report
 from gpufleet.policy.server import PACK
@@ -41,7 +41,7 @@ class DeployedState:
         return stack_of_state(self.exported)
 
 
-def judged(
+def evaluate_change_rules(
     result: RunResult,
     events: Sequence[ResourceEvent],
     request: StackRequest,
@@ -74,7 +74,7 @@ def judged(
         spec_before=shared.spec,
         unfinished=not deployed.complete,
     )
-    judge = Judge(configured, shared, shared.spec.exemptions if shared.spec else ())
+    evaluator = RuleEvaluator(configured, shared, shared.spec.exemptions if shared.spec else ())
     found = tuple(
         PolicyEvent(
             pack=PACK,
@@ -85,7 +85,7 @@ def judged(
             severity=each.rule.severity,
             description=each.rule.title,
         )
-        for each in judge.change(change)
+        for each in evaluator.change(change)
     )
     refused = any(event.enforcement == "mandatory" for event in found)
     return replace(result, ok=result.ok and not refused, violations=(*result.violations, *found))

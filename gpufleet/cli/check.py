@@ -111,7 +111,7 @@ def verdict_of(
     Raises InputError for options that do not go together, and what `gpufleet.verdict.check.check` raises.
     """
     from gpufleet.verdict.check import CheckRequest
-    from gpufleet.verdict.check import check as judge
+    from gpufleet.verdict.check import check as run_check
 
     if engine not in get_args(EngineName):
         raise InputError(
@@ -139,7 +139,7 @@ def verdict_of(
     key = " ".join(["check", workspace.environment(), *(["with a base"] if base else []), *opened])
     steps = _Steps(workspace.local, key, quiet=quiet)
     try:
-        verdict = judge(request, steps)
+        verdict = run_check(request, steps)
     except CloudError as error:
         # Nothing of the user's was touched, so this is no failure of a cloud that he could go on from.
         raise GpufleetError(error.message, remedy=error.remedy) from error

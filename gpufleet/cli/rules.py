@@ -77,7 +77,7 @@ def _explain(rule: Rule[Any]) -> None:
     from gpufleet.policy import examples
     from gpufleet.policy.docs import GROUPS, SCOPES, exemption_text, settings_of, types_text
 
-    judged = examples.judge(rule, rule.fails)
+    violations = examples.evaluate(rule, rule.fails)
 
     def say(label: str, text: str) -> None:
         out.print(f"[bold]{label}[/bold] {escape(text)}", soft_wrap=True)
@@ -85,14 +85,14 @@ def _explain(rule: Rule[Any]) -> None:
     say(rule.name, f"({GROUPS[rule.group]}, {rule.severity}, {rule.enforcement})")
     out.print(f"{rule.title}.", markup=False, soft_wrap=True)
     say("why:", rule.why)
-    say("judges:", SCOPES[rule.scope])
+    say("checks:", SCOPES[rule.scope])
     say("types:", types_text(rule))
     if rule.framework is not None:
         say("control:", f"{rule.framework.name} {rule.framework.control}, {rule.framework.reference}")
     for setting, kind, default, text in settings_of(rule):
         say("setting:", f"{setting} ({kind}, default {default}): {text}")
-    for violation in judged[:1]:
-        say("says:", violation.message)
+    for violation in violations[:1]:
+        say("reports:", violation.message)
     say("fix:", rule.fix)
-    say("exempt:", "in the fleet file, with a reason, an approver and a day")
-    out.print(exemption_text(rule, judged), markup=False, end="")
+    say("exempt:", "in the fleet file, with a reason, an approver and an expiry date")
+    out.print(exemption_text(rule, violations), markup=False, end="")

@@ -91,7 +91,7 @@ class StackRun:
 
     @cached_property
     def validated(self) -> ValidFleet:
-        """The fleet file, judged; SpecError with all its findings when it is wrong."""
+        """Return the checked fleet file. Raises SpecError with all findings if it is invalid."""
         from gpufleet.changes.bought_blocks import blocks_of_state
         from gpufleet.checks import validate
 
@@ -141,8 +141,8 @@ class StackRun:
     def policy_packs(self) -> tuple[Path, ...]:
         """The checkout's own pack, where it has one and nobody said to leave it out."""
         pack = self.workspace.root / PACK
-        judged = self.verb in ("preview", "up") and not self.options.skip_policies
-        return (pack,) if judged and (pack / "PulumiPolicy.yaml").is_file() else ()
+        with_policies = self.verb in ("preview", "up") and not self.options.skip_policies
+        return (pack,) if with_policies and (pack / "PulumiPolicy.yaml").is_file() else ()
 
     @property
     def _policy_config(self) -> dict[Path, Path]:
@@ -211,9 +211,9 @@ class StackRun:
     # -- the run
 
     def execute(self, verb: Verb) -> RunOutcome:
-        """Run the engine and show its progress. A preview with a policy pack is judged as a change, too."""
+        """Run the engine and show its progress. A preview with a policy pack also evaluates change rules."""
         if verb == "preview" and self.policy_packs:
-            return self._judged_preview()
+            return self._preview_with_change_rules()
         previewed = self._foreseen is not None and self._foreseen.ok
         request = replace(self.request, previewed=previewed) if verb == "up" else self.request
         return self._run(verb, request)
@@ -245,8 +245,8 @@ class StackRun:
 
         refuse_destroying_data(counts, allow_data_loss=self.options.allow_data_loss)
 
-    def _judged_preview(self) -> RunOutcome:
-        from gpufleet.cli.change_rules import DeployedState, judged
+    def _preview_with_change_rules(self) -> RunOutcome:
+        from gpufleet.cli.change_rules import DeployedState, evaluate_change_rules
         from gpufleet.policy.report import REPORT
 
         with tempfile.TemporaryDirectory(prefix="gpufleet-policies-") as folder:
@@ -256,7 +256,7 @@ class StackRun:
             )
             request = replace(self.request, env={**self.request.env, REPORT: str(report)})
             outcome = self._run("preview", request)
-            result = judged(outcome.result, outcome.events, request, report, deployed)
+            result = evaluate_change_rules(outcome.result, outcome.events, request, report, deployed)
             refusals = self._refusals(result, request, report, deployed)
         for violation in result.violations[len(outcome.result.violations) :]:
             if not self.options.json and not is_quiet() and violation.enforcement != "mandatory":

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Group, Rule, Scope
 from gpufleet.resources.resource import UNKNOWN
@@ -57,7 +57,7 @@ def rules_text(rules: Sequence[Rule[Any]]) -> str:
 
 def rule_text(rule: Rule[Any]) -> str:
     """Return the section of one rule."""
-    found = examples.judge(rule, rule.fails)
+    found = examples.evaluate(rule, rule.fails)
     parts = [
         f"### {rule.name}\n",
         f"{rule.title}.\n",

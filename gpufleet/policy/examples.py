@@ -12,7 +12,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
 from gpufleet.policy.context import PolicyContext
-from gpufleet.policy.judge import Judge, RuleViolation
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
@@ -92,22 +92,22 @@ def policy_context(fleet: Mapping[str, Any] | None = None, **more: Any) -> Polic
     )
 
 
-def judge(
+def evaluate(
     rule: Rule[Any], example: Example, exemptions: Sequence[Exemption] = (), **more: Any
 ) -> list[RuleViolation]:
     """Return the violations of an example. A resource rule checks only resources of its types."""
     shared = policy_context(example.fleet, **more)
     settings = rule.settings.model_validate(example.settings or {})
-    judge = Judge([ConfiguredRule(rule, rule.enforcement, settings)], shared, exemptions)
+    evaluator = RuleEvaluator([ConfiguredRule(rule, rule.enforcement, settings)], shared, exemptions)
     after = stack(example.resources)
     if rule.scope == "stack":
-        return judge.stack(after)
+        return evaluator.stack(after)
     if rule.scope == "resource":
-        return [violation for each in after for violation in judge.resource(each)]
+        return [violation for each in after for violation in evaluator.resource(each)]
     spec_before = FleetSpec.model_validate(example.fleet_before) if example.fleet_before is not None else None
     made = change(stack(example.before), after, shared)
     waiting = tuple(OpenChange(name, Decimal(usd)) for name, usd in example.open_changes.items())
-    return judge.change(
+    return evaluator.change(
         replace(
             made,
             spec_before=spec_before,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.files import put
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 

@@ -110,7 +110,7 @@ class Rule(Generic[S]):
     settings: type[S]
     passes: Example
     fails: Example
-    judge: Callable[..., Iterable[Violation]]
+    evaluate: Callable[..., Iterable[Violation]]
     framework: Framework | None = None
     remediate: Callable[[Resource, RuleContext[S]], Mapping[str, Any] | None] | None = None
     fleet_field: str = ""
@@ -130,30 +130,30 @@ def resource_rule(
     Required: `group`, `title`, `why`, `fix`, `severity`, `passes`, `fails`; optional: `enforcement`
     (mandatory), `settings`, `framework`, `remediate`, `fleet_field`, `guard`.
     """
-    return lambda judge: _rule(name, "resource", types, judge, metadata)
+    return lambda function: _rule(name, "resource", types, function, metadata)
 
 
 def stack_rule(
     name: str, *, types: Iterable[str], **metadata: Any
 ) -> Callable[[Callable[[Stack, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
     """Return a decorator for a function of the whole stack and a context. As `resource_rule`."""
-    return lambda judge: _rule(name, "stack", types, judge, metadata)
+    return lambda function: _rule(name, "stack", types, function, metadata)
 
 
 def change_rule(
     name: str, *, types: Iterable[str] = (), **metadata: Any
 ) -> Callable[[Callable[[StackChange, RuleContext[S]], Iterator[Violation]]], Rule[S]]:
     """Return a decorator for a function of a change and a context. As `resource_rule`."""
-    return lambda judge: _rule(name, "change", types, judge, metadata)
+    return lambda function: _rule(name, "change", types, function, metadata)
 
 
 def _rule(
-    name: str, scope: Scope, types: Iterable[str], judge: Callable[..., Any], metadata: Mapping[str, Any]
+    name: str, scope: Scope, types: Iterable[str], evaluate: Callable[..., Any], metadata: Mapping[str, Any]
 ) -> Rule[Any]:
     return Rule(
         name=name,
         scope=scope,
         types=frozenset(types),
-        judge=judge,
+        evaluate=evaluate,
         **{"enforcement": "mandatory", "settings": Settings, **metadata},
     )

@@ -25,8 +25,8 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 from gpufleet.containment import fleet_file_of_settings
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy import wire
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.fleet import FLEET_FILE_KEY, StackOfFleet, open_stack
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import REPORT, write_report
 from gpufleet.policy.rule import Enforcement, Rule
@@ -104,18 +104,18 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
         return (loaded.spec, loaded.source) if loaded else (None, None)
 
     @cached_property
-    def _judge(self) -> Judge:
+    def _evaluator(self) -> RuleEvaluator:
         spec, source = self._spec_and_source()
         configured = configure(self._rules, spec, source, self._pack_config)
-        return Judge(configured, self._fleet.shared, spec.exemptions if spec else ())
+        return RuleEvaluator(configured, self._fleet.shared, spec.exemptions if spec else ())
 
     def _forget(self) -> None:
-        self.__dict__.pop("_judge", None)
+        self.__dict__.pop("_evaluator", None)
 
-    def _ready(self, context: grpc.ServicerContext) -> Judge:
+    def _ready(self, context: grpc.ServicerContext) -> RuleEvaluator:
         try:
             with self._lock:
-                return self._judge
+                return self._evaluator
         except SpecError as error:
             lines = [f"{f.file}:{f.line}: {f.field}: {f.message}; {f.remedy}" for f in error.findings]
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "\n".join([error.message, *lines]))
@@ -190,11 +190,11 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
 
     def Remediate(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Fix a resource with the rules at level `remediate`, one after the other."""
-        judge = self._ready(context)
+        evaluator = self._ready(context)
         response = analyzer_pb2.RemediateResponse()
         current = analyzer_pb2.AnalyzeRequest()
         current.CopyFrom(request)
-        for rule, about in judge.remediations(wire.resource(request)):
+        for rule, about in evaluator.remediations(wire.resource(request)):
             resource = wire.resource(current)
             changed = rule.remediate(resource, about) if rule.remediate else None
             if not changed:
@@ -212,17 +212,17 @@ class AnalyzerService(analyzer_pb2_grpc.AnalyzerServicer):
 
     def Analyze(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Evaluate the rules for one resource."""
-        judge = self._ready(context)
+        evaluator = self._ready(context)
         resource = wire.resource(request)
         self._declared[resource.urn] = resource
-        found = self._found[resource.urn] = judge.resource(resource)
+        found = self._found[resource.urn] = evaluator.resource(resource)
         return analyzer_pb2.AnalyzeResponse(diagnostics=[_diagnostic(each) for each in found])
 
     def AnalyzeStack(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Evaluate the rules for the whole stack."""
-        judge = self._ready(context)
+        evaluator = self._ready(context)
         stack = Stack(wire.resource(each, self._declared.get(each.urn)) for each in request.resources)
-        found = judge.stack(stack)
+        found = evaluator.stack(stack)
         report = os.environ.get(REPORT)
         if report:
             write_report(Path(report), stack, [*chain.from_iterable(self._found.values()), *found])

@@ -136,9 +136,9 @@ def guarded(
 
     Only exemptions from a guard that existed before count. A new environment has no guards to loosen.
     """
-    granted = after.exemptions if after is not None else ()
+    exemptions = after.exemptions if after is not None else ()
     if before is None:
-        return tuple(configured), granted
+        return tuple(configured), exemptions
     guards = {each.rule.name for each in configured if each.rule.guard}
     levels = {
         name: policy.enforcement for name, policy in before.policies.items() if policy.enforcement is not None
@@ -150,7 +150,7 @@ def guarded(
         else each
         for each in configured
     ]
-    kept = [each for each in granted if each.rule not in guards or each in before.exemptions]
+    kept = [each for each in exemptions if each.rule not in guards or each in before.exemptions]
     return tuple(held), tuple(kept)
 
 

@@ -17,8 +17,8 @@ from gpufleet.checks.rules import BoughtBlock
 from gpufleet.engine.api import Engine, StackRequest
 from gpufleet.errors import InputError
 from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, open_stack
-from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import ConfiguredRule, configure, guarded, read_pack_config
@@ -35,8 +35,8 @@ from gpufleet.verdict.open_changes import OpenChangePricing
 from gpufleet.verdict.preview import (
     PACK,
     PolicyPreview,
-    judged_preview,
     prepare,
+    preview_with_policies,
     sandbox_request,
     stack_settings,
 )
@@ -104,7 +104,7 @@ class _Check:
         self._base_run = self._take_base()
         if request.engine == "embedded" or request.opens:
             # Both start in the background.
-            prepare(self._workspace.root, alone=self._is_alone)
+            prepare(self._workspace.root, single_program=self._runs_single_program)
             _ = scratch.account
         validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
         self._findings = validated.findings
@@ -133,7 +133,7 @@ class _Check:
         return BaseRun(self._repository, self._base_at, self._workspace, self._scratch)
 
     @property
-    def _is_alone(self) -> bool:
+    def _runs_single_program(self) -> bool:
         """Whether only the program of the checkout runs, none of another commit."""
         return not self._opens_at and (self._base_run is None or self._base_run.is_kept)
 
@@ -186,7 +186,7 @@ class _Check:
         pack, config = self._workspace.root / PACK, self._request.policy_config
         if config is not None:
             request = replace(request, policy_config={pack: config})
-        return judged_preview(engine, request, pack, self._scratch.folder / "report.json")
+        return preview_with_policies(engine, request, pack, self._scratch.folder / "report.json")
 
     def _bring_up(self, run: BaseRun, base: Checkout, state: Path) -> Side:
         """Create the base in the temporary account, so that the engine computes the change."""
@@ -238,7 +238,7 @@ class _Check:
         locator = Locator(shared.spec, loaded.source, (report.stack, before.stack))
         found = list(report.found)
         if compared:
-            found += self._judge_change(base, before, after, steps, opens)
+            found += self._evaluate_change(base, before, after, steps, opens)
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
         touched = self._touched(spec_before)
         rules = list(rule_results(self._configured, found, locator, no_change="" if compared else NO_BASE))
@@ -280,7 +280,7 @@ class _Check:
             after=after,
         )
 
-    def _judge_change(
+    def _evaluate_change(
         self,
         base: Checkout | None,
         before: Side,
@@ -291,8 +291,8 @@ class _Check:
         shared = self._fleet.shared
         # A change must not loosen guards for itself.
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
-        self._configured, granted = guarded(self._configured, spec_before, shared.spec)
-        judge = Judge(self._configured, shared, granted)
+        self._configured, exemptions = guarded(self._configured, spec_before, shared.spec)
+        evaluator = RuleEvaluator(self._configured, shared, exemptions)
         change = StackChange(
             steps=steps,
             before=before.stack,
@@ -305,7 +305,7 @@ class _Check:
             jobs=self._request.jobs,
             spec_before=spec_before,
         )
-        return [found_of(violation) for violation in judge.change(change)]
+        return [found_of(violation) for violation in evaluator.change(change)]
 
     def _touched(self, spec_before: FleetSpec | None) -> GuardrailChanges:
         if self._repository is None or self._base_at is None or self._fleet.shared.spec is None:

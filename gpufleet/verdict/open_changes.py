@@ -13,7 +13,7 @@ from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.policy.context import PolicyContext
 from gpufleet.verdict.git import GitRepository, Revision
 from gpufleet.verdict.models import OpenChangeCost
-from gpufleet.verdict.preview import judged_preview, recording_pack, sandbox_request
+from gpufleet.verdict.preview import preview_with_policies, recording_pack, sandbox_request
 from gpufleet.verdict.sides import Side, check_out, side_of
 from gpufleet.workspace import Workspace
 
@@ -66,7 +66,7 @@ class OpenChangePricing:
         pack = recording_pack(folder.with_name(f"{folder.name}-pack"), self.head.root)
         report = folder.with_name(f"{folder.name}.json")
         request = sandbox_request(checkout.workspace, self.account, self.state)
-        seen = judged_preview(EmbeddedEngine(), request, pack, report, about=checkout.name).report
+        seen = preview_with_policies(EmbeddedEngine(), request, pack, report, about=checkout.name).report
         side = side_of(checkout.fleet, seen.stack, self.shared.catalog, self.shared.region)
         # Ignore prices that the base does not know either.
         known = {line.urn for line in self.before.cost.unknown}

@@ -80,14 +80,14 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
     )
 
 
-def prepare(root: Path, *, alone: bool) -> None:
+def prepare(root: Path, *, single_program: bool) -> None:
     """Import the modules for the processes of a verdict, in a background process.
 
-    This includes gpufleet if only the program in `root` runs (`alone`) and uses the running gpufleet. A
-    program of another commit may use its own.
+    This includes gpufleet if only the program in `root` runs (`single_program`) and uses the running
+    gpufleet. A program of another commit may use its own.
     """
     uses_own = _is_own(root) or not (root / "gpufleet").exists()
-    forks.prepare(os.environ, (*PROGRAMS, *PRELOADED_PROVIDERS) if alone and uses_own else LIBRARIES)
+    forks.prepare(os.environ, (*PROGRAMS, *PRELOADED_PROVIDERS) if single_program and uses_own else LIBRARIES)
 
 
 def _is_own(root: Path) -> bool:
@@ -123,7 +123,7 @@ def recording_pack(folder: Path, root: Path) -> Path:
     return folder
 
 
-def judged_preview(
+def preview_with_policies(
     engine: Engine, request: StackRequest, pack: Path, report: Path, *, about: str = ""
 ) -> PolicyPreview:
     """Preview with the policy pack, which writes the file `report`.

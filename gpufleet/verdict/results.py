@@ -107,7 +107,7 @@ def name_of(urn: str) -> str:
 
 
 def exemption_uses(
-    granted: Sequence[Exemption],
+    declared: Sequence[Exemption],
     found: Sequence[ReportedViolation],
     source: SourceMap,
     today: dt.date,
@@ -118,7 +118,7 @@ def exemption_uses(
     For rules that were not evaluated (`unasked`) the number is None.
     """
     uses: list[ExemptionUse] = []
-    for index, exemption in enumerate(granted):
+    for index, exemption in enumerate(declared):
         used = sum(
             exemptions.find([exemption], each.rule, each.urn, name_of(each.urn), today) is not None
             for each in found

@@ -56,7 +56,7 @@ def of_resource(rule: Rule[Any], context: RuleContext[Any]) -> Policy:
 
     def validate(args: ResourceValidationArgs, report: Report) -> None:
         if not rule.types or args.resource_type in rule.types:
-            for violation in rule.judge(resource(args), context):
+            for violation in rule.evaluate(resource(args), context):
                 report(violation.text)
 
     return ResourceValidationPolicy(rule.name, rule.description, validate, EnforcementLevel.MANDATORY)
@@ -66,7 +66,7 @@ def of_stack(rule: Rule[Any], context: RuleContext[Any]) -> Policy:
     """A stack rule as a policy."""
 
     def validate(args: StackValidationArgs, report: Report) -> None:
-        for violation in rule.judge(Stack(resource(each) for each in args.resources), context):
+        for violation in rule.evaluate(Stack(resource(each) for each in args.resources), context):
             report(violation.text, violation.urn or None)
 
     return StackValidationPolicy(rule.name, rule.description, validate, EnforcementLevel.MANDATORY)

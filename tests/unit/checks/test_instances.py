@@ -40,7 +40,7 @@ def test_type_without_a_known_offering_is_a_warning(judge: Judge, catalog: Catal
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"regions": frozenset()})
     blind = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-type-in-region")
-    findings = list(check.judge(Fleet(loaded.spec, blind, loaded.source, NOW)))
+    findings = list(check.run(Fleet(loaded.spec, blind, loaded.source, NOW)))
     assert {finding.severity for finding in findings} == {"warning"}
     assert len(findings) == 2
 
@@ -75,7 +75,7 @@ def test_types_of_two_architectures_cannot_share_a_group(judge: Judge, catalog: 
     arm = catalog.instances["p4de.24xlarge"].model_copy(update={"architectures": ("arm64",)})
     mixed = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, arm.name: arm}})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-types-alike")
-    (finding,) = check.judge(Fleet(loaded.spec, mixed, loaded.source, NOW))
+    (finding,) = check.run(Fleet(loaded.spec, mixed, loaded.source, NOW))
     assert "arm64" in finding.message
 
 
@@ -160,6 +160,6 @@ def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Cata
     arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})
     other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, "p5.48xlarge": arm}})
     (check,) = (check for check in ALL_CHECKS if check.rule == "architecture-unsupported")
-    reported = [finding.path for finding in check.judge(Fleet(loaded.spec, other, loaded.source, NOW))]
+    reported = [finding.path for finding in check.run(Fleet(loaded.spec, other, loaded.source, NOW))]
     assert reported == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
-    assert not list(check.judge(Fleet(loaded.spec, catalog, loaded.source, NOW)))
+    assert not list(check.run(Fleet(loaded.spec, catalog, loaded.source, NOW)))

@@ -74,5 +74,5 @@ def test_type_without_placement_group_support_is_refused(judge: Judge, catalog: 
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"placement_strategies": frozenset({"spread"})})
     other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
     check = next(check for check in ALL_CHECKS if check.rule == "placement-group-unsupported")
-    (finding,) = check.judge(Fleet(loaded.spec, other, loaded.source, NOW))
+    (finding,) = check.run(Fleet(loaded.spec, other, loaded.source, NOW))
     assert finding.path == ("cloud", 0, "node_groups", 0, "placement")

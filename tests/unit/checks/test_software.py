@@ -26,7 +26,7 @@ def _findings(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Fi
     locks = {**catalog.locks, "2026.11": lock}
     other = type(catalog)(**{**vars(catalog), "locks": locks})
     check = next(check for check in ALL_CHECKS if check.rule == rule)
-    return list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
+    return list(check.run(Fleet(loaded.spec, other, loaded.source, NOW)))
 
 
 def test_driver_too_old_for_a_gpu_of_the_fleet_is_refused(judge: Judge, catalog: Catalog) -> None:

@@ -69,7 +69,7 @@ def test_type_not_sold_by_the_purchase_option_is_refused(
     }
     other = type(catalog)(**{**vars(catalog), "instances": scarce})
     check = next(check for check in ALL_CHECKS if check.rule == rule)
-    findings = list(check.judge(Fleet(loaded.spec, other, loaded.source, NOW)))
+    findings = list(check.run(Fleet(loaded.spec, other, loaded.source, NOW)))
     assert findings
     assert {finding.path[:4] for finding in findings} == {("cloud", 0, "node_groups", group)}
     assert {finding.severity for finding in findings} == {"error"}

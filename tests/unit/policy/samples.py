@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gpufleet.catalog import load_catalog
 from gpufleet.policy.context import PolicyContext, RuleContext
-from gpufleet.policy.judge import Judge
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.rule import Enforcement, Example, Rule, Settings, Violation, resource_rule, stack_rule
 from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.resources.resource import Resource, ResourceOptions
@@ -116,9 +116,9 @@ def judge(
     enforcement: Enforcement = "mandatory",
     settings: Mapping[str, Any] | None = None,
     exemptions: tuple[Exemption, ...] = (),
-) -> Judge:
+) -> RuleEvaluator:
     """A judge with the rules, all enforced alike."""
     configured = [
         ConfiguredRule(rule, enforcement, rule.settings.model_validate(settings or {})) for rule in rules
     ]
-    return Judge(configured, shared(), exemptions)
+    return RuleEvaluator(configured, shared(), exemptions)

@@ -51,7 +51,7 @@ def test_yaml_of_a_rule_parses_to_its_examples(rule: Rule[Any]) -> None:
 def test_exemption_template_is_refused_until_filled_in_and_then_covers_the_violation(
     rule: Rule[Any],
 ) -> None:
-    found = examples.judge(rule, rule.fails)
+    found = examples.evaluate(rule, rule.fails)
     [shown] = yaml.safe_load(docs.exemption_text(rule, found))["exemptions"]
     for missing in ("reason", "approver", "expires"):
         filled = {"reason": "a trial", "approver": "ops", "expires": "2026-12-01"}
@@ -65,7 +65,7 @@ def test_exemption_template_is_refused_until_filled_in_and_then_covers_the_viola
         approver="ops",
         expires=dt.date(2026, 12, 1),
     )
-    judged = examples.judge(rule, rule.fails, [exemption])
+    judged = examples.evaluate(rule, rule.fails, [exemption])
     assert judged[0].exempted and judged[0].level == "advisory"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judge, RuleViolation
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.rule import Example
 from gpufleet.policy.settings import configure
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, LUSTRE
@@ -29,7 +29,7 @@ def judged(
     before: list[dict[str, Any]], after: list[dict[str, Any]], was: dict[str, Any], now: dict[str, Any]
 ) -> list[RuleViolation]:
     example = Example(tuple(after), before=tuple(before), fleet=now, fleet_before=was)
-    return examples.judge(budget_assumption_renewed, example)
+    return examples.evaluate(budget_assumption_renewed, example)
 
 
 def test_larger_file_system_needs_a_new_amount() -> None:
@@ -91,6 +91,6 @@ def test_missing_previous_fleet_file_fails_closed() -> None:
     assumed = fleet(scratch="300 USD")
     shared = examples.policy_context(assumed)
     made = examples.change(examples.stack([lustre()]), examples.stack([lustre(120_000)]), shared)
-    judge = Judge(configure([budget_assumption_renewed]), shared)
+    judge = RuleEvaluator(configure([budget_assumption_renewed]), shared)
     assert judge.change(made) == []
     assert judge.change(replace(made, spec_before=shared.spec)) == []

@@ -15,7 +15,7 @@ from gpufleet.policies.rules.budget.budget_monthly import budget_monthly
 from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_cost
 from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policy import examples
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
 
@@ -32,12 +32,14 @@ STACK_RULES = (
 
 
 def judged(rule: Rule[Any], resources: Any, *, settings: Any = None, **budget: Any) -> list[RuleViolation]:
-    return examples.judge(rule, Example(tuple(resources), settings=settings, fleet=example_fleet(**budget)))
+    return examples.evaluate(
+        rule, Example(tuple(resources), settings=settings, fleet=example_fleet(**budget))
+    )
 
 
 @pytest.mark.parametrize("rule", STACK_RULES, ids=lambda rule: rule.name)
 def test_missing_fleet_file_fails_closed_with_one_message(rule: Rule[Any]) -> None:
-    (found,) = examples.judge(rule, Example(example_nodes(1)))
+    (found,) = examples.evaluate(rule, Example(example_nodes(1)))
     assert "has no fleet file" in found.message
     assert found.violation.unknown
     assert found.level == "mandatory"
@@ -72,8 +74,8 @@ def test_on_premises_cost_counts_in_the_budget_and_its_site() -> None:
     }
     fleet = {**example_fleet(monthly="2000 USD", sites={"dc1": "1000 USD"}), "onprem": [racks]}
     example = Example((), fleet=fleet)
-    assert "2,867 USD" in examples.judge(budget_monthly, example)[0].message
-    (found,) = examples.judge(budget_by_site, example)
+    assert "2,867 USD" in examples.evaluate(budget_monthly, example)[0].message
+    (found,) = examples.evaluate(budget_by_site, example)
     assert found.violation.fleet_field == "budget.sites.dc1"
 
 
@@ -195,7 +197,7 @@ def test_assumption_outside_the_fleet_file_is_reported_as_ineffective() -> None:
 def test_assumed_amount_counts_against_the_budget() -> None:
     settings = {"assume": {"atlas-prod-use1-nat-*": "6000 USD"}}
     fleet = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": settings}}}
-    (found,) = examples.judge(budget_monthly, Example(budget_unknown_cost.passes.resources, fleet=fleet))
+    (found,) = examples.evaluate(budget_monthly, Example(budget_unknown_cost.passes.resources, fleet=fleet))
     assert "6,000 USD" in found.message
 
 

@@ -14,7 +14,7 @@ from gpufleet.policies.rules.budget.budget_open_changes import budget_open_chang
 from gpufleet.policies.rules.budget.budget_upfront import budget_upfront
 from gpufleet.policies.rules.budget.price_catalog_age import price_catalog_age
 from gpufleet.policy import examples
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
@@ -37,12 +37,12 @@ def judged(
         fleet=example_fleet(**budget),
         open_changes=opens or {},
     )
-    return examples.judge(rule, example)
+    return examples.evaluate(rule, example)
 
 
 @pytest.mark.parametrize("rule", [budget_increase, budget_open_changes, budget_commitment_end])
 def test_missing_fleet_file_fails_closed(rule: Rule[Any]) -> None:
-    (found,) = examples.judge(rule, Example(example_nodes(1)))
+    (found,) = examples.evaluate(rule, Example(example_nodes(1)))
     assert "has no fleet file" in found.message
 
 
@@ -64,8 +64,8 @@ def test_rest_of_an_interrupted_first_creation_is_not_an_increase() -> None:
         fleet=example_fleet(max_increase="1000 USD"),
         unfinished=True,
     )
-    assert examples.judge(budget_increase, rest) == []
-    assert len(examples.judge(budget_increase, replace(rest, unfinished=False))) == 1
+    assert examples.evaluate(budget_increase, rest) == []
+    assert len(examples.evaluate(budget_increase, replace(rest, unfinished=False))) == 1
 
 
 def test_lower_cost_is_not_an_increase() -> None:
@@ -214,7 +214,7 @@ def test_foreign_block_has_no_known_end() -> None:
             "capacity": {"reserved": {"capacity_block": {"nodes": 2, "duration": "1 d", "id": "cr-0abc"}}},
         }
     ]
-    (found,) = examples.judge(budget_commitment_end, Example((), fleet=fleet))
+    (found,) = examples.evaluate(budget_commitment_end, Example((), fleet=fleet))
     assert "cr-0abc" in found.message
     assert found.violation.unknown
 

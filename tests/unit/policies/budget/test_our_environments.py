@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import StackOfFleet, open_stack
-from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
 from gpufleet.pricing import price_plan, price_stack
@@ -47,7 +47,7 @@ def test_shipped_environments_break_no_budget_rule(emitted: Callable[[str], Stac
     assert opened.loaded is not None
     rules = [rule for rule in load_rules(ROOT) if rule.group == "budget"]
     every = configure(load_rules(ROOT), opened.loaded.spec, opened.loaded.source)
-    judge = Judge([each for each in every if each.rule in rules], opened.shared)
+    judge = RuleEvaluator([each for each in every if each.rule in rules], opened.shared)
     found = judge.stack(emitted(environment))
     assert [each.message for each in found if each.level == "mandatory"] == []
     assert {each.rule.name for each in found} <= {"price-catalog-age"}

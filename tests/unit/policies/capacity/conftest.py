@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import configure
@@ -30,8 +30,8 @@ def ask() -> Ask:
 
     def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
-        found = examples.judge(RULES[name], Example(resources, **known), **more)
-        assert not [each.message for each in found if "could not judge" in each.message]
+        found = examples.evaluate(RULES[name], Example(resources, **known), **more)
+        assert not [each.message for each in found if "the rule failed with" in each.message]
         return found
 
     return judged
@@ -46,7 +46,7 @@ def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str, str], list[
         opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
-        one = Judge([each for each in configured if each.rule.name == name], opened.shared)
+        one = RuleEvaluator([each for each in configured if each.rule.name == name], opened.shared)
         stack = emitted(environment)
         return [*one.stack(stack), *(found for each in stack for found in one.resource(each))]
 

@@ -12,7 +12,7 @@ import pytest
 from gpufleet.policies.rules.capacity.allowed_regions import WITHOUT_REGION, allowed_regions
 from gpufleet.policy import examples
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_OFFERING, BUCKETS, INSTANCE
@@ -97,7 +97,7 @@ def test_provider_with_many_resources_is_reported_once() -> None:
         examples.resource({"type": BUCKETS[0], "name": f"b{n}", "region": "eu-west-1"}) for n in range(9)
     ]
     context = RuleContext(allowed_regions.settings.model_validate(EAST), examples.policy_context())
-    (found,) = allowed_regions.judge(Stack([provider, *buckets]), context)
+    (found,) = allowed_regions.evaluate(Stack([provider, *buckets]), context)
     assert found.urn == provider.urn
     assert "9 resources" in found.message
 

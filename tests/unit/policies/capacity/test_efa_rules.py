@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import efa_layout, load_catalog
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (

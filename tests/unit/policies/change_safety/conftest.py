@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 
@@ -28,8 +28,8 @@ def ask() -> Callable[..., list[RuleViolation]]:
     ) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet", "fleet_before", "jobs") if key in more}
         example = Example(tuple(after), before=tuple(before), **known)
-        found = examples.judge(RULES[name], example, **more)
-        assert not [each.message for each in found if "could not judge" in each.message]
+        found = examples.evaluate(RULES[name], example, **more)
+        assert not [each.message for each in found if "the rule failed with" in each.message]
         return found
 
     return judged

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.settings import configure, guarded
 from gpufleet.spec.models import FleetSpec
 

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.policy import examples
 from gpufleet.policy.change import StackChange
-from gpufleet.policy.judge import Judge
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import ConfiguredRule
@@ -23,8 +23,8 @@ OVER_RESOURCES = [rule for rule in RULES if rule.types]
 def judged(rule: Rule[Any], before: Stack, after: Stack) -> list[str]:
     shared = examples.policy_context()
     change: StackChange = examples.change(before, after, shared)
-    found = Judge([ConfiguredRule(rule, "mandatory", rule.settings())], shared).change(change)
-    assert not [each.message for each in found if "could not judge" in each.message]
+    found = RuleEvaluator([ConfiguredRule(rule, "mandatory", rule.settings())], shared).change(change)
+    assert not [each.message for each in found if "the rule failed with" in each.message]
     return [each.urn for each in found]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.change_safety.storage_survives import DATA
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import BUCKETS, INSTANCE, LUSTRE, VOLUME
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.policy.settings import configure
@@ -34,8 +34,8 @@ def ask() -> Ask:
 
     def judged(name: str, *resources: Mapping[str, Any], **more: Any) -> list[RuleViolation]:
         known = {key: more.pop(key) for key in ("settings", "fleet") if key in more}
-        found = examples.judge(RULES[name], Example(resources, **known), **more)
-        assert not [each.message for each in found if "could not judge" in each.message]
+        found = examples.evaluate(RULES[name], Example(resources, **known), **more)
+        assert not [each.message for each in found if "the rule failed with" in each.message]
         assert all(each.violation.message and each.violation.remedy and each.urn for each in found)
         return found
 
@@ -52,7 +52,7 @@ def judge_emitted(emitted: Callable[[str], Stack]) -> Callable[[str], list[RuleV
         opened = open_stack(ROOT, "gpufleet", environment, config, preview=True, now=DAY)
         assert opened.loaded is not None
         configured = configure(list(RULES.values()), opened.loaded.spec, opened.loaded.source)
-        ours = Judge([each for each in configured if each.rule.group == "security"], opened.shared)
+        ours = RuleEvaluator([each for each in configured if each.rule.group == "security"], opened.shared)
         stack = emitted(environment)
         return [*ours.stack(stack), *(found for each in stack for found in ours.resource(declared(each)))]
 

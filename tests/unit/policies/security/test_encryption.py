@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[RuleViolation]]

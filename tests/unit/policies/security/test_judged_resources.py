@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.policies.rules.security.judged_resources import judged_resources
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import policy_context, resource
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource
 from gpufleet.resources.stack import Stack
@@ -27,7 +27,7 @@ def made_by(kind: str) -> Resource:
 
 
 def judge(judged: Resource) -> list[RuleViolation]:
-    return Judge(configure([judged_resources]), policy_context()).resource(judged)
+    return RuleEvaluator(configure([judged_resources]), policy_context()).resource(judged)
 
 
 @pytest.mark.parametrize(

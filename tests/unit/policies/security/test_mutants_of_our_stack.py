@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.settings import configure
 from gpufleet.resources.launches import declared
@@ -144,12 +144,12 @@ def broken(emitted: Callable[[str], Stack]) -> Callable[[list[Resource]], Found]
     opened = open_stack(ROOT, "gpufleet", "prod", {}, preview=True, now=DAY)
     assert opened.loaded is not None
     configured = configure(list(RULES), opened.loaded.spec, opened.loaded.source)
-    judge = Judge([each for each in configured if each.rule.group == "security"], opened.shared)
+    judge = RuleEvaluator([each for each in configured if each.rule.group == "security"], opened.shared)
 
     def names(resources: list[Resource]) -> Found:
         found = [*judge.stack(Stack(resources))]
         found += [each for resource in resources for each in judge.resource(declared(resource))]
-        assert not [each.message for each in found if "could not judge" in each.message]
+        assert not [each.message for each in found if "the rule failed with" in each.message]
         return {each.rule.name for each in found}
 
     return names

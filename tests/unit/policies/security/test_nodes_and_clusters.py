@@ -12,8 +12,8 @@ import pytest
 
 from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered
 from gpufleet.policies.rules.security.templates_known import templates_known
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import policy_context, stack
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
@@ -105,7 +105,7 @@ def test_looked_up_template_is_not_part_of_the_stack(ask: Ask) -> None:
         "props": {"maxSize": 1, "launchTemplate": {"id": "lt-1", "version": "$Latest"}},
     }
     read, launcher = stack([declared, group])
-    judge = Judge(configure([templates_known]), policy_context())
+    judge = RuleEvaluator(configure([templates_known]), policy_context())
     assert judge.stack(Stack([read, launcher])) == []
     (found,) = judge.stack(Stack([replace(read, inputs=None), launcher]))
     assert "is read, not created here" in found.message

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi_aws
 import pytest
 
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.resources.stack import Stack

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.security.provider_account import provider_account
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import policy_context, resource
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
@@ -24,7 +24,7 @@ def judged(
     provider = resource({"type": "pulumi:providers:aws", "name": "aws", "props": props})
     given = {"provider-account": PackConfig(settings={"accounts": accounts})}
     shared = policy_context(config=config or {"gpufleet:cloud": "aws"})
-    return Judge(configure([provider_account], pack_config=given), shared).resource(provider)
+    return RuleEvaluator(configure([provider_account], pack_config=given), shared).resource(provider)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_emulated_aws_has_keys_and_no_roles() -> None:
 
 def test_shipped_environments_have_providers_that_the_rule_checks(emitted: Callable[[str], Stack]) -> None:
     providers = emitted("prod").of_type("pulumi:providers:aws")
-    judge = Judge(configure([provider_account]), policy_context(config={"gpufleet:cloud": "sandbox"}))
+    judge = RuleEvaluator(configure([provider_account]), policy_context(config={"gpufleet:cloud": "sandbox"}))
     assert providers
     assert [found.message for each in providers for found in judge.resource(each)] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.security._networks import network, world
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[RuleViolation]]

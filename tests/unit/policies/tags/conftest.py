@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policy import examples
-from gpufleet.policy.judge import Judge, RuleViolation
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Rule
 from gpufleet.policy.settings import ConfiguredRule
@@ -40,9 +40,9 @@ def ask() -> Ask:
         rule = RULES[name]
         stack = Stack(_with_provider(each, provider or {}) for each in examples.stack(resources))
         configured = ConfiguredRule(rule, rule.enforcement, rule.settings.model_validate(settings or {}))
-        judge = Judge([configured], examples.policy_context(fleet))
+        judge = RuleEvaluator([configured], examples.policy_context(fleet))
         found = judge.stack(stack) if rule.scope == "stack" else [f for r in stack for f in judge.resource(r)]
-        assert not [each.message for each in found if "could not judge" in each.message]
+        assert not [each.message for each in found if "the rule failed with" in each.message]
         return found
 
     return judged

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.copied_tags import ADDON, COPIES, ECS, JOB_DEFINITION, LIFECYCLE, MADE_WITH
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.aws_types import besides, taggable_types
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import LUSTRE

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.cost_allocation_tags import ACTIVATION, cost_allocation_tags
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[RuleViolation]]

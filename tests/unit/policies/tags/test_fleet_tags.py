@@ -13,7 +13,7 @@ from gpufleet.plan.marks import fleet_tags
 from gpufleet.policies.rules.tags.fleet_tags import fleet_tags as rule
 from gpufleet.policy import examples, wire
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.rule import Settings
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, LAUNCH_TEMPLATE, VOLUME

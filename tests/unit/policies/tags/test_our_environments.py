@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gpufleet.policies.rules.tags.copied_tags import ADDON
+from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import DAY
 from gpufleet.policy.fleet import open_stack
-from gpufleet.policy.judge import Judge, RuleViolation
 from gpufleet.policy.settings import configure
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
@@ -27,7 +27,7 @@ def judged(environment: str, stack: Stack) -> list[RuleViolation]:
     opened = open_stack(ROOT, "gpufleet", environment, {}, preview=True, now=DAY)
     assert opened.loaded is not None
     configured = configure(list(RULES.values()), None)
-    judge = Judge(configured, opened.shared)
+    judge = RuleEvaluator(configured, opened.shared)
     # A resource rule sees declared inputs, a stack rule outputs too.
     each = (replace(one, props=one.inputs if one.inputs is not None else one.props) for one in stack)
     return [*judge.stack(stack), *(found for one in each for found in judge.resource(one))]

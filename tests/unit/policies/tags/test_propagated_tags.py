@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.components.launch_template import TAGGED_AT_LAUNCH
 from gpufleet.policies.rules.tags._launched import REQUIRED
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gpufleet.policies.rules.tags.required_tags import RequiredTagsSettings, required_tags
 from gpufleet.policy import examples, wire
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.judge import RuleViolation
+from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.aws_types import taggable_types
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import AUTO_SCALING_GROUP, AUTO_SCALING_TAG, VOLUME
@@ -133,7 +133,7 @@ def test_engine_format_is_parsed() -> None:
     def judged(tags: Any) -> list[Any]:
         request = analyzer_pb2.AnalyzeRequest(type=VOLUME, name="v", urn=examples.urn_of(VOLUME, "v"))
         request.properties.update({"tags": tags})
-        return list(required_tags.judge(wire.resource(request), context))
+        return list(required_tags.evaluate(wire.resource(request), context))
 
     context = RuleContext(RequiredTagsSettings(values={"team": ("research",)}), examples.policy_context())
     secret = {wire.SIGNATURE: wire.SECRET, "value": "hush"}

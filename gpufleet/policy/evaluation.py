@@ -26,12 +26,12 @@ class RuleViolation:
     violation: Violation
     urn: str
     enforcement: Enforcement
-    granted: ExemptionMatch | None = None
+    exemption_match: ExemptionMatch | None = None
 
     @property
     def exempted(self) -> bool:
         """Whether an exemption in force covers it."""
-        return self.granted is not None and self.granted.in_force
+        return self.exemption_match is not None and self.exemption_match.in_force
 
     @property
     def level(self) -> Enforcement:
@@ -44,22 +44,25 @@ class RuleViolation:
     def message(self) -> str:
         """The message with its exemption."""
         text = self.violation.text
-        if self.granted is None:
+        if self.exemption_match is None:
             return text
-        exemption = self.granted.exemption
-        if self.granted.in_force:
+        exemption = self.exemption_match.exemption
+        if self.exemption_match.in_force:
             return exemptions.text(exemption, text)
         return f"{text} (the exemption by {exemption.approver} expired on {exemption.expires})"
 
 
-class Judge:
+class RuleEvaluator:
     """Evaluates the enabled rules of one run."""
 
     def __init__(
-        self, configured: Iterable[ConfiguredRule], shared: PolicyContext, granted: Sequence[Exemption] = ()
+        self,
+        configured: Iterable[ConfiguredRule],
+        shared: PolicyContext,
+        exemptions: Sequence[Exemption] = (),
     ) -> None:
         self.shared = shared
-        self._granted = tuple(granted)
+        self._exemptions = tuple(exemptions)
         self._today = shared.now.date()
         self._rules: dict[Scope, list[tuple[ConfiguredRule, RuleContext[Any]]]] = {
             "resource": [],
@@ -117,13 +120,13 @@ class Judge:
         self, configured: ConfiguredRule, arguments: tuple[Any, Any], urn: str, names: dict[str, str]
     ) -> Iterator[RuleViolation]:
         rule = configured.rule
-        broken = False
+        crashed = False
         try:
-            violations = list(rule.judge(*arguments))
+            violations = list(rule.evaluate(*arguments))
         except Exception as error:
             # A rule that breaks must not let anything pass, by an exemption of the stack neither: that
             # is from what it finds.
-            broken = True
+            crashed = True
             violations = [
                 Violation(
                     f"the rule failed with {type(error).__name__}: {error}",
@@ -136,22 +139,22 @@ class Judge:
         secrets = self._secrets_of(arguments[0])
         for violation in violations:
             about = violation.urn or urn
-            granted = exemptions.find(self._granted, rule.name, about, names.get(about, ""), self._today)
+            match = exemptions.find(self._exemptions, rule.name, about, names.get(about, ""), self._today)
             clean = replace(
                 violation,
                 message=printable(secrets.hidden(violation.message)),
                 remedy=printable(secrets.hidden(violation.remedy)),
             )
-            excused = None if broken and not about else granted
-            yield RuleViolation(rule, clean, about, configured.enforcement, excused)
+            applied = None if crashed and not about else match
+            yield RuleViolation(rule, clean, about, configured.enforcement, applied)
 
-    def _secrets_of(self, judged: Resource | Stack | StackChange) -> Secrets:
+    def _secrets_of(self, evaluated: Resource | Stack | StackChange) -> Secrets:
         """Return the secrets of the evaluated object, computed once for all rules."""
         known = self._secrets
-        if known is None or known[0] is not judged:
-            if isinstance(judged, StackChange):
-                found = Secrets([*judged.before, *judged.after])
+        if known is None or known[0] is not evaluated:
+            if isinstance(evaluated, StackChange):
+                found = Secrets([*evaluated.before, *evaluated.after])
             else:
-                found = Secrets([judged] if isinstance(judged, Resource) else judged)
-            known = self._secrets = (judged, found)
+                found = Secrets([evaluated] if isinstance(evaluated, Resource) else evaluated)
+            known = self._secrets = (evaluated, found)
         return known[1]
