@@ -1,1 +1,1 @@
-"""The command line: thin commands over the library, one file a group of verbs."""
+"""The command line: thin commands over the library, one file per group of verbs."""

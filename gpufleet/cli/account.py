@@ -1,8 +1,8 @@
-"""The account of a real run: whether its credentials are accepted and its regions are enabled.
+"""Check of the AWS account before a run: valid credentials and enabled regions.
 
-Asked before anything else happens, with the one call that every identity may make
-(https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html: "No permissions are
-required"). A region that the account has not enabled does not know its credentials, and says so.
+It uses GetCallerIdentity, which needs no permissions
+(https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html). A region that the account
+has not enabled rejects the credentials.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _CONNECT_S, _READ_S = 5, 10
 
 
 def require_account(regions: Iterable[str] = (), profile: str | None = None) -> str:
-    """The account that the credentials belong to, masked: `********9012`.
+    """Return the account of the credentials, masked: `********9012`.
 
-    Raises InputError without credentials, for those that AWS refuses, and for one of `regions` that the
-    account has not enabled; CloudError where AWS does not answer.
+    Raises InputError for missing or rejected credentials and for one of `regions` that the account has not
+    enabled, CloudError if AWS does not respond.
     """
     import boto3
     from botocore.config import Config
@@ -51,7 +51,7 @@ def require_account(regions: Iterable[str] = (), profile: str | None = None) -> 
         except ClientError as error:
             raise InputError(
                 f"the account ending in {account[-4:]} cannot use region {region} ({_code(error)})",
-                remedy=f"enable it (`aws account enable-region --region-name {region}`), or name another "
+                remedy=f"enable it (`aws account enable-region --region-name {region}`), or use another "
                 "region in the fleet file",
             ) from None
         except BotoCoreError as error:
@@ -68,10 +68,10 @@ def _refused(error: BotoCoreError | ClientError, region: str) -> GpufleetError:
 
     if isinstance(error, (NoConnectionError, HTTPClientError)):
         return CloudError(
-            f"AWS does not answer in region {region}: {error}",
-            remedy="check the network and its proxy, and the region (AWS_REGION, or the profile's)",
+            f"AWS does not respond in region {region}: {error}",
+            remedy="check the network, its proxy, and the region (AWS_REGION or the profile)",
         )
-    return InputError(f"AWS does not accept the credentials: {error}", remedy=_REMEDY)
+    return InputError(f"AWS rejected the credentials: {error}", remedy=_REMEDY)
 
 
 def _code(error: ClientError) -> str:

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, each said once."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="embedded, pulumi (the Pulumi CLI), or auto: the CLI where it is on PATH. A real account takes "
-        "the CLI only.",
+        help="embedded, pulumi (the Pulumi CLI), or auto: the CLI if it is on PATH. A real account "
+        "needs the CLI.",
         autocompletion=completion.engines,
     ),
 ]
@@ -24,7 +24,7 @@ CloudOption = Annotated[
     str | None,
     typer.Option(
         "--cloud",
-        help="sandbox (emulated AWS) or aws; default: the stack's own.",
+        help="sandbox (emulated AWS) or aws; default: the stack's setting.",
         autocompletion=completion.clouds,
     ),
 ]
@@ -34,5 +34,5 @@ PreviewEngine = Annotated[
 ]
 PreviewCloud = Annotated[
     str | None,
-    typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's own."),
+    typer.Option("--cloud", help="With --engine pulumi: sandbox or aws; default: the stack's setting."),
 ]

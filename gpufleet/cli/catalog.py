@@ -1,4 +1,4 @@
-"""`gpufleet catalog`: what can be bought and run, what it costs, where each figure comes from."""
+"""`gpufleet catalog`: instance types, systems, storage, software and prices, with sources."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class _InstancesByDefault(CommandGroup):
 
 app = typer.Typer(
     cls=_InstancesByDefault,
-    help="List what can be bought and run, and at which price: instance types unless told otherwise.",
+    help="List instance types (default), systems, storage, software and prices.",
     rich_markup_mode=None,
 )
 app.command()(refresh)
 
 Gpu = Annotated[
-    str | None, typer.Option("--gpu", help="Only this GPU, as H100.", autocompletion=completion.gpus)
+    str | None, typer.Option("--gpu", help="Only this GPU, such as H100.", autocompletion=completion.gpus)
 ]
 MinMemory = Annotated[
     int,
@@ -63,13 +63,11 @@ MinMemory = Annotated[
 ]
 MaxPrice = Annotated[
     float | None,
-    typer.Option(
-        "--max-price", min=0, metavar="USD", help="At most this price; unknown prices are left out."
-    ),
+    typer.Option("--max-price", min=0, metavar="USD", help="At most this price; unknown prices are omitted."),
 ]
 Words = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="TEXT", help="Only what the catalog describes with this text; repeat it."),
+    typer.Option("--text", metavar="TEXT", help="Only entries that contain this text. Can be repeated."),
 ]
 RegionOption = Annotated[
     str | None, typer.Option("--region", help=f"Prices of this region; default {DEFAULT_REGION}.")
@@ -79,13 +77,13 @@ Efa = Annotated[bool | None, typer.Option("--efa/--no-efa", help="Only types wit
 Usage = Annotated[
     str | None, typer.Option("--usage", help="Only types sold as on-demand, spot or capacity-block.")
 ]
-Sources = Annotated[bool, typer.Option("--sources", help="Say where each figure comes from.")]
+Sources = Annotated[bool, typer.Option("--sources", help="Show the source of each figure.")]
 
 
 def checkout_catalog() -> Catalog:
-    """The catalog of this checkout: the shipped one under what `refresh` has written.
+    """Return the catalog of this checkout: the shipped one, updated by `refresh`.
 
-    Outside a checkout it is the shipped one alone.
+    Outside a checkout it is the shipped one.
     """
     try:
         root = find_root()
@@ -140,7 +138,7 @@ def systems(
     sources: Sources = False,
     json: Json = False,
 ) -> None:
-    """List on-premises systems: power, network cards and price a node."""
+    """List on-premises systems: power, network cards and price per node."""
     from gpufleet.report.catalog_tables import LEGEND, systems_table
 
     catalog = checkout_catalog()
@@ -199,7 +197,7 @@ def storage(
 
 @app.command()
 def software(text: Words = None, sources: Sources = False, json: Json = False) -> None:
-    """List software channels: the versions that belong together, on racks and in the cloud."""
+    """List software channels: compatible versions for racks and cloud."""
     from gpufleet.report.catalog_tables import software_table
 
     locks = [lock for lock in checkout_catalog().locks.values() if _mentions(lock, text)]
@@ -208,7 +206,7 @@ def software(text: Words = None, sources: Sources = False, json: Json = False) -
         return
     notes = [f"{lock.channel}: {note}" for lock in locks for note in lock.notes]
     notes += [f"{lock.channel} {name}: {source}" for lock in locks for name, source in lock.sources.items()]
-    legend = "'*' read from a source, but its fit with the rest is stated by none"
+    legend = "'*' read from a source that does not state its compatibility with the rest"
     show(software_table(locks), [], sources, count=len(locks), legend=legend, notes=notes if sources else [])
 
 
@@ -222,7 +220,7 @@ def prices(
     sources: Sources = False,
     json: Json = False,
 ) -> None:
-    """List every price: instances, storage, services, systems; all regions unless told otherwise."""
+    """List all prices: instances, storage, services, systems; by default in all regions."""
     from gpufleet.report.catalog_tables import LEGEND, prices_table
 
     catalog = checkout_catalog()
@@ -248,7 +246,7 @@ def prices(
 def _find(
     catalog: Catalog, gpu: str | None, region: str | None, min_gpus: int, efa: bool | None, usage: str | None
 ) -> list[InstanceType]:
-    """The types that the filters leave, biggest GPUs first; InputError for an unknown filter value."""
+    """Return the matching types, largest GPUs first. Raises InputError for an unknown filter value."""
     found = catalog.find_instances(
         gpu=_known("GPU", gpu, catalog.gpus),
         region=region,
@@ -264,7 +262,7 @@ def _find(
 
 
 def _amount(item: InstanceType, region: str, usage: str) -> Decimal | None:
-    """The USD per hour that a type costs in a region, bought in this way; None where it is unknown."""
+    """Return the price of a type in USD per hour for a region and usage class, None if unknown."""
     for row in instance_prices([item], region):
         if row.kind == usage:
             return _amount_of(row.price)
@@ -280,7 +278,7 @@ def _costs_at_most(limit: float | None, amount: Decimal | None) -> bool:
 
 
 def _mentions(fact: Fact, words: Sequence[str] | None) -> bool:
-    """Whether the catalog has each of these texts in what it says of a thing."""
+    """Return whether the catalog entry contains each of these texts."""
     return _has_words(fact.model_dump_json(), words)
 
 
@@ -297,7 +295,7 @@ def _regions(catalog: Catalog) -> set[str]:
 
 
 def _known(kind: str, value: str | None, known: Iterable[str]) -> str | None:
-    """The known name that `value` is, in any case. Raises InputError for any other value."""
+    """Return the known name equal to `value` except for case. Raises InputError for unknown values."""
     if value is None:
         return None
     names = sorted(known)

@@ -1,4 +1,4 @@
-"""`gpufleet catalog refresh`: the AWS part of the catalog, read anew from an account."""
+"""`gpufleet catalog refresh`: read the AWS part of the catalog from an account."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SHOWN_CHANGES = 30
 
 Regions = Annotated[
     list[str] | None,
-    typer.Option("--region", help="A region to read; repeat it. Default: the profile's own region."),
+    typer.Option("--region", help="A region to read. Can be repeated. Default: the profile's region."),
 ]
 
 
 def now() -> dt.datetime:
-    """The moment that prices are read at."""
+    """Return the current time in UTC."""
     return dt.datetime.now(tz=dt.UTC)
 
 
@@ -51,7 +51,10 @@ def refresh(
     region: Regions = None,
     profile: Annotated[str | None, typer.Option("--profile", help="An AWS profile.")] = None,
     capacity_blocks: Annotated[
-        bool, typer.Option("--capacity-blocks", help="Ask for Capacity Block prices too: a call a type.")
+        bool,
+        typer.Option(
+            "--capacity-blocks", help="Also read Capacity Block prices, with one API call per type."
+        ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
@@ -103,7 +106,8 @@ def _report(
 
 
 def _clients(profile: str | None) -> tuple[Any, str | None]:
-    """(clients by service and region, the profile's own region). InputError without credentials."""
+    """Return (client factory by service and region, region of the profile). InputError without
+    credentials."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -118,14 +122,14 @@ def _clients(profile: str | None) -> tuple[Any, str | None]:
         session = boto3.Session(profile_name=profile)
         credentials = session.get_credentials()
     except BotoCoreError as error:
-        raise InputError(f"no usable AWS profile: {error}", remedy="name one of ~/.aws/config") from None
+        raise InputError(f"no usable AWS profile: {error}", remedy="use a profile of ~/.aws/config") from None
     if credentials is None:
         raise InputError(
-            "no AWS credentials: refreshing reads prices from an account",
-            remedy="set AWS_PROFILE or pass --profile; without an account the shipped catalog stays in use",
+            "no AWS credentials: `catalog refresh` reads prices from an account",
+            remedy="set AWS_PROFILE or pass --profile; without an account, the shipped catalog is used",
         )
     patient = Config(retries={"mode": "adaptive", "max_attempts": 8})
-    # The first question shows whether AWS is reached at all, without a wait of minutes.
+    # Fail fast if AWS cannot be reached.
     quick = Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=20)
 
     def client(service: str, region: str) -> Any:
@@ -137,7 +141,7 @@ def _clients(profile: str | None) -> tuple[Any, str | None]:
 def _write(
     folder: Path, read: Sequence[InstanceType], regions: Sequence[Region], asked: Sequence[RegionRead]
 ) -> None:
-    """Lay what was read over what an earlier refresh has written, and replace the files."""
+    """Merge the results into those of earlier refreshes and replace the files."""
     path = folder / INSTANCES
     known: dict[str, InstanceType] = {}
     asked_before: dict[str, RegionRead] = {}
@@ -160,11 +164,11 @@ def _print(changes: Sequence[PriceChange], added: Sequence[str], unanswered: Seq
     for change in changes[:SHOWN_CHANGES]:
         out.print(_line(change))
     if len(changes) > SHOWN_CHANGES:
-        out.print(f"  and {len(changes) - SHOWN_CHANGES} more; --json has them all")
+        out.print(f"  and {len(changes) - SHOWN_CHANGES} more; use --json for all")
     if not changes:
         out.print("no price changed")
     for line in unanswered:
-        err.print(f"[yellow]warning:[/yellow] {escape(line)}; what was known stays", soft_wrap=True)
+        err.print(f"[yellow]warning:[/yellow] {escape(line)}; the known values are kept", soft_wrap=True)
 
 
 def _line(change: PriceChange) -> Text:

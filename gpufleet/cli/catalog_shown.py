@@ -1,4 +1,4 @@
-"""How `gpufleet catalog` shows what it found: a table with the age and sources of prices, or JSON."""
+"""Output of `gpufleet catalog`: a table with age and sources of prices, or JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REFRESHABLE = get_args(UsageClass)
 
 
 def today() -> dt.date:
-    """The day from which the age of a price counts."""
+    """Return the date to compute the age of prices from."""
     return dt.datetime.now(tz=dt.UTC).date()
 
 
@@ -32,9 +32,9 @@ def show(
     legend: str,
     notes: Sequence[str] = (),
 ) -> None:
-    """The table, its legend, a warning for old prices, and the sources when asked for."""
+    """Print the table, its legend, a warning for old prices, and sources if requested."""
     if count == 0:
-        out.print("nothing in the catalog meets all these conditions; leave one out")
+        out.print("no catalog entry matches all filters; remove one")
         return
     print_table(table, out)
     if not is_quiet():
@@ -47,7 +47,7 @@ def show(
 
 
 def _age_lines(rows: Sequence[PriceRow]) -> list[str]:
-    """The warning for old prices, and how many have no date."""
+    """Return the warning for old prices, and the number of prices without a date."""
     ages = [age for row in rows if (age := price_age(row.price, today())) is not None]
     old = [age for age in ages if age > STALE_AFTER_DAYS]
     lines = []
@@ -57,10 +57,10 @@ def _age_lines(rows: Sequence[PriceRow]) -> list[str]:
             f"the oldest {max(old)}"
         )
         if any(row.kind in REFRESHABLE for row in rows):
-            lines.append("  `gpufleet catalog refresh` reads today's from your AWS account")
+            lines.append("  `gpufleet catalog refresh` reads current prices from your AWS account")
     undated = sum(1 for row in rows if row.price.date is None and getattr(row.price, "known", True))
     if undated:
-        lines.append(f"{undated} of {len(rows)} prices undated: the source does not say of which day it is")
+        lines.append(f"{undated} of {len(rows)} prices have no date in their source")
     return lines
 
 
@@ -77,7 +77,7 @@ def _source_lines(rows: Iterable[PriceRow]) -> list[str]:
 
 
 def facts_to_json(kind: str, facts: Sequence[Fact], rows: Sequence[PriceRow]) -> dict[str, Any]:
-    """The stable JSON of `gpufleet catalog`: the facts under their kind, and their prices."""
+    """Return the stable JSON of `gpufleet catalog`: the facts under their kind, and their prices."""
     return {
         "kind": kind,
         kind: [fact.model_dump(mode="json") for fact in facts],

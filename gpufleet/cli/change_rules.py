@@ -1,7 +1,7 @@
-"""Rules over a change in `gpufleet preview` and `up`: Pulumi's protocol does not tell a pack what happens.
+"""Change rules in `gpufleet preview` and `up`.
 
-A pack judges what resources shall be. What becomes of those that are there (a replaced file system, a
-month that costs more) is judged here, from the preview's steps and the state, in either engine.
+Pulumi passes only the desired resources to a policy pack. Rules about the change itself (a replaced file
+system, a higher monthly cost) are evaluated here, from the preview's steps and the state, for either engine.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from gpufleet.verdict.steps import steps_of
 
 @dataclass(frozen=True, slots=True)
 class DeployedState:
-    """What exists before the run: the engine's exported state, None without one.
+    """The state before the run, as exported by the engine, None without a stack.
 
-    `complete` says whether an `up` of the stack ever came to its end.
+    `complete` is True if an `up` of the stack has finished.
     """
 
     exported: Mapping[str, Any] | None
@@ -48,10 +48,9 @@ def evaluate_change_rules(
     report: Path,
     deployed: DeployedState,
 ) -> RunResult:
-    """The result of a preview with what the rules over a change say of it; a mandatory one fails it.
+    """Add the violations of change rules to the result of a preview; a mandatory one fails it.
 
-    Nothing is compared with for a stack that does not exist yet, or where the preview did not come to
-    its end and the pack left no report.
+    Returns the result unchanged if the stack does not exist or the policy pack wrote no report.
     """
     before = deployed.stack
     if not len(before):

@@ -1,4 +1,4 @@
-"""`gpufleet check`: one verdict on a change, before anything of it exists."""
+"""`gpufleet check`: a verdict on a change before it is deployed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _to_file(name: str) -> Any:
-    return typer.Option(f"--{name}", metavar="FILE", help=f"Also write it as {name.upper()} to this file.")
+    return typer.Option(
+        f"--{name}", metavar="FILE", help=f"Also write the result as {name.upper()} to this file."
+    )
 
 
 def check(
@@ -41,7 +43,7 @@ def check(
     opened: Annotated[
         list[str] | None,
         typer.Option(
-            "--open", metavar="REF", help="Another open change that counts for the budget; repeat it."
+            "--open", metavar="REF", help="Another open change to include in the budget. Can be repeated."
         ),
     ] = None,
     engine: PreviewEngine = "embedded",
@@ -52,20 +54,21 @@ def check(
     ] = None,
     policy_config: PolicyConfig = None,
     form: Annotated[
-        str, typer.Option("--format", help=f"What goes to stdout: {', '.join(get_args(Format))}.")
+        str, typer.Option("--format", help=f"Format on stdout: {', '.join(get_args(Format))}.")
     ] = "terminal",
     markdown: Annotated[Path | None, _to_file("markdown")] = None,
     sarif: Annotated[Path | None, _to_file("sarif")] = None,
     junit: Annotated[Path | None, _to_file("junit")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json-file", metavar="FILE", help="Also write it as JSON to this file.")
+        Path | None,
+        typer.Option("--json-file", metavar="FILE", help="Also write the result as JSON to this file."),
     ] = None,
     json: Json = False,
 ) -> int:
-    """Judge what the environment would become: changes, cost and rules, before anything exists.
+    """Check changes, cost and rules of an environment before it is deployed.
 
-    Needs no account and no network. With --base it compares with what was there; exit code 1 says that
-    a mandatory rule is violated.
+    Needs no account and no network. --base compares with another commit. Exit code 1: a mandatory rule is
+    violated.
     """
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
@@ -106,9 +109,9 @@ def verdict_of(
     *,
     quiet: bool,
 ) -> Verdict:
-    """The verdict that these options ask for, each step reported on stderr unless `quiet`.
+    """Return the verdict for these options. Each step is printed on stderr unless `quiet`.
 
-    Raises InputError for options that do not go together, and what `gpufleet.verdict.check.check` raises.
+    Raises InputError for options that exclude each other, and the errors of `gpufleet.verdict.check.check`.
     """
     from gpufleet.verdict.check import CheckRequest
     from gpufleet.verdict.check import check as run_check
@@ -119,8 +122,8 @@ def verdict_of(
         )
     if cloud is not None and engine != "pulumi":
         raise InputError(
-            "--cloud is for --engine pulumi: without it nothing but an emulated AWS is asked",
-            remedy="leave --cloud out, or add --engine pulumi",
+            "--cloud needs --engine pulumi: the embedded engine uses only an emulated AWS",
+            remedy="remove --cloud, or add --engine pulumi",
         )
     if cloud is not None and cloud not in get_args(Cloud):
         raise InputError(f"--cloud is {cloud[:40]!r}", remedy=f"write one of {', '.join(get_args(Cloud))}")
@@ -141,14 +144,14 @@ def verdict_of(
     try:
         verdict = run_check(request, steps)
     except CloudError as error:
-        # Nothing of the user's was touched, so this is no failure of a cloud that he could go on from.
+        # No user resource was touched, so this is not a cloud failure.
         raise GpufleetError(error.message, remedy=error.remedy) from error
     steps.end()
     return verdict
 
 
 def _require_real(workspace: Workspace, cloud: str | None) -> None:
-    """A real preview needs the Pulumi CLI and an account: say so before anything takes time."""
+    """Raise InputError early if the Pulumi CLI or an account for a real preview is missing."""
     from gpufleet.cli.account import require_account
     from gpufleet.engine.select import select_engine
 
@@ -159,7 +162,7 @@ def _require_real(workspace: Workspace, cloud: str | None) -> None:
 
 
 class _Steps:
-    """Reports on stderr what is being done, how far it is and how long the rest takes by the last run."""
+    """Prints the steps on stderr, with progress and the remaining time estimated from the last run."""
 
     def __init__(self, local: Path, key: str, *, quiet: bool) -> None:
         self._kept, self._key, self._quiet = local, key, quiet
@@ -178,7 +181,7 @@ class _Steps:
             err.print(f"check: {words}", markup=False, style="dim", soft_wrap=True)
 
     def end(self) -> None:
-        """Keep how long it took, for the next run; a checkout that has nothing of ours yet is left so."""
+        """Store the duration for the next estimate, if the checkout already has a .gpufleet folder."""
         if self._kept.is_dir():
             self._durations.keep(self._key, self._begun, self._pace.elapsed_s)
 
@@ -194,10 +197,12 @@ def _jobs(path: Path) -> dict[str, int]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}", remedy=remedy) from None
     if not isinstance(found, dict):
-        raise InputError(f"{path} holds no JSON object", remedy=remedy)
+        raise InputError(f"{path} does not contain a JSON object", remedy=remedy)
     for group, count in found.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise InputError(f"{path}: {group[:80]!r} has {str(count)[:40]!r} jobs", remedy=remedy)
+            raise InputError(
+                f"{path}: {group[:80]!r} has {str(count)[:40]!r} as number of jobs", remedy=remedy
+            )
     return found
 
 

@@ -1,4 +1,4 @@
-"""The commands by name, each imported when it is called: `--version` and `validate` stay quick."""
+"""The commands by name. Each module is imported when its command runs, to keep startup fast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from gpufleet.cli import console, hints
 
-# part of the help -> command -> the module of gpufleet.cli that registers it, in the order of use
+# heading of the help -> command -> module of gpufleet.cli that registers it, in order of use
 _PARTS = {
     "The fleet file": {
         "new": "new",
@@ -24,7 +24,7 @@ _PARTS = {
         "schema": "inspect",
         "catalog": "catalog",
     },
-    "A change before it is made": {
+    "Preview and check changes": {
         "check": "check",
         "preview": "run",
         "rules": "rules",
@@ -46,7 +46,7 @@ _PARTS = {
         "hostkeys": "hostkeys",
         "secrets": "secrets",
     },
-    "Trying it on this machine": {
+    "Try it on this machine": {
         "sandbox": "sandbox",
         "rack": "rack",
     },
@@ -55,27 +55,27 @@ _MODULES = {name: module for part in _PARTS.values() for name, module in part.it
 
 
 class CommandGroup(TyperGroup):
-    """A group whose help lists its commands with whole sentences."""
+    """A command group whose help lists commands with full sentences."""
 
     def parts(self) -> dict[str, list[str]]:
-        """Heading -> commands; one part unless a subclass knows more."""
+        """Return heading -> commands, by default one heading."""
         return {"Commands": list(self.commands)}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write what each command does, in full, under its part's heading."""
+        """Write the commands with their descriptions under their headings."""
         for heading, names in self.parts().items():
             with formatter.section(heading):
                 formatter.write_dl([(name, _sentence(self.commands[name])) for name in names])
 
 
 def _sentence(command: Any) -> str:
-    """The first paragraph of a command's help, on one line."""
+    """Return the first paragraph of a command's help on one line."""
     text = inspect.cleandoc(command.help or "").partition("\n\n")[0]
     return " ".join(text.split())
 
 
 def new_app(**settings: Any) -> typer.Typer:
-    """A Typer app with the settings that all of gpufleet's have."""
+    """Return a Typer app with the settings shared by all commands."""
     defaults: dict[str, Any] = {"cls": CommandGroup, "add_completion": False}
     return typer.Typer(
         pretty_exceptions_enable=False,
@@ -86,7 +86,7 @@ def new_app(**settings: Any) -> typer.Typer:
 
 
 class LazyCommands(MutableMapping[str, Any]):
-    """Command name -> command; looking a command up imports its module."""
+    """Mapping of command name to command. A lookup imports its module."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -113,14 +113,14 @@ class LazyCommands(MutableMapping[str, Any]):
 
 
 class LazyGroup(CommandGroup):
-    """The top of the command line."""
+    """The top-level command group."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": None})
         self.commands = LazyCommands()
 
     def parts(self) -> dict[str, list[str]]:
-        """The commands in the order of use."""
+        """Return heading -> commands, in order of use."""
         return {heading: list(names) for heading, names in _PARTS.items()}
 
 
@@ -136,7 +136,7 @@ def _load(name: str, module_name: str) -> Any:
 
 
 def _with_shared(command: Any) -> Any:
-    """The command, or each of a group, with the options that every command takes."""
+    """Add the shared options to a command, or to each command of a group."""
     if isinstance(command, TyperGroup):
         for each in command.commands.values():
             _with_shared(each)

@@ -1,4 +1,4 @@
-"""`gpufleet comment`: shows a verdict on the pull request, in a comment that it keeps up to date."""
+"""`gpufleet comment`: post a verdict as a comment of the pull request and update it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ from gpufleet.cli.console import emit_json, emit_text, err, out
 Environment = Annotated[
     str, typer.Argument(help="The environment that was checked.", autocompletion=completion.environments)
 ]
-File = Annotated[Path, typer.Argument(help="What `gpufleet check --markdown` wrote.")]
-Number = Annotated[int | None, typer.Option("--pr", min=1, help="Pull request; default: this CI run's.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the comment, post nothing; needs no token.")]
-Author = Annotated[str, typer.Option("--author", help="Our user, where the token may not ask (GitHub apps).")]
+File = Annotated[Path, typer.Argument(help="The file that `gpufleet check --markdown` wrote.")]
+Number = Annotated[
+    int | None, typer.Option("--pr", min=1, help="Pull request; default: that of this CI run.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the comment without posting it; needs no token.")
+]
+Author = Annotated[
+    str, typer.Option("--author", help="User of the token, if the token cannot read it (GitHub apps).")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,12 +40,11 @@ def comment(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Post a verdict on the pull request, or update our comment there.
+    """Post a verdict on the pull request, or update the existing comment.
 
-    Takes the pull request and the token from the variables of GitHub Actions (GITHUB_TOKEN) or GitLab
-    CI (GPUFLEET_GITLAB_TOKEN); --dry-run prints what would be posted, without either. A fork's pull
-    request, which may not comment, is a warning and exit code 0: the verdict is the exit code of
-    `gpufleet check`.
+    Reads the pull request and the token from the variables of GitHub Actions (GITHUB_TOKEN) or GitLab CI
+    (GPUFLEET_GITLAB_TOKEN). --dry-run prints the comment and needs neither. If a fork's pull request may not
+    comment, this is a warning with exit code 0: the verdict is the exit code of `gpufleet check`.
     """
     if dry_run:
         from gpufleet.comment.command import preview_comment
@@ -49,7 +54,7 @@ def comment(
             emit_json({"pull_request": name, "comment": "not posted", "body": body})
         else:
             emit_text(body)
-            err.print(f"not posted: this is what {name or 'the pull request'} would get", markup=False)
+            err.print(f"not posted (--dry-run): the comment for {name or 'the pull request'}", markup=False)
         return
     from gpufleet.comment.command import NOT_ALLOWED
     from gpufleet.comment.command import comment as post

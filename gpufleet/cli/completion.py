@@ -1,4 +1,4 @@
-"""What the shell offers while a command line is typed: names of this checkout. Never fails, never prints."""
+"""Shell completion with names of this checkout. Never raises or prints."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]
     try:
         return sorted(name for name in names() if name.startswith(incomplete))
     except Exception:
-        # A traceback here would land in the line that the user types.
+        # A traceback would appear in the user's command line.
         return []
 
 
 def environments(incomplete: str) -> list[str]:
-    """The environments of the checkout: folders of `stacks/` with a fleet file."""
+    """Complete environments: folders of `stacks/` with a fleet file."""
     from gpufleet.workspace import find_root
 
     return _beginning(
@@ -23,7 +23,7 @@ def environments(incomplete: str) -> list[str]:
 
 
 def rules(incomplete: str) -> list[str]:
-    """The rules of the policy pack."""
+    """Complete rules of the policy pack."""
     from gpufleet.policy.pack import load_rules
     from gpufleet.workspace import find_root
 
@@ -31,14 +31,14 @@ def rules(incomplete: str) -> list[str]:
 
 
 def operations(incomplete: str) -> list[str]:
-    """The operations of `gpufleet operate`."""
+    """Complete operations of `gpufleet operate`."""
     from gpufleet.racks.operations.registry import OPERATIONS
 
     return _beginning(incomplete, lambda: OPERATIONS)
 
 
 def gpus(incomplete: str) -> list[str]:
-    """The GPUs of the catalog."""
+    """Complete GPUs of the catalog."""
     from gpufleet.catalog import load_catalog
 
     return _beginning(incomplete, lambda: load_catalog().gpus)

@@ -1,4 +1,4 @@
-"""`gpufleet configure`: bring the hosts of the racks to what the fleet file says."""
+"""`gpufleet configure`: configure rack hosts according to the fleet file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from gpufleet.cli.console import emit_json, errors, is_terminal, out, print_find
 from gpufleet.cli.hints import complete_hints
 from gpufleet.errors import ExitCode, InterruptionError
 
-Site = Annotated[str, typer.Option("--site", help="One rack site; default: all of them.")]
-Limit = Annotated[str, typer.Option("--limit", help="An Ansible host pattern, as 'dgx00[1-4],rack_login'.")]
-Only = Annotated[
-    list[str] | None, typer.Option("--only", "--tags", help="One role, or several with commas; default: all.")
+Site = Annotated[str, typer.Option("--site", help="One rack site; default: all.")]
+Limit = Annotated[
+    str, typer.Option("--limit", help="An Ansible host pattern, such as 'dgx00[1-4],rack_login'.")
 ]
-Check = Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", "--tags", help="One role, or several separated by commas; default: all."),
+]
+Check = Annotated[bool, typer.Option("--check", help="Show what would change without changing it.")]
 Diff = Annotated[bool, typer.Option("--diff", help="Show the differences of what changes.")]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Only hosts that failed, were unreachable or not done last time.")
+    bool,
+    typer.Option(
+        "--resume", help="Only hosts that failed, were unreachable or not finished in the last run."
+    ),
 ]
 SkipPreflight = Annotated[bool, typer.Option("--skip-preflight", help="Do not measure the hosts first.")]
 TransportOption = Annotated[
-    str, typer.Option("--transport", help="ssh, mitogen, or auto: mitogen where it is installed.")
+    str, typer.Option("--transport", help="ssh, mitogen, or auto: mitogen if it is installed.")
 ]
 SshConfig = Annotated[
-    Path | None, typer.Option("--ssh-config", help="An ssh_config in place of your own.", exists=True)
+    Path | None, typer.Option("--ssh-config", help="Use this ssh_config instead of your own.", exists=True)
 ]
 Forks = Annotated[
-    int | None, typer.Option("--forks", min=1, max=500, help="Hosts at once; default: ansible.cfg's.")
+    int | None,
+    typer.Option("--forks", min=1, max=500, help="Parallel hosts; default: the setting in ansible.cfg."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the first run that changes hosts.")]
 
@@ -55,12 +62,12 @@ def configure(
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Run the playbooks of ansible/ on the rack hosts, with the roles that are there.
+    """Run the playbooks of ansible/ on the rack hosts.
 
-    Hosts are measured first; one on which nothing can be installed is left alone. With --check nothing
-    is changed, and exit code 1 says that something would be. Exit code 4: hosts failed or were not
-    reached, the others are done, and --resume goes on with those. Secrets come from the environment or
-    the vault file.
+    Preflight measures the hosts first and skips those that cannot be installed. With --check nothing is
+    changed, and exit code 1 means that there are changes. Exit code 4: hosts failed or were unreachable, the
+    others are done; --resume continues with the failed ones. Secrets come from the environment or the vault
+    file.
     """
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.configure_setup import Setup
@@ -92,7 +99,7 @@ def configure(
             try:
                 result = run_configure(request, setup.folder, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
-                raise InterruptionError("hosts keep what was done", ["--resume"]) from None
+                raise InterruptionError("finished tasks are kept on the hosts", ["--resume"]) from None
         if not result.cut_short:
             setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
         if result.page is not None:
@@ -103,7 +110,7 @@ def configure(
         print_configure(result, out, diffs=diff)
         out.print(f"page: {result.page}", markup=False, soft_wrap=True)
         if request.changes_hosts and (result.failed_hosts or result.cut_short):
-            fix = complete_hints("correct the cause, then `gpufleet configure --resume`")
+            fix = complete_hints("fix the cause, then run `gpufleet configure --resume`")
             errors.print(f"  fix: {fix}", markup=False, soft_wrap=True)
     if result.failed_hosts or result.cut_short:
         return int(ExitCode.CLOUD_FAILURE)
@@ -111,7 +118,7 @@ def configure(
 
 
 def _confirm(name: str, hosts: int) -> None:
-    question = f"This is the first run that changes the {hosts} hosts of {name}. Go on?"
+    question = f"This is the first run that changes the {hosts} hosts of {name}. Continue?"
     if not typer.confirm(question, err=not is_terminal(out.file)):
         raise typer.Abort
 
@@ -120,5 +127,5 @@ def _nothing_left(name: str, *, json: bool) -> int:
     if json:
         emit_json({"environment": name, "hosts": {}, "duration_s": 0.0, "changed": 0, "failed_hosts": []})
     else:
-        out.print(f"{name}: the last run left nothing to resume", markup=False)
+        out.print(f"{name}: no hosts of the last run to resume", markup=False)
     return int(ExitCode.DONE)

@@ -1,4 +1,4 @@
-"""Progress of a playbook: hosts on a live screen on a terminal, plain lines elsewhere."""
+"""Progress of a playbook: a live screen on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLE = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", 
 
 @dataclass(slots=True)
 class _Host:
-    """What the screen says of a host."""
+    """The state of a host on the screen."""
 
     task: str = ""
     done: int = 0
@@ -34,8 +34,8 @@ class _Host:
 class HostProgress:
     """Shows the tasks of one run by host; a context manager whose `on_task` the run calls.
 
-    Without a terminal there is a line for each role as it begins and for each failure, and one now and
-    then. `expected` counts tasks. `quiet` shows nothing (for --json). `live` is for tests.
+    Without a terminal it prints a line when a role starts, for each failure, and at intervals. `expected`
+    counts tasks. `quiet` shows nothing (for --json). `live` is for tests.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HostProgress:
         self._hosts: dict[str, _Host] = {}
         self._role = ""
         self._pace = Pace("tasks", expected=expected)
-        # For the counts only, and never held while printing: see gpufleet.cli.progress.
+        # Guards the counts only and is never held while printing: see gpufleet.cli.progress.
         self._lock = threading.Lock()
         self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
@@ -76,17 +76,17 @@ class HostProgress:
 
     @property
     def pace(self) -> Pace:
-        """How many tasks have ended, and since when."""
+        """The number of finished tasks and the start time."""
         return self._pace
 
     def on_stage(self, stage: str) -> None:
-        """Say what begins: `preflight` or `site`."""
+        """Print the stage that starts: `preflight` or `site`."""
         if not self._quiet:
             words = {"preflight": "preflight: measuring the hosts", "site": "running the playbooks"}
             self._console.print(Text(words.get(stage, stage), style="bold"))
 
     def on_task(self, event: TaskEvent) -> None:
-        """Take one event of the run."""
+        """Handle one event of the run."""
         if self._quiet:
             return
         with self._lock:
@@ -96,7 +96,7 @@ class HostProgress:
         self._tick()
 
     def _tick(self) -> None:
-        """Print a line where one is due: elsewhere than on a live screen."""
+        """Print a line if one is due and there is no live screen."""
         if self._quiet or self._interactive:
             return
         with self._lock:
@@ -139,13 +139,13 @@ class HostProgress:
         return ", ".join([*parts, *self._pace.times()])
 
     def render(self) -> RenderableType:
-        """What the live screen shows now; called from the screen's own thread."""
+        """Return the content of the live screen. Called from the screen's thread."""
         with self._lock:
             rows = [
                 (name, _Host(h.task, h.done, h.changed, h.bad, h.busy)) for name, h in self._hosts.items()
             ]
             role, counts = self._role, self._counts()
-        # Who failed and who is at work come first: with hundreds of hosts the rest is only counted.
+        # Failed and running hosts first. With hundreds of hosts the rest is only counted.
         rows.sort(key=lambda row: (not row[1].bad, not row[1].busy))
         room = max(1, min(24, self._console.height - 5))
         table = Table(box=None, pad_edge=False, show_header=False)

@@ -1,4 +1,4 @@
-"""What `gpufleet configure` works with: the plan, the inventory on disk, hosts, keys and secrets."""
+"""Setup of `gpufleet configure`: plan, inventory, hosts, keys and secrets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VAULT = "secrets.yml"
 
 
 class Setup:
-    """One call of `gpufleet configure`, before anything runs. Reads and judges; connects to nobody."""
+    """The setup of one `gpufleet configure`. Reads and checks files; opens no connection."""
 
     def __init__(
         self, target: str, site: str, limit: str, only: tuple[str, ...], ssh_config: Path | None
@@ -59,29 +59,29 @@ class Setup:
 
     @property
     def findings(self) -> list[Finding]:
-        """The warnings that concern racks: those of prices and of the cloud are for other commands."""
+        """The warnings about racks. Those about prices and the cloud belong to other commands."""
         return [item for item in self.validated.findings if item.field.startswith(("onprem", "software"))]
 
     @property
     def fleet_folder(self) -> Path:
-        """Where the fleet file is, and beside it known_hosts and the vault file."""
+        """The folder of the fleet file, known_hosts and the vault file."""
         return self.validated.loaded.path.resolve().parent
 
     @property
     def durations(self) -> Durations:
-        """How long the last runs took."""
+        """The durations of the last runs."""
         return Durations.of(self.workspace.local)
 
     @property
     def name(self) -> str:
-        """The environment; for a file that is no environment of this checkout, with its fleet's name."""
+        """The name of the environment. For a file outside of stacks/, with the name of its fleet."""
         if self.fleet_folder == self.workspace.root / "stacks" / self.plan.environment:
             return self.plan.environment
         return f"{self.plan.fleet}-{self.plan.environment}"
 
     @cached_property
     def folder(self) -> RunFolder:
-        """Where runs of the environment are kept."""
+        """The folder of the environment's runs."""
         return RunFolder(self.workspace.local, self.name)
 
     @cached_property
@@ -91,7 +91,7 @@ class Setup:
 
     @property
     def has_run(self) -> bool:
-        """Whether hosts of the environment have been changed from this checkout before."""
+        """Whether this checkout has changed hosts of the environment before."""
         return self.folder.last() is not None
 
     def request(
@@ -104,14 +104,14 @@ class Setup:
         transport: str,
         forks: int | None,
     ) -> ConfigureRequest | None:
-        """What to run; None where a resumed run has nobody left.
+        """Return the request of a run, None if no hosts are left to resume.
 
-        Raises InputError for every mistake that shows before a host is touched.
+        Raises InputError for all errors that can be detected before the first connection.
         """
         if transport not in get_args(Transport):
             raise InputError(
-                f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
-                remedy="leave --transport out",
+                f"transport {transport!r} is not one of {', '.join(get_args(Transport))}",
+                remedy="use one of these, or remove --transport",
             )
         project = ansible_project(self.workspace.root)
         last = self._resumed() if resume else None
@@ -150,8 +150,8 @@ class Setup:
         )
 
     def secrets(self, hosts: Collection[str], roles: Collection[str]) -> dict[str, str]:
-        """The secrets that `roles` need on `hosts`, by environment variable. Raises InputError for missing
-        ones."""
+        """Return the secrets that `roles` need on `hosts`, by environment variable. Raises InputError if one
+        is missing."""
         password = vault_password(os.environ)
         return collect_secrets(
             self.plan,
@@ -173,5 +173,5 @@ class Setup:
             if role not in roles:
                 near = get_close_matches(role, roles, n=1)
                 hint = f"did you mean {near[0]!r}? " if near else ""
-                raise InputError(f"there is no role {role!r}", remedy=f"{hint}There are {', '.join(roles)}")
+                raise InputError(f"there is no role {role!r}", remedy=f"{hint}use one of {', '.join(roles)}")
         return only

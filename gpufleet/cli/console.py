@@ -1,4 +1,4 @@
-"""What every command writes with: one console for people, one JSON object for programs."""
+"""Output of all commands: text on a console, or one JSON object."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import Finding
 from gpufleet.visible import visible, visible_line
 
-# Without a terminal (a pipe, a CI log) there is no width to fit into, and 80 columns break tables.
+# Without a terminal (a pipe, a CI log) there is no fixed width, and 80 columns would break tables.
 _WIDTH_WITHOUT_TERMINAL = 140
 
-# `PipeConsole.size` alone judges COLUMNS: Rich shows nothing for 0, and breaks off at what is no number.
+# Only `PipeConsole.size` reads COLUMNS: Rich prints nothing for 0 and fails for invalid numbers.
 _SEEN_BY_RICH = ChainMap({"COLUMNS": ""}, os.environ)
 
 
 class PipeConsole(Console):
-    """Wraps for people only, and goes on in silence when its reader is gone (`| head`).
+    """Wraps lines only on a terminal, and ignores a closed pipe (`| head`).
 
-    Rich would end the process there with exit code 1: in the middle of an update, and with the
-    code that means "refused".
+    Rich would end the process with exit code 1, in the middle of an update and with the code for "refused".
     """
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As Rich's own, but `soft_wrap` (lines stay whole) is for pipes: a screen breaks between words.
+        """As in Rich, but `soft_wrap` (no line breaks) applies only to pipes.
 
-        COLUMNS sets the width of the lines without one. Where the output cannot
-        be written it goes on without, and `streams.finish` reports it.
+        COLUMNS sets the line width without a terminal. `streams.finish` reports output that could not be
+        written.
         """
         if options.get("soft_wrap") and (self.is_terminal or _asked_columns()):
             options["soft_wrap"] = False
@@ -50,7 +49,7 @@ class PipeConsole(Console):
             lose(self.file, error)
 
     def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """Rich's own segments, with what would act on a terminal spelled out."""
+        """As in Rich, with terminal control characters escaped."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -59,7 +58,7 @@ class PipeConsole(Console):
 
     @property
     def size(self) -> ConsoleDimensions:
-        """The screen's columns and rows; COLUMNS counts where there is no screen, too."""
+        """The columns and rows of the terminal. Without one, COLUMNS applies."""
         found = super().size
         columns = _asked_columns()
         return ConsoleDimensions(columns, found.height) if columns else found
@@ -69,7 +68,7 @@ class PipeConsole(Console):
         self._width, self._height = new_size
 
     def on_broken_pipe(self) -> None:
-        """Drop what is still to be written."""
+        """Drop the remaining output."""
         self.quiet = True
         silence(self.file)
 
@@ -80,27 +79,27 @@ def _asked_columns() -> int:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person watches `stream`. Rich's own answer is also yes for FORCE_COLOR in a CI log."""
+    """Return whether `stream` is a terminal. Rich also returns True for FORCE_COLOR in a CI log."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    # A stream that the caller has closed is None here; `streams.prepare` puts another in its place.
+    # A stream that the caller closed is None here until `streams.prepare` replaces it.
     width = None if stream is not None and stream.isatty() else _WIDTH_WITHOUT_TERMINAL
-    # No emoji: they would make a picture of what stands between two colons in a user's own text.
+    # No emoji codes: user text may contain words between colons.
     return PipeConsole(stderr=stderr, highlight=False, emoji=False, width=width, _environ=_SEEN_BY_RICH)
 
 
 out = _console(stderr=False)
 err = _console(stderr=True)
-"""Progress, warnings and advice: nothing of it with --quiet."""
+"""Progress, warnings and hints. Silent with --quiet."""
 errors = _console(stderr=True)
-"""Why a command fails."""
+"""Errors, also with --quiet."""
 
 
 def from_here(text: object) -> str:
-    """A text with the paths below the working folder as they are from there."""
+    """Return a text with paths relative to the current folder."""
     try:
         here = str(Path.cwd())
     except OSError:
@@ -109,23 +108,23 @@ def from_here(text: object) -> str:
 
 
 def set_quiet(wanted: bool) -> None:
-    """Print errors and results only, from now on."""
+    """Print only errors and results if `wanted`."""
     err.quiet = wanted
 
 
 def is_quiet() -> bool:
-    """Whether only errors and results are printed."""
+    """Return whether only errors and results are printed."""
     return err.quiet
 
 
 def note(text: str, *, markup: bool = False) -> None:
-    """Print a line beside the result (a legend, what to run next), unless --quiet; hints are completed."""
+    """Print a note (a legend, the next command) unless --quiet, with completed hints."""
     if not is_quiet():
         out.print(complete_hints(text), markup=markup, soft_wrap=True)
 
 
 def emit_text(text: str) -> None:
-    """Write text for a program: never wrapped, coloured or cut; what would act on a terminal spelled out."""
+    """Write text for programs: not wrapped, coloured or truncated, with control characters escaped."""
     try:
         sys.stdout.write(visible(text))
         sys.stdout.flush()
@@ -134,12 +133,12 @@ def emit_text(text: str) -> None:
 
 
 def emit_json(document: Mapping[str, Any]) -> None:
-    """Write one JSON object on one line of stdout: the last line of a command with --json."""
+    """Write one JSON object on one line of stdout, the last line of a command with --json."""
     emit_text(json.dumps(document, default=str) + "\n")
 
 
 def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
-    """Each finding as `file:line: severity: field: message` with its value and remedy below."""
+    """Print each finding as `file:line: severity: field: message`, with value and remedy below."""
     for finding in findings:
         color = "red" if finding.severity == "error" else "yellow"
         place = escape(visible_line(f"{finding.file}:{finding.line}"))
@@ -153,12 +152,12 @@ def print_findings(findings: Iterable[Finding], console: Console = err) -> None:
         if value not in (None, ""):
             lines.append(f"    value:  {escape(visible_line(str(value)))}")
         lines.append(f"    remedy: {escape(complete_hints(visible_line(finding.remedy)))}")
-        # At once: a file can have a thousand findings.
+        # One write: a file can have a thousand findings.
         console.print("\n".join(lines), soft_wrap=True)
 
 
 def print_error(error: GpufleetError) -> None:
-    """The error for a person: findings first, then what is wrong and what to do."""
+    """Print an error: findings, message and remedy."""
     if isinstance(error, SpecError):
         print_findings(
             [each for each in error.findings if each.severity == "error" or not is_quiet()], errors
@@ -169,7 +168,7 @@ def print_error(error: GpufleetError) -> None:
 
 
 def error_json(error: GpufleetError) -> dict[str, Any]:
-    """The error for a program, under the same exit code."""
+    """Return an error as JSON, with its exit code."""
     document: dict[str, Any] = {
         "error": error.message,
         "remedy": complete_hints(error.remedy),

@@ -1,4 +1,4 @@
-"""How far long work is: done of total, elapsed and expected time, in words that every display shares."""
+"""Progress of long operations as text: done of total, elapsed and remaining time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LINE_EVERY_S = 10.0
-"""At the latest after so long a place without a terminal gets a line."""
+"""The maximum interval between lines without a terminal, in seconds."""
 _LINE_AT_LEAST_S = 2.0
 _LINE_EVERY_SHARE = 0.1
 _ESTIMATE_FROM_SHARE = 0.05
@@ -16,14 +16,14 @@ _ESTIMATE_FROM_SHARE = 0.05
 
 @dataclass(slots=True)
 class Expectation:
-    """What is known beforehand: how many `steps` there are (0: unknown), and the last run's `seconds`."""
+    """The expected number of `steps` (0: unknown), and the `seconds` of the last run."""
 
     steps: int = 0
     seconds: float = 0.0
 
 
 class Pace:
-    """Counts steps of `verb` against an expectation and says when a line without a terminal is due."""
+    """Counts steps of `verb` and decides when a line is due without a terminal."""
 
     def __init__(self, verb: str, expected: Expectation | None = None) -> None:
         self._verb = verb
@@ -34,7 +34,7 @@ class Pace:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._started
 
     def words(self, *more: str) -> str:
@@ -42,12 +42,12 @@ class Pace:
         return f"{self._verb}: {', '.join([self.count('done'), *filter(None, more), *self.times()])}"
 
     def count(self, unit: str) -> str:
-        """`120 of 235 done`, or `120 done` where the total is unknown."""
+        """Return `120 of 235 done`, or `120 done` if the total is unknown."""
         total = self._expected.steps
         return f"{self.done} of {max(total, self.done)} {unit}" if total else f"{self.done} {unit}"
 
     def times(self) -> list[str]:
-        """`12 s` and, where something tells, `about 11 s left`."""
+        """Return `12 s` and, if it can be estimated, `about 11 s left`."""
         left = self.left_s()
         return [
             duration(self.elapsed_s),
@@ -55,7 +55,7 @@ class Pace:
         ]
 
     def left_s(self) -> float | None:
-        """The seconds that are left, by the pace so far and by the last run; None where nothing tells."""
+        """Return the remaining seconds, estimated from this run and the last one, None if unknown."""
         total, last, elapsed = self._expected.steps, self._expected.seconds, self.elapsed_s
         if not total or self.done >= total:
             return None
@@ -67,7 +67,7 @@ class Pace:
         return by_pace if by_last is None else share * by_pace + (1 - share) * by_last
 
     def is_due(self) -> bool:
-        """Whether a line is due: every tenth of the work or every ten seconds, counted from the last line."""
+        """Return whether a line is due: after a tenth of the work or ten seconds since the last line."""
         now = time.monotonic()
         since = now - self._last_line
         share = (self.done - self._last_done) / self._expected.steps if self._expected.steps else 0.0
@@ -78,7 +78,7 @@ class Pace:
 
 
 class Ticker:
-    """Calls `tick` every second in a thread of its own, between `start` and `stop`."""
+    """Calls `tick` every second in a thread, between `start` and `stop`."""
 
     def __init__(self, tick: Callable[[], None], every_s: float = 1.0) -> None:
         self._tick = tick
@@ -91,7 +91,7 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; no tick comes after it."""
+        """Stop the thread. `tick` is not called afterwards."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()

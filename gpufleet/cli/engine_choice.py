@@ -1,4 +1,4 @@
-"""Which engine a command uses: what was asked for, who keeps the stack already, and a real account."""
+"""Choice of the engine: by option, by the engine that has the stack, and by cloud."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpufleet.workspace import Cloud
 
 
 def choose_engine(name: str, request: StackRequest) -> Engine:
-    """The engine of that name; `auto` stays with the embedded engine where it already keeps the stack."""
+    """Return the engine `name`. `auto` is the embedded engine if it already has the stack."""
     from gpufleet.engine.select import select_engine
 
     name = "embedded" if name == "auto" and request.state_file.exists() else name
@@ -16,10 +16,10 @@ def choose_engine(name: str, request: StackRequest) -> Engine:
 
 
 def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engine:
-    """The engine of a run that asks providers; on a real account it is the Pulumi CLI.
+    """Return the engine of a run with providers. On a real account it is the Pulumi CLI.
 
-    Raises InputError where the embedded engine keeps a stack of a real account: the CLI would make
-    everything a second time.
+    Raises InputError if the embedded engine has a stack of a real account, since the CLI would create all
+    resources again.
     """
     from gpufleet.engine.select import select_engine
 
@@ -32,10 +32,10 @@ def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engi
         if load_state(request.state_file).replayed.resources:
             stack = request.stack
             raise InputError(
-                f"the embedded engine keeps the stack {stack} ({request.state_file}), and a real account "
-                "runs on the Pulumi CLI",
-                remedy=f"hand it over: `gpufleet state export {stack} --cloud {cloud} >{stack}.json`, "
+                f"the embedded engine has the stack {stack} ({request.state_file}), but a real account "
+                "needs the Pulumi CLI",
+                remedy=f"move it: `gpufleet state export {stack} --cloud {cloud} >{stack}.json`, "
                 f"`pulumi stack init {stack}`, `pulumi stack import -s {stack} --file {stack}.json`; then "
-                f"move {request.state_file.name} away",
+                f"rename {request.state_file.name}",
             )
     return engine

@@ -1,4 +1,4 @@
-"""Where the command `gpufleet` begins: an interruption is answered from here on, also while modules load."""
+"""Entry point of the command `gpufleet`. Handles interruptions, also while modules load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def main() -> int:
     """Run the command line. Returns its exit code."""
-    # A SIGINT that the caller ignores (`nohup`) stays ignored.
+    # Keep SIGINT ignored if the caller ignores it (`nohup`).
     answered = [sign for sign in _SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
     for sign in answered:
         signal.signal(sign, _end)
@@ -25,11 +25,11 @@ def main() -> int:
 
     try:
         code = run()
-        # What is left is the end of helper processes, which no command waits for.
+        # Only helper processes still run, which no command waits for.
         for sign in answered:
             signal.signal(sign, lambda *_: os._exit(code))
     except KeyboardInterrupt:
-        # Where `run` does not answer it any more.
+        # `run` no longer handles it.
         _end()
     if code == _INTERRUPTED:
         _leave()
@@ -37,11 +37,11 @@ def main() -> int:
 
 
 def _leave() -> NoReturn:
-    """End with 130 for certain, and at once.
+    """Exit immediately with code 130.
 
-    `python -m` kills itself with SIGINT if the exception has come through an `exec` of a text, as dataclasses
-    are made with, whoever caught it (`unhandled_keyboard_interrupt` in CPython's pythonrun.c). And Python
-    would wait for threads.
+    `python -m` kills itself with SIGINT if the exception passed through `exec` of a text, which dataclasses
+    use, even if it was caught (`unhandled_keyboard_interrupt` in CPython's pythonrun.c). Python would also
+    wait for threads.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -51,9 +51,9 @@ def _leave() -> NoReturn:
 
 
 def _end(_signum: int = 0, _frame: FrameType | None = None) -> NoReturn:
-    """Nothing is under way. Imports nothing: the module may be the one whose import is interrupted."""
+    """Exit before a command runs. Must not import modules, since an import may be interrupted."""
     again = shlex.join(["gpufleet", *sys.argv[1:]])
-    # Below the `^C` of the terminal.
+    # New line after the terminal's `^C`.
     line = "\n" if os.isatty(2) else ""
     os.write(2, f"{line}interrupted; run the same command again: `{again}`\n".encode())
     os._exit(_INTERRUPTED)

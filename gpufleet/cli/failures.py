@@ -1,4 +1,4 @@
-"""What ended a command early, said in the user's words: message, remedy and exit code."""
+"""Message, remedy and exit code for errors and interruptions that end a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpufleet.workspace import find_root
 
 _STOPPED = "stopped; nothing was changed"
 
-# What an interrupted command leaves, by its words, where no `InterruptionError` says more.
+# Command -> what is kept after an interruption, unless an `InterruptionError` says more.
 _KEPT = {
     "up": "the state is kept",
     "refresh": "the state is kept",
@@ -30,41 +30,40 @@ _KEPT = {
     "verify": "nothing was changed",
     "report": "no page was written",
     "init": "nothing was written",
-    "catalog refresh": "the catalog is as it was",
-    "sandbox start": "what the emulated AWS holds is kept",
+    "catalog refresh": "the catalog is unchanged",
+    "sandbox start": "the resources of the emulated AWS are kept",
     "rack up": "downloads are kept",
 }
 _GOES_ON = frozenset({"up", "refresh", "destroy"})
 
-# What a machine says when it is full, read-only, not ours or not what we take it for, and what helps.
-# Any other OSError is a fault of gpufleet's.
+# Remedies for OSErrors caused by the machine. All others are internal errors.
 _HOST_FAULTS = {
-    errno.ENOSPC: "make room on that disk, then run the same command again",
-    errno.EDQUOT: "make room in your quota, then run the same command again",
-    errno.EROFS: "that file system is read-only: work in a checkout that can be written",
-    errno.EACCES: "give yourself permission to it (who owns it? `ls -ld` says)",
-    errno.EPERM: "give yourself permission to it (who owns it? `ls -ld` says)",
-    errno.ENOTDIR: "a file is where a folder belongs: move it away",
-    errno.EEXIST: "something else is at that place: move it away",
-    errno.EISDIR: "a folder is where a file belongs: move it away",
-    errno.EIO: "the disk or the network drive fails: see the system's log",
-    errno.EMFILE: "raise the limit of open files (`ulimit -n`), or pass a smaller --parallel",
-    errno.ENFILE: "the machine has too many files open: end something else",
+    errno.ENOSPC: "free space on that disk, then run the command again",
+    errno.EDQUOT: "free space in your quota, then run the command again",
+    errno.EROFS: "the file system is read-only: use a writable checkout",
+    errno.EACCES: "change its permissions or owner (`ls -ld` prints them)",
+    errno.EPERM: "change its permissions or owner (`ls -ld` prints them)",
+    errno.ENOTDIR: "a file is in the place of a folder: rename or remove it",
+    errno.EEXIST: "another file is in that place: rename or remove it",
+    errno.EISDIR: "a folder is in the place of a file: rename or remove it",
+    errno.EIO: "the disk or network drive has errors: see the system log",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`), or use a smaller --parallel",
+    errno.ENFILE: "the machine has too many open files: stop other processes",
 }
 
 _NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def report(error: BaseException, arguments: Sequence[str]) -> int:
-    """Say on stderr (as JSON on stdout with --json) what `error` means; the exit code for it."""
+    """Print an error on stderr (with --json on stdout) and return its exit code."""
     as_json = "--json" in arguments
     if is_recorded() and not isinstance(error, KeyboardInterrupt):
-        # Libraries make errors of their own of an interruption. Ours may say of a state what must be known.
+        # Libraries convert an interruption into their own errors. Errors of gpufleet may describe the state.
         if isinstance(error, GpufleetError) and not as_json:
             print_error(error)
         return interrupted(KeyboardInterrupt(), arguments)
     if isinstance(error, BrokenPipeError):
-        # Only what reads has its output piped away in the middle; runs print through PipeConsole.
+        # Only reading commands get here; runs print through PipeConsole.
         streams.silence(sys.stdout)
         return int(ExitCode.DONE)
     usage = _usage(error)
@@ -85,7 +84,7 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
-    """Print in one line what is kept and the command that goes on; the exit code of an interruption."""
+    """Print what is kept and the command that continues, and return the exit code of an interruption."""
     known = error if isinstance(error, InterruptionError) else None
     words = [each for each in arguments if not each.startswith("-")]
     name = next((name for name in (" ".join(words[:2]), *words[:1]) if name in _KEPT), "")
@@ -93,19 +92,19 @@ def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
     more = [each for each in (known.more if known else ()) if each not in arguments]
     same = shlex.join(["gpufleet", *arguments, *more])
     said = "; ".join(filter(None, ("interrupted", kept)))
-    remedy = f"run the same command {'to go on' if known or name in _GOES_ON else 'again'}: `{same}`"
+    remedy = f"run the same command {'to continue' if known or name in _GOES_ON else 'again'}: `{same}`"
     if "--json" in arguments:
         emit_json({"error": said, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
     else:
         if is_terminal(errors.file):
-            # Below the `^C` of the terminal, and the question that was not answered.
+            # New line after the terminal's `^C` or an unanswered question.
             errors.print()
         errors.print(f"{said}; {remedy}", markup=False, soft_wrap=True)
     return int(ExitCode.INTERRUPTED)
 
 
 def _in_words(error: BaseException) -> GpufleetError | None:
-    """The error as one of ours; None for a fault of gpufleet itself."""
+    """Return the error as a GpufleetError, None for an internal error."""
     if isinstance(error, GpufleetError):
         return error
     if isinstance(error, typer.Abort):
@@ -116,8 +115,8 @@ def _in_words(error: BaseException) -> GpufleetError | None:
         return InputError(f"{str(error.filename)[:80]}...: {error.strerror}", remedy="use a shorter name")
     if isinstance(error, OSError) and error.errno in _NOT_OURS and _is_in_checkout(error.filename):
         return InputError(
-            f"this checkout cannot be written: {error.filename}: {error.strerror}",
-            remedy="work in a checkout of yours; validate, plan and check need none that can be written",
+            f"cannot write to the checkout: {error.filename}: {error.strerror}",
+            remedy="use a writable checkout; only validate, plan and check work without one",
         )
     if isinstance(error, OSError) and error.errno in _HOST_FAULTS:
         place = f"{error.filename}: " if error.filename else ""
@@ -133,14 +132,14 @@ def _is_in_checkout(path: object) -> bool:
 
 
 def _usage(error: BaseException) -> str | None:
-    """The help text of a group that was called without a command: click wraps it in an error."""
+    """Return the help text of a group called without a command, which click wraps in an error."""
     if isinstance(error, TyperException) and type(error).__name__ == "NoArgsIsHelpError":
         return error.format_message()
     return None
 
 
 def _option_message(error: TyperException) -> str:
-    # Typer passes on the prefix that pydantic puts before a ValueError's own words.
+    # Remove the prefix that pydantic adds to the message of a ValueError.
     return error.format_message().replace("Value error, ", "", 1)
 
 
@@ -150,7 +149,7 @@ def _command_path(error: TyperException) -> str:
 
 
 def _internal(error: BaseException) -> GpufleetError:
-    """A fault of ours: its traceback goes to a log, or to stderr where no log can be written."""
+    """Return an internal error. Its traceback goes to a log, or to stderr if no log can be written."""
     what = f"internal error ({type(error).__name__}: {error})"
     try:
         with tempfile.NamedTemporaryFile("w", prefix="gpufleet-", suffix=".log", delete=False) as log:

@@ -1,7 +1,7 @@
-"""The commands that messages offer: completed with the environment and the options that the user gave.
+"""Completion of the commands in messages with the user's environment and options.
 
-Messages name commands in backticks (`gpufleet preview`). Where they are raised it is unknown how gpufleet was
-called, so each is completed where it is printed.
+Messages contain commands in backticks (`gpufleet preview`). The code that raises them does not know the
+command line, so they are completed when they are printed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 import typer
 
-# Options that mean the same wherever they are. What allows a loss, answers a question or forms the output
-# is not repeated: the user says that again or not.
+# Options with the same meaning in all commands, except those that allow data loss, confirm, or format.
 _REPEATED = (
     *("cloud", "engine", "parallel", "skip_policies", "policy_config"),
     *("site", "limit", "only", "transport", "ssh_config", "forks"),
@@ -24,25 +23,25 @@ _invocation: list[typer.Context] = []
 
 
 def remember(context: typer.Context) -> None:
-    """Take the command that runs for what hints are completed with."""
+    """Store the running command for the completion of hints."""
     _invocation[:] = [context]
 
 
 def forget() -> None:
-    """Complete hints with nothing, until a command is remembered."""
+    """Clear the stored command."""
     _invocation.clear()
 
 
 def hint(*words: str) -> str:
-    """`gpufleet <words>` with the environment and the options of the command that runs.
+    """Return `gpufleet <words>` with the environment and options of the running command.
 
-    Only what the named command takes, and what the words do not say already.
+    Adds only options that the named command has and that are not in `words`.
     """
     return _completed(" ".join(words))
 
 
 def complete_hints(text: str) -> str:
-    """A text with each `gpufleet ...` in backticks completed as `hint` does it."""
+    """Return a text with each `gpufleet ...` in backticks completed by `hint`."""
     if not _invocation or "`gpufleet " not in text:
         return text
     return _OFFERED.sub(lambda found: f"`{_completed(found[1])}`", text)
@@ -69,7 +68,7 @@ def _completed(words: str) -> str:
 
 
 def _command(words: list[str]) -> tuple[Any, list[str]]:
-    """The command that the words name (None for one of a newer gpufleet) and the words behind its name."""
+    """Return the command of `words` (None if this gpufleet does not have it) and the words after its name."""
     root: Any = _invocation[-1].find_root().command if _invocation else None
     commands: Any = getattr(root, "commands", None)
     while words and commands:
@@ -83,7 +82,7 @@ def _command(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def _given() -> dict[str, list[str]]:
-    """Parameter -> words that give it as the user did; the defaults are left out."""
+    """Return parameter -> its words on the command line, without defaults."""
     found: dict[str, list[str]] = {}
     for context in _invocation:
         for parameter in context.command.params:

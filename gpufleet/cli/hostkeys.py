@@ -1,4 +1,4 @@
-"""`gpufleet hostkeys`: the first contact with rack hosts, without trusting whoever answers."""
+"""`gpufleet hostkeys`: read SSH host keys of new rack hosts and verify them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def hostkeys(
     site: Site = "",
     limit: Limit = "",
     accept: Annotated[
-        bool, typer.Option("--accept", help="Take keys without a declared fingerprint too, after asking.")
+        bool,
+        typer.Option("--accept", help="Also accept keys without a declared fingerprint, after confirmation."),
     ] = False,
     ssh_config: SshConfig = None,
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Read the ssh host keys of hosts that are not known, and write those that can be trusted.
+    """Read the SSH host keys of unknown hosts, and write the trusted ones to known_hosts.
 
-    A key is trusted when its fingerprint is the one that `ssh.fingerprints` of the fleet file
-    declares. Compare the others with what the hosts' consoles show, then declare them, or take them
-    with --accept. Exit code 4: a host does not answer, or shows another key than was declared.
+    A key is trusted if `ssh.fingerprints` of the fleet file declares its fingerprint. Compare the others with
+    the hosts' consoles, then declare them or use --accept. Exit code 4: a host does not respond, or its key
+    differs from the declared one.
     """
     from gpufleet.cli.configure_setup import Setup
     from gpufleet.files import write_atomically
@@ -61,7 +62,7 @@ def hostkeys(
             out.print(f"{item.host}: {item.verdict} {prints}".rstrip(), markup=False, soft_wrap=True)
     taken = [item for item in found if item.verdict == "matches"]
     if accept and undeclared:
-        question = f"Are these the fingerprints that the consoles of {len(undeclared)} hosts show?"
+        question = f"Do these fingerprints match the consoles of {len(undeclared)} hosts?"
         if not yes and not typer.confirm(question, err=not is_terminal(out.file)):
             raise typer.Abort
         taken += undeclared
@@ -86,11 +87,11 @@ def hostkeys(
     else:
         known = len(hosts) - len(unknown)
         out.print(
-            f"{known} hosts were known, {len(taken)} were added to {files[0]}", markup=False, soft_wrap=True
+            f"{known} hosts already known, {len(taken)} added to {files[0]}", markup=False, soft_wrap=True
         )
     if any(item.verdict in ("differs", "no-answer") for item in found) and not json:
         raise CloudError(
             f"{len(left)} hosts have no trusted key: {', '.join(left[:8])}",
-            remedy="see that they are up; where the key differs, find out who answers before anything else",
+            remedy="check that they are up; if a key differs, find the cause before you connect",
         )
     return int(ExitCode.CLOUD_FAILURE if left else ExitCode.DONE)

@@ -1,4 +1,4 @@
-"""`gpufleet init`: a new environment with a commented fleet file that breaks no rule."""
+"""`gpufleet init`: a new environment with a commented fleet file that passes all rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class Template(StrEnum):
-    """What the new fleet file starts from."""
+    """The template of the new fleet file."""
 
     sandbox = "sandbox"
     cloud = "cloud"
@@ -40,36 +40,36 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    environment: Annotated[str, typer.Argument(help="The new environment's name.")],
-    template: Annotated[Template | None, typer.Option(help="What to start from; hybrid if left out.")] = None,
-    fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "atlas",
+    environment: Annotated[str, typer.Argument(help="The name of the new environment.")],
+    template: Annotated[Template | None, typer.Option(help="The template; default: hybrid.")] = None,
+    fleet: Annotated[str, typer.Option(help="The name of the fleet.")] = "atlas",
     region: Annotated[
         list[str] | None,
-        typer.Option(help="An AWS region, us-east-1 if left out; repeat it for a site in each."),
+        typer.Option(help="An AWS region, default: us-east-1. Repeat it for one site per region."),
     ] = None,
     zone: Annotated[
         list[str] | None,
         typer.Option(
-            help="A zone of the region that offers the types, as your account names it; the first two if left"
-            " out; repeat it for each zone."
+            help="A zone of the region that offers the types, as named in your account; default: the first"
+            " two. Can be repeated."
         ),
     ] = None,
     cloud_nodes: Annotated[
-        int | None, typer.Option(help="Nodes of the group for training in the first region; 4 if left out.")
+        int | None, typer.Option(help="Nodes of the training group in the first region; default: 4.")
     ] = None,
-    system: Annotated[str | None, typer.Option(help="The system in the racks; dgx-h100 if left out.")] = None,
-    nodes: Annotated[int | None, typer.Option(help="GPU nodes in the racks; 31 if left out.")] = None,
+    system: Annotated[str | None, typer.Option(help="The system in the racks; default: dgx-h100.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="GPU nodes in the racks; default: 31.")] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="What a month may cost, as '50000 USD'; what the fleet costs at most if left out."),
+        typer.Option(help="Monthly budget, such as '50000 USD'; default: the cost at maximum size."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Take the defaults without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Use the defaults without asking.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Write a new environment from a commented template.
 
-    That is stacks/<env>/fleet.yaml and its stack configuration; never over an existing file. On a
-    terminal it asks for what the options leave open.
+    Creates stacks/<env>/fleet.yaml and its stack configuration, and does not overwrite existing files. On a
+    terminal it asks for values without an option.
     """
     from gpufleet.environments import last_day
     from gpufleet.spec.init import check_name, refuse_existing, write_environment
@@ -92,15 +92,15 @@ def init(
         if form.defaults:
             out.print(f"defaults: {shlex.join(form.defaults)}", markup=False)
         if expires:
-            out.print(f"expires: {expires}, since the name is that of a temporary environment")
+            out.print(f"expires: {expires}, because the name is that of a temporary environment")
         if draft.assumed:
-            out.print(f"no price is known for {len(draft.assumed)} resources: the file holds estimates")
+            out.print(f"no price is known for {len(draft.assumed)} resources: the file contains estimates")
         _next_steps(environment, name)
 
 
 @dataclass
 class _Form:
-    """Options, then questions on a terminal, then defaults, which are reported."""
+    """Reads values from options, else from questions on a terminal, else from defaults."""
 
     ask: bool
     defaults: list[str] = field(default_factory=list)
@@ -108,9 +108,9 @@ class _Form:
     def take(
         self, option: str, given: Any, default: Any, question: str, read: Callable[[Any], Value]
     ) -> Value:
-        """What `read` makes of the option, of an answer or of the default.
+        """Return `read` of the option, the answer or the default.
 
-        It raises InputError for a bad value: a question is then asked again.
+        If `read` raises InputError, the question is asked again.
         """
         if given is not None:
             return read(given)
@@ -148,14 +148,14 @@ def _draft(
     catalog = load_catalog(root / OVERRIDES)
     choices = Choices(template)
     for item, applies, option, question in (
-        ("regions", choices.has_cloud, "--region", "AWS regions, a site in each"),
+        ("regions", choices.has_cloud, "--region", "AWS regions, one site each"),
         ("zones", choices.has_cloud, "--zone", ""),
         ("cloud_nodes", choices.has_training, "--cloud-nodes", "Nodes for training in the first region"),
         ("system", choices.has_racks, "--system", "System in the racks"),
         ("nodes", choices.has_racks, "--nodes", "GPU nodes in the racks"),
     ):
         if item == "zones" and applies and not given[item]:
-            # The catalog lists the zones of every region: nothing to ask.
+            # The catalog lists the zones of each region.
             continue
         if applies:
             default = getattr(choices, item)
@@ -165,7 +165,8 @@ def _draft(
             )
         elif given[item] is not None and given[item] != []:
             raise InputError(
-                f"the template {template} takes no {option}", remedy="leave it out, or use --template hybrid"
+                f"the template {template} does not support {option}",
+                remedy="remove it, or use --template hybrid",
             )
 
     def drafted(text: Any) -> Draft:
@@ -178,21 +179,21 @@ def _draft(
     if budget is not None:
         return drafted(budget)
     draft = drafted(None)
-    question = f"Budget a month (at maximum size the fleet costs about {draft.highest:,.0f} USD)"
+    question = f"Monthly budget (at maximum size the fleet costs about {draft.highest:,.0f} USD)"
     return form.take("--budget", None, draft.monthly, question, drafted)
 
 
 def _next_steps(environment: str, template: str) -> None:
     cloud = "" if template == "sandbox" else " --cloud sandbox"
     steps = [
-        ("validate", "", "all findings, with their lines"),
-        ("plan", "", "sites, nodes and what they cost"),
-        ("check", "", "the rules, on a preview without an account"),
+        ("validate", "", "list all findings"),
+        ("plan", "", "show sites, nodes and their cost"),
+        ("check", "", "check the rules on a preview without an account"),
     ]
     if template == "onprem":
-        steps.append(("inventory", "", "the hosts that `configure` works on"))
+        steps.append(("inventory", "", "list the hosts for `configure`"))
     else:
-        steps.append(("up", cloud, "brings it up in the emulated AWS on this machine"))
+        steps.append(("up", cloud, "deploy to the emulated AWS on this machine"))
     out.print(f"next: read stacks/{environment}/fleet.yaml, then")
     for verb, options, why in steps:
         out.print(f"  gpufleet {verb} {environment}{options}  # {why}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`gpufleet validate`, `plan` and `schema`: everything that needs no engine and no cloud."""
+"""`gpufleet validate`, `plan` and `schema`: commands without an engine or a cloud."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def validate(environment: Environment, json: Json = False) -> int:
     """Check a fleet file and list all its findings.
 
-    Each has its file and line, the value, the rule, and the remedy.
+    Each has file and line, value, rule, and remedy.
     """
     from gpufleet.checks import validate as run_validation
 
@@ -50,7 +50,7 @@ def validate(environment: Environment, json: Json = False) -> int:
 
 
 def _finding_json(finding: Finding) -> dict[str, Any]:
-    """The finding with what a program may write instead: `fixes`, each a `field` and its `value`."""
+    """Return the finding as JSON with its `fixes`, each a `field` and its new `value`."""
     from gpufleet.spec.fixes import fixes
 
     ways = [{"field": fix.field, "value": fix.value} for fix in fixes(finding)]
@@ -58,9 +58,9 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def plan(environment: Environment, json: Json = False) -> int:
-    """Show what the fleet file comes to, and its monthly cost.
+    """Show the plan of the fleet file and its monthly cost.
 
-    Sites, node groups, interfaces, storage and hosts, without an engine or a cloud.
+    Lists sites, node groups, interfaces, storage and hosts. Needs no engine and no cloud.
     """
     from gpufleet.checks import validate as run_validation
     from gpufleet.plan.json import model_to_json

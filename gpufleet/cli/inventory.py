@@ -17,13 +17,13 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.workspace import Workspace
 
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to write; without it, standard output.")
+    Path | None, typer.Option("--output", "-o", help="The file to write; default: standard output.")
 ]
 CloudOption = Annotated[
     str | None,
     typer.Option(
         "--cloud",
-        help="Whose stack lists cloud nodes; default: the stack's own.",
+        help="The cloud of the stack with the cloud nodes; default: the stack's setting.",
         autocompletion=completion.clouds,
     ),
 ]
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 def inventory(
     environment: Environment, output: Output = None, cloud: CloudOption = None, json: Json = False
 ) -> int:
-    """Write the Ansible inventory: rack hosts, and the cloud nodes of Slurm sites that are up."""
+    """Write the Ansible inventory: rack hosts, and running cloud nodes of Slurm sites."""
     from gpufleet.checks import validate
     from gpufleet.files import write_atomically
     from gpufleet.racks.inventory import build_inventory
@@ -76,12 +76,12 @@ def inventory(
     else:
         err.print(f"{output}: {len(groups['all'])} hosts in {len(groups) - 1} groups", markup=False)
     if left_out:
-        err.print(f"cloud nodes are left out: {left_out}", markup=False, soft_wrap=True)
+        err.print(f"cloud nodes are omitted: {left_out}", markup=False, soft_wrap=True)
     return int(ExitCode.DONE)
 
 
 def _steps(hosts: int) -> Callable[[str], None]:
-    """Reports on stderr what is being done, where there are so many hosts that it takes seconds."""
+    """Return a function that prints steps on stderr if there are so many hosts that it takes seconds."""
     started = time.monotonic()
 
     def step(text: str) -> None:
@@ -96,7 +96,7 @@ def _steps(hosts: int) -> Callable[[str], None]:
 def _stack_outputs(
     workspace: Workspace, plan: FleetPlan, cloud: str | None
 ) -> tuple[Mapping[str, Any], str | None]:
-    """The stack's outputs, or none and why: a rack is configured without any cloud at hand."""
+    """Return the stack's outputs, or none and the reason, since racks do not need a cloud."""
     if not any(site.scheduler == "slurm" for site in plan.cloud):
         return {}, None
     from gpufleet.cli.engine_choice import choose_engine

@@ -1,4 +1,4 @@
-"""`gpufleet`: runs one command and turns every outcome into a message and an exit code."""
+"""`gpufleet`: run one command and convert errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _root(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command. Returns the exit code of `gpufleet.errors.ExitCode`; never a traceback."""
+    """Run one command and return its exit code (`gpufleet.errors.ExitCode`). Never prints a traceback."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
         streams.prepare()
@@ -65,17 +65,17 @@ def _run(arguments: Sequence[str]) -> int:
     with interruption.handle_interruptions():
         code = _outcome(arguments)
         if interruption.is_recorded() and code != ExitCode.INTERRUPTED:
-            # Whatever ended the exception on its way, the command is not what it would be without the signal.
+            # The signal arrived even if the command caught its exception.
             code = interrupted(KeyboardInterrupt(), arguments)
     return code
 
 
 def _outcome(arguments: Sequence[str]) -> int:
     try:
-        # Not `app(...)`: that would make exit codes of its own of an interruption and of a closed pipe.
+        # `app(...)` would use its own exit codes for an interruption and a closed pipe.
         command = get_command(app)
         if _COMPLETE in os.environ:
-            # The shell asks, and is answered by `main` alone, which ends the process.
+            # Only `main` handles shell completion, which ends the process.
             command.main(list(arguments), prog_name="gpufleet")
         hints.forget()
         set_quiet(False)

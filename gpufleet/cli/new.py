@@ -1,4 +1,4 @@
-"""`gpufleet new`: a fleet repository of one's own, without a fork of gpufleet."""
+"""`gpufleet new`: create a fleet repository without a fork of gpufleet."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ def register(app: typer.Typer) -> None:
 
 
 def new(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The new repository's folder.")],
-    template: Annotated[
-        Template, typer.Option(help="What its environment beside the sandbox starts from.")
-    ] = Template.hybrid,
-    environment: Annotated[str, typer.Option(help="That environment's name.")] = "prod",
-    fleet: Annotated[str, typer.Option(help="The fleet's name.")] = "atlas",
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the new repository.")],
+    template: Annotated[Template, typer.Option(help="The template of its environment.")] = Template.hybrid,
+    environment: Annotated[str, typer.Option(help="The name of its environment.")] = "prod",
+    fleet: Annotated[str, typer.Option(help="The name of the fleet.")] = "atlas",
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Write a fleet repository: two environments, the Pulumi project, rules, workflows, a pinned requirement.
+    """Create a fleet repository: two environments, the Pulumi project, rules, workflows, a pinned
+    requirement.
 
-    It needs no checkout of gpufleet. Nothing that is there already is written over.
+    It needs no checkout of gpufleet. Existing files are not overwritten.
     """
     from gpufleet.catalog import load_catalog
     from gpufleet.environments import Choices, draft_environment, last_day
@@ -41,8 +40,8 @@ def new(
     refuse_used(root)
     if environment == SANDBOX:
         raise InputError(
-            f"the environment {SANDBOX!r} is written in any case",
-            remedy="name the other one with --environment",
+            f"the environment {SANDBOX!r} is always created",
+            remedy="use another name for --environment",
         )
     catalog, today = load_catalog(), dt.datetime.now(tz=dt.UTC).date()
     environments = {}
@@ -60,9 +59,9 @@ def new(
     for command, why in (
         (
             f"cd {folder} && git init && git add . && git commit -m 'A new fleet'",
-            "what `check --base` compares",
+            "needed by `check --base`",
         ),
-        ("gpufleet up sandbox", "brings it up in the emulated AWS on this machine"),
-        (f"gpufleet check {environment}", "the rules, on a preview without an account"),
+        ("gpufleet up sandbox", "deploy to the emulated AWS on this machine"),
+        (f"gpufleet check {environment}", "check the rules on a preview without an account"),
     ):
         out.print(f"  {command}  # {why}", soft_wrap=True, markup=False)

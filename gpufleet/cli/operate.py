@@ -1,4 +1,4 @@
-"""`gpufleet operate`: the operations of a rack's later days, each of which stops when something is wrong."""
+"""`gpufleet operate`: day-2 operations on racks. Each stops at the first failure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Name = Annotated[
     str,
-    typer.Argument(help="An operation; --list shows them.", autocompletion=completion.operations),
+    typer.Argument(help="An operation; --list prints all.", autocompletion=completion.operations),
 ]
 Options = Annotated[
     list[str] | None, typer.Option("--option", "-o", help="name=value, an option of the operation.")
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Only hosts that the last run left, with its options.")
+    bool, typer.Option("--resume", help="Only unfinished hosts of the last run, with its options.")
 ]
 List = Annotated[bool, typer.Option("--list", help="Show the operations and their options.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before hosts are touched.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before hosts are changed.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -54,8 +54,8 @@ def operate(
 ) -> int:
     """Run one day-2 operation on rack hosts: upgrade_driver, replace_node, add_nodes, and others.
 
-    Exit codes are those of configure: 4 when hosts failed, were not reached, or were left alone since an
-    earlier one failed; --resume goes on with them.
+    Exit codes are those of configure: 4 if hosts failed, were unreachable, or were skipped after an earlier
+    failure. --resume continues with them.
     """
     from gpufleet.racks.operations.registry import OPERATIONS, find_operation
 
@@ -63,7 +63,8 @@ def operate(
         return _list(tuple(OPERATIONS.values()), json=json)
     if not environment or not operation:
         raise InputError(
-            "operate needs an environment and an operation", remedy="`gpufleet operate --list` shows them"
+            "operate needs an environment and an operation",
+            remedy="`gpufleet operate --list` prints the operations",
         )
     from gpufleet.cli.configure_progress import HostProgress
     from gpufleet.cli.operate_setup import OperateSetup
@@ -77,7 +78,7 @@ def operate(
     if not json:
         print_findings(setup.findings)
     again = f"`{hint('operate', environment, operation, '--resume')}`"
-    # The lock of configure: an operation and a configure at once would undo each other.
+    # The lock of configure: a parallel operation and configure would undo each other.
     with setup.folder.locked():
         request = setup.operation_request(
             options=tuple(option or ()),
@@ -90,14 +91,14 @@ def operate(
         if request is None:
             return _nothing_left(setup.name, operation, json=json)
         if request.changes_hosts and chosen.asks and not yes:
-            _confirm(f"This is to {chosen.asks} {len(request.targets)} hosts of {setup.name}. Go on?")
+            _confirm(f"This is to {chosen.asks} {len(request.targets)} hosts of {setup.name}. Continue?")
         key = f"{operation}/{setup.name}/{len(request.hosts)} hosts"
         expected = setup.durations.expected(key)
         with HostProgress(out, len(request.hosts), expected=expected, quiet=json) as progress:
             try:
                 result = run_operation(request, setup.runs, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
-                raise InterruptionError("hosts keep what was done", ["--resume"]) from None
+                raise InterruptionError("finished tasks are kept on the hosts", ["--resume"]) from None
         if not result.run.cut_short:
             setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
         if result.run.page is not None:
@@ -110,7 +111,7 @@ def operate(
             out.print(f"not done: {', '.join(result.left)}", markup=False, soft_wrap=True)
         out.print(f"page: {result.run.page}", markup=False, soft_wrap=True)
         if result.left and not check:
-            errors.print(f"  fix: correct the cause, then {again}", markup=False, soft_wrap=True)
+            errors.print(f"  fix: fix the cause, then run {again}", markup=False, soft_wrap=True)
     if result.run.failed_hosts or result.run.cut_short or (result.left and not check):
         return int(ExitCode.CLOUD_FAILURE)
     return int(ExitCode.REFUSED if check and result.run.changed else ExitCode.DONE)
@@ -135,7 +136,7 @@ def _nothing_left(name: str, operation: str, *, json: bool) -> int:
             }
         )
     else:
-        out.print(f"{name}: the last {operation} left nothing to resume", markup=False)
+        out.print(f"{name}: no hosts of the last {operation} to resume", markup=False)
     return int(ExitCode.DONE)
 
 

@@ -1,4 +1,5 @@
-"""What `gpufleet operate` works with, beside what `gpufleet configure` does: targets, options, consent."""
+"""Setup of `gpufleet operate`, in addition to that of `gpufleet configure`: targets, options,
+confirmation."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from gpufleet.racks.verify.expected import members_of
 
 
 class OperateSetup(Setup):
-    """One call of `gpufleet operate`, before anything runs. Reads and judges; changes no host."""
+    """The setup of one `gpufleet operate`. Reads and checks files; changes no host."""
 
     def __init__(
         self, target: str, operation: Operation, site: str, limit: str, ssh_config: Path | None
@@ -50,14 +51,14 @@ class OperateSetup(Setup):
         transport: str,
         forks: int | None,
     ) -> OperationRequest | None:
-        """What to run; None where a resumed run has nobody left.
+        """Return the request of an operation, None if no hosts are left to resume.
 
-        Raises InputError for every mistake that shows before a host is touched.
+        Raises InputError for all errors that can be detected before the first change.
         """
         if transport not in get_args(Transport):
             raise InputError(
-                f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
-                remedy="leave --transport out",
+                f"transport {transport!r} is not one of {', '.join(get_args(Transport))}",
+                remedy="use one of these, or remove --transport",
             )
         last = self.runs.last() if resume else None
         if resume and last is None:
@@ -68,10 +69,10 @@ class OperateSetup(Setup):
         values = self.operation.values(options, last.options if last is not None else None)
         if self.operation.one_by_one and not self._limit and not resume:
             raise InputError(
-                f"{self.operation.name} without --limit would be for all nodes",
-                remedy="name the nodes with --limit",
+                f"{self.operation.name} without --limit would run on all nodes",
+                remedy="list the nodes with --limit",
             )
-        # A file of its own: a verify at work reads another.
+        # A separate file: a running verify reads its own.
         path = self.runs.path / "inventory.yaml"
         write_atomically(path, render(self.inventory), mode=0o600)
         targets, helpers = self._hosts(path)
@@ -88,7 +89,7 @@ class OperateSetup(Setup):
         if values.get("fingerprint") and not check:
             if len(targets) != 1:
                 raise InputError(
-                    f"one fingerprint cannot be that of {len(targets)} nodes", remedy="replace one at a time"
+                    f"one fingerprint cannot belong to {len(targets)} nodes", remedy="replace one at a time"
                 )
             renew_key(targets[0], connections[targets[0]], str(values["fingerprint"]), files[0])
         refuse_unknown((*targets, *helpers), connections, files, self.target)
@@ -123,7 +124,7 @@ class OperateSetup(Setup):
         )
 
     def _left(self, targets: tuple[str, ...], last: LastRun) -> tuple[str, ...]:
-        """Whom a resumed run visits: who is not done, and those who go with them."""
+        """Return the hosts of a resumed run: unfinished targets, and the hosts that each needs."""
         left = {name for name in targets if name in last.left}
         if self.operation.together:
             joined = set(members_of(self.inventory["all"]["children"], self.operation.together))
@@ -133,22 +134,22 @@ class OperateSetup(Setup):
         return tuple(name for name in targets if name in left)
 
     def _hosts(self, inventory: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The targets, and who takes part beside them at their sites."""
+        """Return the targets, and the other hosts of their sites that take part."""
         chosen = select_hosts(self.plan, inventory, site=self._site, limit=self._limit)
         groups = self.inventory["all"]["children"]
         fit = members_of(groups, self.operation.group)
         unfit = [name for name in chosen if name not in fit]
         if unfit and self._limit and len(unfit) == len(chosen):
             raise InputError(
-                f"{self.operation.name} is not for {fold_hosts(unfit)}",
-                remedy=f"it is for hosts of group {self.operation.group};"
-                f" `gpufleet inventory {self.target} --json` shows them",
+                f"{self.operation.name} does not support {fold_hosts(unfit)}",
+                remedy=f"use hosts of group {self.operation.group};"
+                f" `gpufleet inventory {self.target} --json` prints them",
             )
         targets = tuple(name for name in chosen if name in fit)
         if not targets:
             raise InputError(
-                f"{self.name} has no host that {self.operation.name} is for",
-                remedy=f"it is for hosts of group {self.operation.group}",
+                f"{self.name} has no host for {self.operation.name}",
+                remedy=f"it needs hosts of group {self.operation.group}",
             )
         asked = {name for group in self.operation.also for name in members_of(groups, group)}
         helpers = tuple(
@@ -163,14 +164,14 @@ class OperateSetup(Setup):
     def _with_canary(
         self, targets: tuple[str, ...], values: dict[str, Value], *, resumed: bool
     ) -> dict[str, Value]:
-        """The options with the node that goes first, where there is one. A resumed run keeps it."""
+        """Return the options with the canary node, if there is one. A resumed run keeps it."""
         if not any(option.name == "canary" for option in self.operation.options):
             return values
         canary = values.get("canary", targets[0])
         if canary not in targets and not resumed:
             raise InputError(
                 f"canary={canary} is not among the targets {fold_hosts(targets)}",
-                remedy="name one of them, or leave it out",
+                remedy="use one of them, or remove the option",
             )
         return {**values, "canary": canary}
 
@@ -180,13 +181,13 @@ class OperateSetup(Setup):
         confirmed = {name for name in str(values.get("confirm", "")).split(",") if name}
         if confirmed != set(targets):
             raise InputError(
-                f"confirm={values.get('confirm', '')} names others than the targets {fold_hosts(targets)}",
-                remedy=f"if it is them: -o confirm={','.join(targets)}",
+                f"confirm={values.get('confirm', '')} does not match the targets {fold_hosts(targets)}",
+                remedy=f"to confirm them: -o confirm={','.join(targets)}",
             )
 
 
 def operator_name(environment: Mapping[str, str]) -> str:
-    """Who runs this, as reasons and records name them: letters that no shell or Slurm minds."""
+    """Return the user who runs this, for reasons and records, in characters safe for shells and Slurm."""
     name = environment.get("SUDO_USER") or ""
     if not name:
         try:

@@ -1,4 +1,4 @@
-"""How a run ended: its result, the events that led to it, and the exit code that says the same."""
+"""The outcome of a run: result, events and exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The result of a run and the events that led to it."""
+    """The result of a run and its events."""
 
     result: RunResult
     events: tuple[ResourceEvent, ...]
@@ -30,7 +30,7 @@ class RunOutcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Done, refused by a mandatory policy or drift found, interrupted, or failed with the state kept."""
+        """0: done; 1: refused by a mandatory policy, or drift; 130: interrupted; 4: failed, state kept."""
         if self.result.interrupted:
             return ExitCode.INTERRUPTED
         if self.result.ok:

@@ -1,4 +1,4 @@
-"""Options of the commands that the policy pack judges."""
+"""Options of commands that evaluate the policy pack."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 SkipPolicies = Annotated[
-    bool, typer.Option("--skip-policies", help="Do not judge the run by the policy pack of the checkout.")
+    bool, typer.Option("--skip-policies", help="Do not evaluate the policy pack of the checkout.")
 ]
 
 
 def _readable(file: Path | None) -> Path | None:
-    """The file, which was read: what is wrong with it is said before anything is started."""
+    """Return the file after reading it, so that its errors are reported before the run starts."""
     if file is not None:
         from gpufleet.engine.policy_config import read_policy_config
 

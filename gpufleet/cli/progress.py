@@ -1,4 +1,4 @@
-"""Progress of a run: a live screen on a terminal, a line now and then elsewhere, all of it in the log."""
+"""Progress of a run: a live screen on a terminal, otherwise lines at intervals; everything in the log."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _RUNNING_ROWS = 12
 class Progress:
     """Shows the events of one run; use it as a context manager and pass `on_event` to the engine.
 
-    A terminal gets a live screen with what is under way, and elsewhere a line comes now and then; failures,
-    messages and policies have lines of their own. With `listed` every change has one too. `log` gets all of
-    it in any case. `quiet` shows nothing (for --json). `live` is for tests.
+    A terminal shows a live screen with running operations. Otherwise lines are printed at intervals.
+    Failures, messages and policies, and with `listed` all changes, are printed as separate lines. `log`
+    receives everything. `quiet` prints nothing (for --json). `live` is for tests.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Progress:
         self._same = 0
         self._skipped = 0
         self._stopping = False
-        # Held for the counts only and never while printing: the live screen renders from a thread of
-        # its own and holds the screen's lock then, so that two threads would wait for each other.
+        # Guards the counts. Never hold it while printing: the live screen's thread holds the screen's
+        # lock while it renders, which would cause a deadlock.
         self._lock = threading.Lock()
         self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
         self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
@@ -82,11 +82,11 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many resources have ended, well or not."""
+        """The number of finished resources, failed or not."""
         return self._pace.done
 
     def on_event(self, event: Event) -> None:
-        """Take one event of the engine; may be called from any of its threads."""
+        """Handle one event of the engine. Can be called from any thread."""
         shown: Text | None
         if isinstance(event, ResourceEvent):
             shown, logged = self._resource(event)
@@ -117,7 +117,7 @@ class Progress:
         return _interruption(self._verb, waiting, forced=event.forced)
 
     def _resource(self, event: ResourceEvent) -> tuple[Text | None, Text | None]:
-        """Count the event; the line to print for it and the one for the log, if any."""
+        """Count the event and return the line to print and the line for the log, if any."""
         with self._lock:
             if event.status == "started":
                 if event.op is not Op.SAME:
@@ -125,7 +125,7 @@ class Progress:
                 return None, None
             self._running.pop(event.urn, None)
             if event.status == "skipped":
-                # One failure can leave out hundreds: they are summed up at the end.
+                # One failure can skip hundreds of resources: print only their number at the end.
                 self._skipped += 1
                 return None, describe(event)
             self._ended.add(event.urn)
@@ -133,13 +133,13 @@ class Progress:
             if event.op is Op.SAME and event.status == "done":
                 self._same += 1
                 return None, None
-            # What a preview fails of once it is ended is no news.
+            # Ignore failures of a preview that is being cancelled.
             failed = event.status == "failed" and not (self._stopping and self._verb == "preview")
         line = describe(event)
         return (line if self._listed or failed else None), line
 
     def _tick(self) -> None:
-        """Print a line where one is due: elsewhere than on a live screen."""
+        """Print a line if one is due and there is no live screen."""
         if self._quiet or self._interactive:
             return
         with self._lock:
@@ -156,7 +156,7 @@ class Progress:
         )
 
     def render(self) -> RenderableType:
-        """What the live screen shows now; called from the screen's own thread."""
+        """Return the content of the live screen. Called from the screen's thread."""
         with self._lock:
             running = list(self._running.values())
             counts = self._counts()
@@ -164,7 +164,7 @@ class Progress:
         rows: list[RenderableType] = [Text("under way:", style="dim")] if running else []
         rows += [_one_row(describe(event)) for event in running[:room]]
         if len(running) > room:
-            rows.append(Text(f"   and {len(running) - room} more under way", style="dim"))
+            rows.append(Text(f"   and {len(running) - room} more running", style="dim"))
         rows.append(Spinner("dots", text=f" {counts}"))
         return Group(*rows)
 

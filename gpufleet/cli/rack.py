@@ -1,4 +1,4 @@
-"""`gpufleet rack`: a rack in a box on this machine, for trying and for tests."""
+"""`gpufleet rack`: a rack in a box on this machine, for trials and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpufleet.lab.rack import HostStatus, Rack, RackSite
 
 app = new_app(
-    help="Start and remove a rack in a box: the hosts of a rack site as containers of this machine.",
+    help="Start and remove a rack in a box: the hosts of a rack site as containers on this machine.",
     no_args_is_help=True,
 )
 Environment = Annotated[
@@ -37,7 +37,7 @@ Scheduler = Annotated[
     ),
 ]
 FLEETS = {"slurm": "fleet.yaml", "kubernetes": "kubernetes.yaml"}
-Site = Annotated[str | None, typer.Option("--site", help="Which rack site of it; default: the first.")]
+Site = Annotated[str | None, typer.Option("--site", help="The rack site; default: the first.")]
 
 
 def _folder() -> Path:
@@ -48,7 +48,7 @@ def _folder() -> Path:
 def up(
     environment: Environment = None, site: Site = None, scheduler: Scheduler = "", json: Json = False
 ) -> None:
-    """Start the rack and boot all hosts; a rack that is up is left as it is."""
+    """Start the rack and boot all hosts. A running rack is not changed."""
     from gpufleet.lab.rack import Kit, require, start_rack
 
     chosen = _site(environment, site, scheduler)
@@ -74,27 +74,27 @@ def status(json: Json = False) -> None:
 
 @app.command()
 def down(json: Json = False) -> None:
-    """Remove the rack with its network, mounts, processes and files; what was downloaded is kept."""
+    """Remove the rack with its network, mounts, processes and files. Downloads are kept."""
     from gpufleet.lab.rack import take_down
 
     removed = take_down(_folder())
     if json:
         emit_json({"removed": removed, "hosts": []})
     else:
-        out.print("rack: removed" if removed else "rack: there was none")
+        out.print("rack: removed" if removed else "rack: none was running")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def ssh(
     host: Annotated[str, typer.Argument(help="The name of a host.")],
-    command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
+    command: Annotated[list[str] | None, typer.Argument(help="A command; default: a shell.")] = None,
 ) -> None:
-    """Log in to a host, or run a command there."""
+    """Log in to a host, or run a command on it."""
     from gpufleet.lab.rack import Rack
 
     rack = Rack.find(_folder())
     if rack is None:
-        raise InputError("there is no rack", remedy="run `gpufleet rack up` first")
+        raise InputError("no rack is running", remedy="run `gpufleet rack up` first")
     words = rack.ssh_command(host, *(command or []))
     os.execvp(words[0], words)  # noqa: S606 - ssh takes the place of this process
 
@@ -106,11 +106,11 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
     from gpufleet.lab.rack import rack_site
 
     if scheduler and scheduler not in FLEETS:
-        raise InputError(f"no rack has scheduler {scheduler!r}", remedy=f"use one of {', '.join(FLEETS)}")
+        raise InputError(f"unknown scheduler {scheduler!r}", remedy=f"use one of {', '.join(FLEETS)}")
     if scheduler and environment:
         raise InputError(
-            f"{environment} says which scheduler its racks have, and so does --scheduler {scheduler}",
-            remedy="leave one of the two out",
+            f"{environment} already declares the scheduler, so --scheduler {scheduler} is not allowed",
+            remedy="remove one of them",
         )
     with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))

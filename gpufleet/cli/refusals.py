@@ -1,4 +1,4 @@
-"""Why a run was refused: each violation of a mandatory rule, with its line of the fleet file and remedy."""
+"""The violations of mandatory rules that refused a run, with line and remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpufleet.verdict.results import STACK, is_stack, name_of
 
 
 def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[PolicyRefusal, ...]:
-    """The mandatory ones as a policy pack reports them: without a line, the remedy within the message."""
+    """Return the mandatory violations from a policy pack's events: no line, remedy in the message."""
     return tuple(
         PolicyRefusal(each.policy, _name(each.urn), each.message)
         for each in violations
@@ -28,7 +28,7 @@ def refusals_of(violations: Iterable[PolicyEvent]) -> tuple[PolicyRefusal, ...]:
 def placed_refusals(
     violations: Iterable[PolicyEvent], request: StackRequest, report: Path, before: Stack
 ) -> tuple[PolicyRefusal, ...]:
-    """The mandatory ones with file, line and remedy, from what the checkout's own pack reported."""
+    """Return the mandatory violations with file, line and remedy, from the report of the checkout's pack."""
     violations = tuple(violations)
     fleet = open_stack(request.project_root, request.project, request.stack, request.config, preview=True)
     if fleet.loaded is None or fleet.shared.spec is None:
@@ -36,7 +36,7 @@ def placed_refusals(
     try:
         found = read_report(report)
     except (FileNotFoundError, json.JSONDecodeError):
-        # The preview did not come to its end.
+        # The preview did not finish.
         found = Report(Stack(()), ())
     fields = {rule.name: rule.fleet_field for rule in load_rules(request.project_root)}
     locator = Locator(fleet.shared.spec, fleet.loaded.source, (found.stack, before))

@@ -1,4 +1,4 @@
-"""`gpufleet report`: the fleet, its cost and the verdict on it as one HTML page."""
+"""`gpufleet report`: one HTML page with the fleet, its cost and the verdict."""
 
 from __future__ import annotations
 
@@ -31,19 +31,17 @@ def report(
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Write the page to this file.")],
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base", metavar="REF", help="Also show what changes since this branch, tag or commit."
-        ),
+        typer.Option("--base", metavar="REF", help="Also show the changes since this branch, tag or commit."),
     ] = None,
     engine: PreviewEngine = "embedded",
     cloud: PreviewCloud = None,
     policy_config: PolicyConfig = None,
     json: Json = False,
 ) -> int:
-    """Write a page that shows the fleet: a picture, cost against budget, rules, prices and changes.
+    """Write an HTML page of the fleet: diagram, cost and budget, rules, prices and changes.
 
-    The figures are those of `gpufleet check`. The page needs no network and no script. Exit code 0 says
-    that the page is written, whatever the verdict on it: `gpufleet check` refuses.
+    The figures are those of `gpufleet check`. The page needs no network and no scripts. Exit code 0: the page
+    is written, also if the verdict is `fail`; use `gpufleet check` to refuse a change.
     """
     from gpufleet.cli.check import verdict_of
     from gpufleet.files import write_atomically
@@ -76,18 +74,18 @@ def _say(html: Path, verdict: Verdict, *, json: bool) -> None:
 
 
 def _require_own(path: Path) -> None:
-    """Refuse a place that cannot be written, and a file that is no report, before the verdict takes time."""
-    remedy = "name a new file, or an earlier report"
+    """Raise InputError early for a path that is not writable or a file that is not a report."""
+    remedy = "use a new file or an earlier report"
     try:
         if path.is_dir():
-            raise InputError(f"--html {path} is a folder", remedy="name a file in it")
+            raise InputError(f"--html {path} is a folder", remedy="use a file in it")
         if path.exists() and not (path.is_file() and _is_report(path)):
-            raise InputError(f"--html {path} exists and is no report of gpufleet", remedy=remedy)
+            raise InputError(f"--html {path} exists and is not a report of gpufleet", remedy=remedy)
         folder = next(each for each in path.absolute().parents if each.exists())
     except (OSError, ValueError) as error:
-        raise InputError(f"--html {str(path)[:200]!r} is no path of a file: {error}", remedy=remedy) from None
+        raise InputError(f"--html {str(path)[:200]!r} is not a valid path: {error}", remedy=remedy) from None
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"--html {path}: {folder} is no folder that can be written", remedy=remedy)
+        raise InputError(f"--html {path}: {folder} is not a writable folder", remedy=remedy)
 
 
 def _is_report(path: Path) -> bool:

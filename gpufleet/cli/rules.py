@@ -1,4 +1,4 @@
-"""`gpufleet rules`: the rules of the policy pack, or one of them with all that is to know of it."""
+"""`gpufleet rules`: list the rules of the policy pack, or explain one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.workspace import find_root
 
 Name = Annotated[
     str | None,
-    typer.Argument(help="A rule's name; without it, all are listed.", autocompletion=completion.rules),
+    typer.Argument(help="A rule to explain; default: list all.", autocompletion=completion.rules),
 ]
 
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def rules(name: Name = None, json: Json = False) -> None:
-    """List the policy rules, or explain one: why, settings, how to fix it, how to exempt from it."""
+    """List the policy rules, or explain one: reason, settings, fix, exemption."""
     from gpufleet.policy.docs import describe
     from gpufleet.policy.pack import load_rules
 
@@ -53,7 +53,7 @@ def _named(name: str, found: tuple[Rule[Any], ...]) -> Rule[Any]:
     guess = nearest(name, [rule.name for rule in found])
     raise InputError(
         f"there is no rule {name!r}" + (f"; did you mean {guess!r}?" if guess else ""),
-        remedy="`gpufleet rules` lists them",
+        remedy="`gpufleet rules` lists all rules",
     )
 
 
@@ -70,7 +70,7 @@ def _list(found: tuple[Rule[Any], ...]) -> None:
         for rule in of_group:
             table.add_row(f"  {rule.name}", escape(rule.title), rule.severity, rule.enforcement)
     print_table(table, out)
-    note(f"{len(found)} rule{'s' if len(found) != 1 else ''}; `gpufleet rules NAME` explains one")
+    note(f"{len(found)} rule{'s' if len(found) != 1 else ''}; `gpufleet rules NAME` explains a rule")
 
 
 def _explain(rule: Rule[Any]) -> None:

@@ -16,11 +16,13 @@ from gpufleet.cli.stack_run import RunOptions, StackRun, state_summary
 from gpufleet.errors import ExitCode
 from gpufleet.workspace import Workspace
 
-Parallel = Annotated[int, typer.Option("--parallel", min=1, max=256, help="Resources worked on at once.")]
+Parallel = Annotated[
+    int, typer.Option("--parallel", min=1, max=256, help="Parallel operations on resources.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AllowDataLoss = Annotated[
     bool,
-    typer.Option("--allow-data-loss", help="File systems and buckets may go, with everything in them."),
+    typer.Option("--allow-data-loss", help="Allow the deletion of file systems and buckets with their data."),
 ]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print a line for each resource, and the outputs.")
@@ -42,10 +44,10 @@ def preview(
     policy_config: PolicyConfig = None,
     json: Json = False,
 ) -> int:
-    """Show what `up` would change, site by site, and which policy rules it breaks.
+    """Show the changes of `up` by site, and violated policy rules.
 
-    Ends with the sites, what each costs a month, and the sum against the budget. Changes nothing;
-    exit code 1 says that a mandatory rule is broken.
+    Also shows the monthly cost of each site and the budget. Changes nothing. Exit code 1: a mandatory rule is
+    violated.
     """
     options = RunOptions(
         environment,
@@ -75,11 +77,11 @@ def up(
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
-    """Bring the cloud to what the fleet file says.
+    """Create and change cloud resources according to the fleet file.
 
-    Shows a preview and asks first, unless --yes is given. A broken mandatory rule of the policy pack
-    ends it before anything is changed, and so does a change that deletes or replaces storage without
-    --allow-data-loss, or that gives up a reservation to ask for another.
+    Shows a preview and asks for confirmation, unless --yes is set. Before any change it stops if a mandatory
+    policy rule is violated, if storage would be deleted or replaced without --allow-data-loss, or if a
+    reservation would be replaced.
     """
     options = RunOptions(
         environment,
@@ -111,7 +113,7 @@ def up(
         show_preview(run, foreseen)
         run.refuse_data_loss(foreseen)
         if foreseen.result.changes.total:
-            run.confirm("Go on with these changes?")
+            run.confirm("Apply these changes?")
     return finish(run, run.execute("up"))
 
 
@@ -124,13 +126,13 @@ def refresh(
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
-    """Bring the state to what the cloud really is; exit code 1 says that there was drift.
+    """Update the state from the cloud. Exit code 1: drift was found.
 
-    Changes nothing in the cloud; asks first, unless --yes is given.
+    Changes nothing in the cloud. Asks for confirmation, unless --yes is set.
     """
     run = StackRun("refresh", RunOptions(environment, engine, cloud, parallel, yes, json, verbose=verbose))
     run.introduce()
-    run.confirm("Write what the cloud says into the state?")
+    run.confirm("Update the state from the cloud?")
     return finish(run, run.execute("refresh"))
 
 
@@ -144,9 +146,9 @@ def destroy(
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
-    """Delete everything that the stack created.
+    """Delete all resources of the stack.
 
-    Shows what that is and asks first, unless --yes is given. A stack with file systems or buckets is
+    Lists them and asks for confirmation, unless --yes is set. A stack with file systems or buckets is
     destroyed only with --allow-data-loss.
     """
     options = RunOptions(
@@ -159,7 +161,7 @@ def destroy(
     if not yes:
         for kind, count in sorted(counts.items()):
             out.print(f"  {count:>4} {kind}", markup=False)
-        run.confirm(f"Delete all {sum(counts.values())} of {run.name} in cloud {run.cloud}?")
+        run.confirm(f"Delete all {sum(counts.values())} resources of {run.name} in cloud {run.cloud}?")
     return finish(run, run.execute("destroy"))
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves for later: its log, with a line for each step, and how long it took."""
+"""The log of a run, with a line per step, and the durations of runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.files import write_atomically
 
 
 class RunLog:
-    """A private text file with a line for each step of a run; without room or rights, nothing is written."""
+    """A private log file with a line per step. Write errors (disk full, permissions) are ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,7 +26,7 @@ class RunLog:
             self.is_written = True
 
     def write(self, line: str) -> None:
-        """Add a line with the seconds since the beginning."""
+        """Add a line with the seconds since the start."""
         if not self.is_written:
             return
         try:
@@ -37,27 +37,27 @@ class RunLog:
 
 
 class Durations:
-    """How many steps the last run of a verb had and how long it took, in a file of the checkout."""
+    """Steps and seconds of the last run of each verb, in a file of the checkout."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @classmethod
     def of(cls, local: Path) -> Durations:
-        """Those of a checkout, by its folder for what is not under version control."""
+        """Return the durations of a checkout, by its .gpufleet folder."""
         return cls(local / "durations.json")
 
     def expected(self, key: str, steps: int = 0) -> Expectation:
-        """What to expect of `key`; `steps` where the caller knows them better."""
+        """Return the expectation for `key`. `steps` overrides the stored number."""
         last = self._read().get(key) or {}
         known = int(last.get("steps") or 0)
         seconds = float(last.get("seconds") or 0.0)
-        # A run with other steps took another time.
+        # The duration of a run with other steps does not apply.
         alike = not steps or abs(known - steps) * 5 <= steps
         return Expectation(steps or known, seconds if alike else 0.0)
 
     def keep(self, key: str, steps: int, seconds: float) -> None:
-        """Record a run that came to its end; where that cannot be written, the next has no estimate."""
+        """Store a finished run. If it cannot be written, the next run has no estimate."""
         if not steps:
             return
         kept = {**self._read(), key: {"steps": steps, "seconds": round(seconds, 1)}}

@@ -1,4 +1,4 @@
-"""What a run of an engine shows at its end: changes, cost, outputs, and what to do next."""
+"""Output at the end of a run: changes, cost, outputs, and next command."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gpufleet.cli.stack_run import StackRun
 
 
 def show_preview(run: StackRun, outcome: RunOutcome) -> None:
-    """The changes under their sites, then sites, cost and budget where the eye ends up.
+    """Print the changes by site, then sites, cost and budget.
 
-    Before the question of `up` creations are only counted, unless --verbose.
+    Before the confirmation of `up`, creations are only counted unless --verbose.
     """
     from gpufleet.report.changes_text import print_site_changes
     from gpufleet.report.cost_text import ACCOUNT, print_budget
@@ -29,11 +29,11 @@ def show_preview(run: StackRun, outcome: RunOutcome) -> None:
     print_budget(run.cost, run.plan, out, briefly=not listed)
     print_result(outcome.result, out, errors)
     if not listed and run.log.is_written:
-        out.print(f"each change: {from_here(run.log.path)}, or --verbose", markup=False, soft_wrap=True)
+        out.print(f"all changes: {from_here(run.log.path)}, or use --verbose", markup=False, soft_wrap=True)
 
 
 def show_result(run: StackRun, outcome: RunOutcome) -> None:
-    """What changed in which site, what failed, and the outputs."""
+    """Print changes by site, failures and outputs."""
     from gpufleet.report.overview_text import print_overview
     from gpufleet.report.run_text import print_outputs, print_result
 
@@ -52,7 +52,7 @@ def show_result(run: StackRun, outcome: RunOutcome) -> None:
 
 
 def finish(run: StackRun, outcome: RunOutcome) -> int:
-    """Print how it ended and what to do next; the exit code that says the same."""
+    """Print the result and the next command, and return the exit code."""
     from gpufleet.report.refusals_text import print_refusals
     from gpufleet.report.run_text import next_steps
 

@@ -1,4 +1,4 @@
-"""`gpufleet sandbox`: the emulated AWS that belongs to this checkout."""
+"""`gpufleet sandbox`: the emulated AWS of this checkout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _workspace() -> Workspace:
 
 @app.command()
 def start(json: Json = False) -> None:
-    """Start the emulated AWS, and say where it listens."""
+    """Start the emulated AWS and print its address."""
     from gpufleet.lab_extra import require_lab
 
     require_lab()
@@ -40,7 +40,7 @@ def start(json: Json = False) -> None:
 
 @app.command()
 def status(json: Json = False) -> None:
-    """Say whether the emulated AWS runs, and where."""
+    """Print whether the emulated AWS runs, and its address."""
     from gpufleet.lab.aws import daemon
 
     endpoint = daemon.status(_workspace().sandbox_root)
@@ -50,14 +50,14 @@ def status(json: Json = False) -> None:
             | ({"url": endpoint.url, "pid": endpoint.pid} if endpoint is not None else {})
         )
     elif endpoint is None:
-        out.print("emulated AWS: not running; what it held is kept, and the next command starts it")
+        out.print("emulated AWS: not running; its resources are kept, and the next command starts it")
     else:
         out.print(f"emulated AWS: {endpoint.url} (process {endpoint.pid})")
 
 
 @app.command()
 def stop(json: Json = False) -> None:
-    """Stop the emulated AWS; what it holds is kept for the next command."""
+    """Stop the emulated AWS. Its resources are kept for the next command."""
     from gpufleet.lab.aws import daemon
 
     stopped = daemon.stop(_workspace().sandbox_root)
@@ -69,7 +69,7 @@ def stop(json: Json = False) -> None:
 
 @app.command()
 def reset(json: Json = False) -> None:
-    """Forget the emulated AWS and the states of its stacks."""
+    """Delete the resources of the emulated AWS and the states of its stacks."""
     from gpufleet.engine.embedded.forget import forget_states
     from gpufleet.lab.aws import daemon
 
@@ -79,7 +79,7 @@ def reset(json: Json = False) -> None:
     if json:
         emit_json({"reset": True, "states_forgotten": forgotten})
     else:
-        out.print(f"emulated AWS: empty again; {len(forgotten)} stack states forgotten")
+        out.print(f"emulated AWS: reset; {len(forgotten)} stack states deleted")
 
 
 app.command()(faults)

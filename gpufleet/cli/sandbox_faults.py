@@ -1,4 +1,4 @@
-"""`gpufleet sandbox faults`: let the emulated AWS go wrong, to see what a run makes of it."""
+"""`gpufleet sandbox faults`: inject faults into the emulated AWS."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ _SLOW = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)=([0-9]+(?:\.[0-9]+)?)")
 _FAIL = re.compile(r"([a-z0-9-]+:[A-Za-z0-9*]+)(?:#([0-9]+))?(?:=([A-Za-z0-9.]+))?")
 
 Throttle = Annotated[bool, typer.Option("--throttle", help="Throttle EC2 by its published token buckets.")]
-Late = Annotated[float, typer.Option("--late", metavar="SECONDS", help="Find new things only after a while.")]
+Late = Annotated[
+    float, typer.Option("--late", metavar="SECONDS", help="Delay the visibility of new resources.")
+]
 NoCapacity = Annotated[
     list[str] | None,
-    typer.Option("--no-capacity", metavar="TYPE[:ZONE]", help="Have no capacity of an instance type."),
+    typer.Option("--no-capacity", metavar="TYPE[:ZONE]", help="No capacity for an instance type."),
 ]
 SlowOption = Annotated[
     list[str] | None,
-    typer.Option("--slow", metavar="SERVICE:ACTION=SECONDS", help="Take longer for an action."),
+    typer.Option("--slow", metavar="SERVICE:ACTION=SECONDS", help="Delay an action."),
 ]
 Fail = Annotated[
     list[str] | None,
     typer.Option("--fail", metavar="SERVICE:ACTION[#CALL][=CODE]", help="Fail one call of an action."),
 ]
 File = Annotated[
-    Path | None, typer.Option("--file", help="A JSON file that says it all (docs/guide/faults.md).")
+    Path | None, typer.Option("--file", help="A JSON file with all faults (docs/guide/faults.md).")
 ]
-Clear = Annotated[bool, typer.Option("--clear", help="Let everything go right again.")]
+Clear = Annotated[bool, typer.Option("--clear", help="Remove all faults.")]
 
 
 def faults(
@@ -46,9 +48,9 @@ def faults(
     clear: Clear = False,
     json: Json = False,
 ) -> int:
-    """Show the faults of the emulated AWS, or say which it has from now on.
+    """Show or set the faults of the emulated AWS.
 
-    What is named replaces what held before. Counts start anew with it.
+    New faults replace the previous ones and reset the call counts.
     """
     from gpufleet.catalog import load_catalog
     from gpufleet.files import write_atomically
@@ -61,7 +63,7 @@ def faults(
     place = Files(root).faults
     wanted = _wanted(throttle, late, no_capacity or [], slow or [], fail or [])
     if sum(map(bool, (wanted, file, clear))) > 1:
-        raise InputError("--clear, --file and single faults exclude each other", remedy="pass one kind")
+        raise InputError("--clear, --file and single faults exclude each other", remedy="use one of them")
     if clear:
         place.unlink(missing_ok=True)
     elif wanted or file is not None:
@@ -77,7 +79,7 @@ def faults(
     if held == Faults():
         out.print("emulated AWS: no faults")
         return int(ExitCode.DONE)
-    out.print("emulated AWS: these faults hold until `gpufleet sandbox faults --clear`", soft_wrap=True)
+    out.print("emulated AWS: these faults apply until `gpufleet sandbox faults --clear`", soft_wrap=True)
     for line in _lines(held.model_dump(mode="json", exclude_defaults=True)):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     for what, count in counts.items():
@@ -106,7 +108,7 @@ def _wanted(
             for match in _matches(_FAIL, fail, "--fail")
         ]
         for each in found["failures"]:
-            # 5xx are repeated by every SDK; a code that was named is meant to arrive.
+            # SDKs retry 5xx responses; an explicit code must reach the caller.
             each["status"] = 500 if each["code"] == "InternalError" else 400
     return found
 
@@ -116,7 +118,7 @@ def _matches(pattern: re.Pattern[str], texts: list[str], option: str) -> list[re
     for text, match in found:
         if match is None:
             raise InputError(
-                f"{option} {text!r} names no action of a service",
+                f"{option} {text!r} is not an action of a service",
                 remedy="write for example --slow ec2:CreateVpc=5 or --fail ec2:CreateVpc#1=VpcLimitExceeded",
             )
     return [match for _, match in found if match is not None]
@@ -139,7 +141,7 @@ def _read(file: Path) -> Any:
     from gpufleet.lab.aws.faults.plan import read_faults
 
     if not file.is_file():
-        raise InputError(f"{file}: there is no such file", remedy="name a JSON file with faults")
+        raise InputError(f"{file}: file not found", remedy="use a JSON file with faults")
     return read_faults(file)
 
 

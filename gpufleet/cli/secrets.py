@@ -1,4 +1,4 @@
-"""`gpufleet secrets new`: make the secrets of the racks that are missing, into a vault file."""
+"""`gpufleet secrets new`: create missing secrets of the racks in a vault file."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ app = new_app(help="Create and rotate the secrets of the racks: munge keys, pass
 
 @app.callback()
 def _group() -> None:
-    """Secrets of the racks, in a vault file beside the fleet file."""
+    """Secrets of the racks, in a vault file next to the fleet file."""
 
 
 @app.command()
 def new(
     environment: Environment,
     rotate: Annotated[
-        str, typer.Option("--rotate", help="Replace one of them, as munge_key; at all sites.")
+        str, typer.Option("--rotate", help="Replace one secret, such as munge_key, at all sites.")
     ] = "",
     json: Json = False,
 ) -> int:
-    """Make what is missing, and keep it in stacks/<env>/secrets.yml, encrypted by Ansible Vault.
+    """Create missing secrets in stacks/<env>/secrets.yml, encrypted by Ansible Vault.
 
-    The vault's password comes from GPUFLEET_VAULT_PASSWORD or the file that GPUFLEET_VAULT_PASSWORD_FILE
-    names. Values are never shown; `ansible-vault view` shows them.
+    The vault password comes from GPUFLEET_VAULT_PASSWORD or the file in GPUFLEET_VAULT_PASSWORD_FILE. Values
+    are not printed; `ansible-vault view` shows them.
     """
     from gpufleet.cli.configure_setup import VAULT, Setup
     from gpufleet.racks.configure.vault import read_vault, vault_password, write_vault
@@ -56,11 +56,11 @@ def new(
         out.print(f"made {name}", markup=False)
     for name in lacking:
         out.print(
-            f"{name} is not made here: it is what the machines have. `ansible-vault edit` adds it, or "
+            f"{name} is not created: the machines already have it. Add it with `ansible-vault edit`, or "
             "set it in the environment",
             markup=False,
             soft_wrap=True,
         )
-    summary = f"{len(made)} made" if made else "nothing is missing"
+    summary = f"{len(made)} created" if made else "no secrets are missing"
     out.print(f"{path}: {summary}", markup=False, soft_wrap=True)
     return int(ExitCode.DONE)

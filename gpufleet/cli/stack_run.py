@@ -1,4 +1,4 @@
-"""One run of an engine on one environment: what is shown before, during and after it."""
+"""One run of an engine on one environment, with its output."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 PACK = "policies"
-"""The folder of a checkout with its policy pack."""
+"""The folder of the policy pack in a checkout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What all runs are asked: the environment or fleet file, and how to go about it."""
+    """The options of all runs."""
 
     target: str
     engine: str = "auto"
@@ -68,7 +68,7 @@ class RunOptions:
 
 
 class StackRun:
-    """One command on one stack. Makes sure of the environment, the cloud and the engine at once."""
+    """One command on one stack. The constructor checks environment, cloud and engine."""
 
     def __init__(self, verb: Verb, options: RunOptions) -> None:
         self.verb: Verb = verb
@@ -81,7 +81,7 @@ class StackRun:
             options.engine, replace(offline, preload=self._preload), self.cloud
         )
         if self.cloud == "sandbox" and self.engine.name == "embedded":
-            # A value that is left out would be missing in the program.
+            # The program needs all values, also defaults.
             self.workspace.stack_config(self.name)
         self._foreseen: RunResult | None = None
         if verb != "preview":
@@ -110,12 +110,12 @@ class StackRun:
 
     @property
     def cost(self) -> FleetCost:
-        """What the plan costs."""
+        """The cost of the plan."""
         return self.validated.cost
 
     @cached_property
     def request(self) -> StackRequest:
-        """What the engine is asked; starts the emulated AWS where that is the cloud."""
+        """The request to the engine. Starts the emulated AWS if it is the cloud."""
         request = self.workspace.request(
             self.name,
             self.cloud,
@@ -139,7 +139,7 @@ class StackRun:
 
     @property
     def policy_packs(self) -> tuple[Path, ...]:
-        """The checkout's own pack, where it has one and nobody said to leave it out."""
+        """The policy pack of the checkout, if it exists and is not skipped."""
         pack = self.workspace.root / PACK
         with_policies = self.verb in ("preview", "up") and not self.options.skip_policies
         return (pack,) if with_policies and (pack / "PulumiPolicy.yaml").is_file() else ()
@@ -150,7 +150,7 @@ class StackRun:
         return {pack: config.resolve() for pack in self.policy_packs} if config is not None else {}
 
     def introduce(self) -> None:
-        """The first line: which engine and which cloud. A real account is asked who it is before that."""
+        """Print engine and cloud. On a real account, check the credentials first."""
         account = self._require_account() if self.cloud == "aws" else ""
         url = self.request.env.get("AWS_ENDPOINT_URL", "")
         if self.options.json or is_quiet():
@@ -171,23 +171,23 @@ class StackRun:
         if self.cloud == "aws":
             out.print(f"  account: {account}", soft_wrap=True)
         if self.options.skip_policies:
-            err.print("[yellow]policies are left out: nothing judges this run[/yellow]")
+            err.print("[yellow]policies are skipped (--skip-policies)[/yellow]")
 
     def _require_account(self) -> str:
         from gpufleet.cli.account import require_account
 
-        # `refresh` and `destroy` do without a fleet file that holds.
+        # `refresh` and `destroy` work without a valid fleet file.
         regions = [site.region for site in self.plan.cloud] if self.verb in ("preview", "up") else []
         settings = self.workspace.stack_config(self.name, plain_only=True)
         return require_account(regions, settings.get("aws:profile"))
 
     def show_findings(self) -> None:
-        """The fleet file's warnings."""
+        """Print the warnings of the fleet file."""
         if not self.options.json:
             print_findings(self.validated.findings, err)
 
     def show_plan(self) -> None:
-        """What the fleet file comes to, and its cost against the budget."""
+        """Print the plan, its cost and the budget."""
         from gpufleet.report.plan_text import print_summary
 
         if not self.options.json and not is_quiet():
@@ -204,7 +204,7 @@ class StackRun:
             )
 
     def confirm(self, question: str) -> None:
-        """Ask before something changes, unless told not to."""
+        """Ask for confirmation before a change, unless --yes is set."""
         if not self.options.yes and not typer.confirm(question, err=not is_terminal(out.file)):
             raise typer.Abort
 
@@ -267,7 +267,7 @@ class StackRun:
     def _refusals(
         self, result: RunResult, request: StackRequest, report: Path, deployed: DeployedState
     ) -> tuple[PolicyRefusal, ...]:
-        """The broken mandatory rules with their lines of the fleet file; none with --json."""
+        """Return the violated mandatory rules with their lines of the fleet file, none with --json."""
         from gpufleet.cli.refusals import placed_refusals
 
         if self.options.json or not any(each.enforcement == "mandatory" for each in result.violations):
@@ -295,7 +295,7 @@ class StackRun:
             def take(event: Event) -> None:
                 if isinstance(event, ResourceEvent):
                     events.append(event)
-                # What refuses the run is printed at its end, and what the preview or a finding printed, once.
+                # Refusals are printed at the end. Do not repeat warnings of the preview or of findings.
                 if not isinstance(event, PolicyEvent) or (
                     event.enforcement != "mandatory"
                     and (event.policy, event.urn) not in printed
@@ -312,7 +312,7 @@ class StackRun:
 
     @cached_property
     def log(self) -> RunLog:
-        """The log of this command."""
+        """The log file of this command."""
         return RunLog(self.workspace.local / "logs" / f"{self.verb}-{self.name}.log")
 
     @property
@@ -320,17 +320,17 @@ class StackRun:
         return Durations.of(self.workspace.local)
 
     def _steps(self, verb: Verb, key: str) -> int:
-        """How many resources a run has to do with; 0 where that is unknown."""
+        """Return the number of resources of a run, 0 if unknown."""
         if verb == "up":
             seen = self._foreseen
             return seen.changes.total + seen.changes.same if seen is not None else 0
         last = self._durations.expected(f"{self.cloud}/{self.name}/up").steps
-        # A preview has its own last run; before there is one, that of `up` is near.
+        # Without an earlier preview, use the last `up` as an estimate.
         return 0 if verb == "preview" and self._durations.expected(key).steps else last
 
 
 def state_summary(run: StackRun) -> dict[str, Any]:
-    """How many resources of which type the stack has now: type -> count; empty without a stack."""
+    """Return type -> number of resources in the stack, empty without a stack."""
     exported = run.engine.export(run.workspace.offline_request(run.name, run.cloud)) or {}
     deployment = exported.get("deployment") or {}
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""`gpufleet state`: what an engine remembers of a stack: looked at, moved, unlocked, repaired."""
+"""`gpufleet state`: list, show, export, import, unlock and repair the state of a stack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="embedded, pulumi, or auto: the one that keeps the stack.",
+        help="embedded, pulumi, or auto: the one that has the stack.",
         autocompletion=completion.engines,
     ),
 ]
@@ -60,9 +60,9 @@ def _name(resource: dict[str, Any]) -> str:
 def list_resources(
     environment: Environment, cloud: CloudOption = None, engine: EngineOption = "auto", json: Json = False
 ) -> None:
-    """List the resources in the state: type, name and id.
+    """List the resources in the state: type, name and ID.
 
-    In a pipe each is a line of aligned columns, never wrapped or cut.
+    In a pipe, each resource is one line of aligned columns without wrapping.
     """
     rows = [
         {"type": item["type"], "name": _name(item), "id": item.get("id", ""), "urn": item["urn"]}
@@ -91,12 +91,12 @@ def list_resources(
 @app.command()
 def show(
     environment: Environment,
-    resource: Annotated[str, typer.Argument(help="A resource's URN, or its name where that is enough.")],
+    resource: Annotated[str, typer.Argument(help="The URN of a resource, or its name if it is unique.")],
     cloud: CloudOption = None,
     engine: EngineOption = "auto",
     json: Json = False,
 ) -> None:
-    """Show all that the state holds of one resource.
+    """Show one resource of the state.
 
     Secrets are masked.
     """
@@ -109,13 +109,13 @@ def show(
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(
             f"the state has no resource {resource!r}",
-            remedy=f"{hint}`gpufleet state list` lists them",
+            remedy=f"{hint}`gpufleet state list` lists all resources",
         )
     if len(urns) > 1:
         raise InputError(
-            f"{len(urns)} resources are called {resource!r}", remedy=f"name one: {', '.join(urns)}"
+            f"{len(urns)} resources are named {resource!r}", remedy=f"use a URN: {', '.join(urns)}"
         )
-    # A replaced one that waits to be deleted has the same URN: it is shown after the present one.
+    # A replaced resource that is pending deletion has the same URN and is shown last.
     shown = [_masked(item) for item in found]
     if json:
         emit_json({"resources": shown})
@@ -138,7 +138,7 @@ def _masked(value: Any) -> Any:
 def export(
     environment: Environment, cloud: CloudOption = None, engine: EngineOption = "auto", json: Json = False
 ) -> None:
-    """Print the state as `pulumi stack import` takes it.
+    """Print the state in the format of `pulumi stack import`.
 
     Secrets stay encrypted.
     """
@@ -153,15 +153,15 @@ def export(
 def import_(
     environment: Environment,
     file: Annotated[
-        str, typer.Argument(help="What `state export` or `pulumi stack export` wrote; - is stdin.")
+        str, typer.Argument(help="A file of `state export` or `pulumi stack export`; - is stdin.")
     ],
     cloud: CloudOption = None,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Make an export the state of the embedded engine.
+    """Replace the state of the embedded engine with an export.
 
-    What was there is kept as its first backup. Secrets have to open with the passphrase at hand.
+    The previous state is kept as a backup. The current passphrase must decrypt the secrets.
     """
     from gpufleet.engine.embedded.admin import check_import, import_state
     from gpufleet.engine.embedded.repair import examine
@@ -173,7 +173,7 @@ def import_(
     after = len(check_import(content, PROJECT, name)["resources"])
     if not examine(state_file).is_whole:
         question = f"The state of {name} is damaged (`gpufleet state repair` may repair it)."
-        confirm(f"{question} Put the {after} resources of the export in its place?", yes=yes, json=json)
+        confirm(f"{question} Replace it with the {after} resources of the export?", yes=yes, json=json)
     elif before := len(load_state(state_file).replayed.resources):
         confirm(f"Replace the {before} resources in the state of {name} by {after}?", yes=yes, json=json)
     done = import_state(state_file, content, PROJECT, name)
@@ -187,25 +187,23 @@ def import_(
     for path in done.kept:
         out.print(f"   kept: {shown_in(path, Path.cwd())}", markup=False, soft_wrap=True)
     if done.pending:
-        out.print(f"{done.pending} operations are pending in it: the next run looks them up")
-    note("next: `gpufleet preview` shows what differs")
+        out.print(f"{done.pending} operations are pending: the next run checks them")
+    note("next: `gpufleet preview` shows the differences")
 
 
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            f"{path}: {error.strerror}", remedy="name a readable file, or - for stdin"
-        ) from error
+        raise InputError(f"{path}: {error.strerror}", remedy="use a readable file, or - for stdin") from error
 
 
 @app.command()
 def unlock(environment: Environment, cloud: CloudOption = None, json: Json = False) -> None:
-    """Say who holds the state's lock.
+    """Show the process that holds the lock of the state.
 
-    The lock ends with the process that holds it, however it ends, so a dead run never needs unlocking;
-    a run that lives is not robbed of it.
+    The lock is released when its process ends, so a dead run needs no unlock. The lock of a running process
+    is not removed.
     """
     from gpufleet.engine.embedded.lock import holder_of
     from gpufleet.engine.errors import StateLockedError
@@ -215,7 +213,7 @@ def unlock(environment: Environment, cloud: CloudOption = None, json: Json = Fal
     if holder:
         raise StateLockedError(
             f"the state of {name} is locked by {holder}",
-            remedy="wait until it ends, or interrupt it there (`kill -INT <pid>`): it then ends its steps",
+            remedy="wait until it ends, or stop it (`kill -INT <pid>`): it finishes running steps first",
         )
     if json:
         emit_json({"environment": name, "locked": False})

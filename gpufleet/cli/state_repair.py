@@ -1,4 +1,4 @@
-"""`gpufleet state repair`: bring back a damaged state, and settle what an interrupted run left open."""
+"""`gpufleet state repair`: restore a damaged state, and resolve pending operations of an interrupted run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def state_of(environment: str, cloud: str | None) -> tuple[str, Path]:
-    """The environment's name and the embedded engine's state of it."""
+    """Return the name of the environment and the path of its state in the embedded engine."""
     workspace = Workspace.open(environment)
     name = workspace.environment()
     return name, workspace.state_file(name, workspace.cloud(name, cloud))
@@ -33,7 +33,7 @@ def confirm(question: str, *, yes: bool, json: bool) -> None:
         return
     if json or not sys.stdin.isatty() or not is_terminal(err.file):
         raise InputError(
-            "a change of the state needs a confirmation, and a confirmation needs a terminal",
+            "a change of the state needs confirmation, and confirmation needs a terminal",
             remedy="pass --yes",
         )
     if not typer.confirm(question, err=True):
@@ -43,22 +43,22 @@ def confirm(question: str, *, yes: bool, json: bool) -> None:
 def repair(
     environment: Environment,
     source: Annotated[
-        Path | None, typer.Option("--from", help="The copy to bring back; default: the last that is whole.")
+        Path | None, typer.Option("--from", help="The copy to restore; default: the last valid one.")
     ] = None,
     adopt: Annotated[
-        str, typer.Option("--adopt", help="URN=ID: where a creation that was interrupted took place.")
+        str, typer.Option("--adopt", help="URN=ID: an interrupted creation that succeeded.")
     ] = "",
     forget: Annotated[
-        str, typer.Option("--forget", help="URN: a creation that was interrupted did not take place.")
+        str, typer.Option("--forget", help="URN: an interrupted creation that did not happen.")
     ] = "",
     cloud: CloudOption = None,
     yes: Yes = False,
     json: Json = False,
 ) -> int:
-    """Say what each copy of the state holds; bring back the last whole one where it is damaged.
+    """List the copies of the state, and restore the last valid one if the state is damaged.
 
-    What was there is kept under another name, and what the journal of a dead run knows is brought in.
-    Only the embedded engine's state is repaired; the Pulumi CLI has `pulumi state repair`.
+    The damaged file is kept under another name, and the journal of an interrupted run is merged. This applies
+    only to the embedded engine; the Pulumi CLI has `pulumi state repair`.
     """
     name, state_file = state_of(environment, cloud)
     if adopt or forget:
@@ -71,7 +71,7 @@ def repair(
             emit_json(_report(found))
         else:
             _print(found)
-            out.print(f"the state of {name} is whole: nothing to repair", markup=False)
+            out.print(f"the state of {name} is valid: nothing to repair", markup=False)
         return int(ExitCode.DONE)
     return _bring_back(found, name, state_file, source, yes=yes, json=json)
 
@@ -80,10 +80,10 @@ def _settle(state_file: Path, adopt: str, forget: str, source: Path | None, *, j
     from gpufleet.engine.embedded import admin
 
     if source is not None or (adopt and forget):
-        raise InputError("--from, --adopt and --forget do different things", remedy="pass one of them")
+        raise InputError("--from, --adopt and --forget exclude each other", remedy="use one of them")
     urn, equals, identifier = adopt.rpartition("=")
     if adopt and not (equals and urn and identifier):
-        raise InputError(f"--adopt {adopt}: it takes a URN and an id", remedy="write --adopt '<urn>=<id>'")
+        raise InputError(f"--adopt {adopt}: a URN and an ID are needed", remedy="write --adopt '<urn>=<id>'")
     if adopt:
         admin.adopt(state_file, urn, identifier)
     else:
@@ -91,9 +91,9 @@ def _settle(state_file: Path, adopt: str, forget: str, source: Path | None, *, j
     if json:
         emit_json({"adopted": urn, "id": identifier} if adopt else {"forgotten": forget})
     elif adopt:
-        out.print(f"the next run reads {identifier} and takes it over", markup=False, soft_wrap=True)
+        out.print(f"the next run reads {identifier} and adopts it", markup=False, soft_wrap=True)
     else:
-        out.print("the next run creates it, if the program still has it")
+        out.print("the next run creates it, if it is still in the program")
     return int(ExitCode.DONE)
 
 
@@ -106,14 +106,14 @@ def _bring_back(
         if found.best is None:
             raise InputError(
                 f"no copy of the state of {name} can be read",
-                remedy="`gpufleet state import` takes an export, from wherever one is kept",
+                remedy="restore an export with `gpufleet state import`",
             )
         source = found.best.path
     elif not source.is_absolute() and not source.exists():
         source = state_file.with_name(source.name)
     if not source.is_file():
         raise InputError(
-            f"there is no copy {source}", remedy=f"`gpufleet state repair {name}` lists those that are there"
+            f"there is no copy {source}", remedy=f"`gpufleet state repair {name}` lists all copies"
         )
     if not json:
         _print(found)
@@ -128,24 +128,24 @@ def _bring_back(
     shown = shown_in(state_file, Path.cwd())
     out.print(f"{shown}: {done.resources} resources, from {source.name}", markup=False, soft_wrap=True)
     for urn in done.brought_in:
-        out.print(f"   brought in from the interrupted run: {urn}", markup=False, soft_wrap=True)
+        out.print(f"   merged from the interrupted run: {urn}", markup=False, soft_wrap=True)
     for path in done.kept:
         out.print(f"   kept: {shown_in(path, Path.cwd())}", markup=False, soft_wrap=True)
-    note("next: `gpufleet refresh` compares it with the cloud")
+    note("next: `gpufleet refresh` compares the state with the cloud")
     return int(ExitCode.DONE)
 
 
 def _print(found: Examination) -> None:
     for copy in (found.current, *found.backups):
         if copy is not None:
-            out.print(f"{copy.path.name}  {copy.written:%Y-%m-%d %H:%M:%S} UTC  {_says(copy)}", markup=False)
+            out.print(f"{copy.path.name}  {copy.written:%Y-%m-%d %H:%M:%S} UTC  {_copy_text(copy)}", markup=False)
     if found.current is None:
-        out.print("the state itself is not there" if found.backups else "there is no state yet")
+        out.print("the state file is missing" if found.backups else "there is no state yet")
     if found.journal:
         out.print(f"the journal of an interrupted run is {found.journal}", markup=False)
 
 
-def _says(copy: StateCopy) -> str:
+def _copy_text(copy: StateCopy) -> str:
     if copy.fault:
         return f"damaged: {copy.fault}"
     pending = f", {copy.pending} operations pending" if copy.pending else ""

@@ -1,7 +1,7 @@
-"""Standard streams that are closed, full or gone: nothing is lost in silence, and nothing else is harmed.
+"""Handling of standard streams that are closed, full or disconnected.
 
-A process that is started with its output closed (`>&-`) gives the next file that it opens the number of
-that output: what is printed would end up in a state or a lock.
+If a process starts with a closed output (`>&-`), the next file that it opens gets that file descriptor:
+output would be written into a state or lock file.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ _lost: list[OSError] = []
 
 
 def prepare() -> None:
-    """Make the standard streams fit to write to; raises `InputError` where there is no standard output.
+    """Prepare the standard streams. Raises `InputError` if standard output is closed.
 
-    Closed ones are replaced by /dev/null. Characters that the terminal's encoding lacks, and bytes of a
-    file's name that are no text, are spelled out.
+    Other closed streams are replaced by /dev/null. Characters that the encoding does not have are escaped.
     """
     _lost.clear()
     closed = [number for number, name in enumerate(_NAMES) if getattr(sys, name) is None]
@@ -37,12 +36,12 @@ def prepare() -> None:
             output.reconfigure(errors="backslashreplace")
     if 1 in closed:
         raise InputError(
-            "standard output is closed", remedy="leave out `>&-`; `> /dev/null` drops the output"
+            "standard output is closed", remedy="remove `>&-`; use `> /dev/null` to drop the output"
         )
 
 
 def silence(stream: Any) -> None:
-    """Send what is still written to `stream` nowhere, the flush at the end of the process included."""
+    """Discard further output to `stream`, including the flush at exit."""
     try:
         descriptor = stream.fileno()
     except (io.UnsupportedOperation, AttributeError):
@@ -53,14 +52,14 @@ def silence(stream: Any) -> None:
 
 
 def lose(stream: Any, error: OSError) -> None:
-    """Go on without `stream`. A reader that is gone (`| head`) has what it wants; any other fault counts."""
+    """Continue without `stream`. A closed pipe (`| head`) is not an error, all other errors are."""
     silence(stream)
     if stream is sys.stdout and not isinstance(error, BrokenPipeError):
         _lost.append(error)
 
 
 def finish() -> GpufleetError | None:
-    """Write what is left in standard output; what kept it from being written, None if nothing did."""
+    """Flush standard output and return the error if it could not be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -69,5 +68,5 @@ def finish() -> GpufleetError | None:
         return None
     return CloudError(
         f"standard output cannot be written: {_lost[0].strerror}",
-        remedy="the command itself has ended; send its output elsewhere, or make room there",
+        remedy="the command has finished; redirect its output, or free space",
     )

@@ -1,4 +1,4 @@
-"""`gpufleet verify`: are the hosts of the racks what the fleet file says?"""
+"""`gpufleet verify`: compare rack hosts with the fleet file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpufleet.errors import ExitCode, InputError
 from gpufleet.report.tables import print_table
 
 MEASURING_WITH_SECRETS = frozenset({"bmc"})
-"""Roles that measure what asks for a password: management controllers, where the fleet file names them."""
+"""Roles that need a password to measure: management controllers, if the fleet file declares them."""
 
-Output = Annotated[Path | None, typer.Option("--output", help="Write the JSON object to a file as well.")]
+Output = Annotated[Path | None, typer.Option("--output", help="Also write the JSON object to a file.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +34,10 @@ def verify(
     output: Output = None,
     json: Json = False,
 ) -> int:
-    """Measure the rack hosts with ansible/playbooks/verify.yml and judge them. Changes nothing.
+    """Measure the rack hosts with ansible/playbooks/verify.yml and compare them with the fleet file.
 
-    Exit code 1: something is not as the fleet file says. Exit code 4: hosts were not reached, or
-    measuring itself failed on them. What is missing counts as wrong.
+    Changes nothing. Exit code 1: a value differs from the fleet file or is missing. Exit code 4: hosts were
+    unreachable, or measuring failed.
     """
     from json import dumps
 
@@ -59,14 +59,14 @@ def verify(
 
     if transport not in get_args(Transport):
         raise InputError(
-            f"transport {transport!r} is none of {', '.join(get_args(Transport))}",
-            remedy="leave --transport out",
+            f"transport {transport!r} is not one of {', '.join(get_args(Transport))}",
+            remedy="use one of these, or remove --transport",
         )
     ssh_config = None if ssh_config is None else ssh_config.resolve()
     setup = Setup(environment, site, limit, (), ssh_config)
     if not json:
         print_findings(setup.findings)
-    # A file of its own: a configure at work reads another.
+    # A separate file: a running configure reads its own.
     inventory = setup.folder.path / "verify-inventory.yaml"
     write_atomically(inventory, render(setup.inventory), mode=0o600)
     hosts = select_hosts(setup.plan, inventory, site=site, limit=limit)

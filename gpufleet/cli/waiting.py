@@ -1,4 +1,4 @@
-"""A step that can only be waited for: what it is, elapsed and expected time."""
+"""Display of a long step with elapsed and remaining time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def waiting(
     quiet: bool = False,
     live: bool | None = None,
 ) -> Iterator[None]:
-    """Show `what` with its times while the block runs: `starting the emulated AWS, 2 s, about 1 s left`.
+    """Show `what` with times while the block runs: `starting the emulated AWS, 2 s, about 1 s left`.
 
-    A terminal has it on a line that goes away, and elsewhere a line comes every ten seconds. `durations`
-    keeps under `key` how long it took. `quiet` shows nothing; `live` is for tests.
+    A terminal shows a temporary line. Otherwise a line is printed every ten seconds. `durations` stores the
+    duration under `key`. `quiet` prints nothing; `live` is for tests.
     """
     pace = Pace(what, durations.expected(key))
 
@@ -57,5 +57,5 @@ def waiting(
 
 
 def sandbox_start(local: Path, *, quiet: bool) -> contextlib.AbstractContextManager[None]:
-    """What passes the start of a checkout's emulated AWS; `local` is its folder for what is its alone."""
+    """Show progress while a checkout's emulated AWS starts. `local` is its .gpufleet folder."""
     return waiting("starting the emulated AWS", "sandbox start", Durations.of(local), err, quiet=quiet)
