@@ -138,7 +138,9 @@ def _bring_back(
 def _print(found: Examination) -> None:
     for copy in (found.current, *found.backups):
         if copy is not None:
-            out.print(f"{copy.path.name}  {copy.written:%Y-%m-%d %H:%M:%S} UTC  {_copy_text(copy)}", markup=False)
+            out.print(
+                f"{copy.path.name}  {copy.written:%Y-%m-%d %H:%M:%S} UTC  {_copy_text(copy)}", markup=False
+            )
     if found.current is None:
         out.print("the state file is missing" if found.backups else "there is no state yet")
     if found.journal:

@@ -1,9 +1,9 @@
-"""The only prices: what a plan costs a month, and what the resources of a Pulumi stack cost.
+"""The monthly cost of a plan, and of the resources of a Pulumi stack.
 
-Each kind of thing has one function from typed inputs to a cost with its range, source and date
-(`nodes`, `disks`, `capacity`, `services`, `lustre`, `racks`). `of_plan` and `of_stack` read such inputs
-out of a plan and out of resources. A resource that no fleet file mentions counts as well, and what
-has no price is listed.
+Each kind of resource has one pricing function from typed inputs to a cost with range, source and date
+(`nodes`, `disks`, `capacity`, `services`, `lustre`, `racks`). `of_plan` and `of_stack` read these inputs from
+a plan and from resources. Resources that are not in a fleet file count too, and resources without a price are
+listed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Amount", "CostLine", "FleetCost", "price_plan", "price_stack"]
 
 
 def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
-    """The cost of everything in a plan."""
+    """Return the cost of a plan."""
     from gpufleet.pricing.of_plan import price_plan as price
 
     return price(plan, catalog)
@@ -30,10 +30,10 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
 def price_stack(
     stack: Stack, catalog: Catalog, plan: FleetPlan | None = None, *, default_region: str = ""
 ) -> FleetCost:
-    """The cost of every resource of the stack, and of the racks of the plan.
+    """Return the cost of all resources of the stack, and of the racks of the plan.
 
-    `default_region` is where resources are whose provider names no region. What the plan's fleet file
-    assumes for resources without a price counts, and such lines say so.
+    `default_region` is the region of resources whose provider has none. Amounts that the fleet file assumes
+    for resources without a price are included, and their lines are marked as assumed.
     """
     # The stack's resources and prices import this package's models.
     from gpufleet.pricing.of_stack import price

@@ -1,4 +1,4 @@
-"""Assumed amounts for lines without a price, as the fleet file names them."""
+"""Amounts that the fleet file assumes for lines without a price."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpufleet.pricing.models import CostLine
 
 
 def assumed_for(line: CostLine, assumptions: Assumptions) -> tuple[str, Decimal] | None:
-    """The key that covers a line, and its amount: `name/kind`, then the name, then the highest pattern.
+    """Return the key that covers a line and its amount: `name/kind`, else the name, else the highest pattern.
 
-    Nodes are covered only by `name/compute`: an amount for a group's volumes must not
-    cover a change of its instance type, nor a pattern a group that is new in its reach.
+    Only `name/compute` covers nodes: an amount for a group's volumes must not cover a change of its instance
+    type, and a pattern must not cover a new group.
     """
     exact = f"{line.name}/{line.kind}"
     if exact in assumptions:
@@ -30,14 +30,14 @@ def assumed_for(line: CostLine, assumptions: Assumptions) -> tuple[str, Decimal]
 
 
 def key_for(line: CostLine) -> str:
-    """The key that covers a line and no other resource."""
+    """Return the key that covers a line and no other resource."""
     return f"{line.name}/compute" if line.kind == "compute" else line.name
 
 
 def assume(lines: Iterable[CostLine], assumptions: Assumptions) -> tuple[CostLine, ...]:
-    """The lines, with assumed amounts where there was none.
+    """Return the lines, with assumed amounts for those without a price.
 
-    A key counts once for a resource, however many of its lines it covers.
+    A key counts once per resource, even if it covers several of its lines.
     """
     if not assumptions:
         return tuple(lines)
@@ -53,7 +53,7 @@ def assume(lines: Iterable[CostLine], assumptions: Assumptions) -> tuple[CostLin
         resource = line.urn or f"{line.type}::{line.name}"
         if (resource, key) in counted:
             amount = Decimal(0)
-            basis += " (the amount stands in another line)"
+            basis += " (the amount is in another line)"
         counted.add((resource, key))
         done.append(
             replace(

@@ -1,4 +1,4 @@
-"""The lines of one run, in order: each with its price, or why it has none."""
+"""The cost lines of one run, in order, each with a price or the reason why it has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.pricing.rates import UnpricedError, joined, oldest
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Site, owner within it (node group or storage) and team; empty where that is unknown."""
+    """Site, owner in it (node group or storage) and team. Empty if unknown."""
 
     site: str = ""
     owner: str = ""
@@ -21,8 +21,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """What a line is of: type token and name of a resource (a rack site has its name only), and whose it
-    is. The URN is empty until a program has registered it."""
+    """The resource of a line: type token and name (a rack site has only a name), and owner. The URN is empty
+    for a plan."""
 
     type: str
     name: str
@@ -32,13 +32,13 @@ class Thing:
 
 @dataclass
 class Book:
-    """The lines so far, and in words what is paid by use."""
+    """Collects cost lines, and usage-based charges as text."""
 
     lines: list[CostLine] = field(default_factory=list)
     not_counted: dict[str, None] = field(default_factory=dict)
 
     def price(self, thing: Thing, compute: Callable[[], Cost]) -> None:
-        """Add the line of what `compute` returns; a line without a price where it raises `UnpricedError`."""
+        """Add the line of the cost from `compute`, or a line without a price if it raises `UnpricedError`."""
         try:
             cost = compute()
         except UnpricedError as error:
@@ -90,10 +90,10 @@ class Book:
         )
 
     def leave_out(self, text: str) -> None:
-        """Say once that something is paid by use, and not counted."""
+        """Record a usage-based charge that is not counted, without duplicates."""
         self.not_counted.setdefault(text)
 
     def cost(self, lines: tuple[CostLine, ...]) -> FleetCost:
-        """The cost that `lines` come to, with what the book says in words."""
+        """Return the cost of `lines` with the usage-based charges."""
         dates = [line.date for line in lines if line.date is not None]
         return FleetCost(lines, tuple(self.not_counted), min(dates) if dates else None)

@@ -1,4 +1,4 @@
-"""What is paid by use, which no fleet file says, in words."""
+"""Texts for usage-based charges, which a fleet file does not declare."""
 
 LOGS = "logs (CloudWatch), by the GB"
 OBJECTS = "objects in S3 buckets, and requests to them"

@@ -1,4 +1,4 @@
-"""Capacity that is paid for whether nodes run in it or not: On-Demand Capacity Reservations and blocks."""
+"""Capacity that is paid for whether it is used or not: On-Demand Capacity Reservations and blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK: Final = "capacity-block"
 
 
 def price_reservation(prices: Prices, instance: str, nodes: int) -> Cost:
-    """An On-Demand Capacity Reservation: the on-demand price, used or not."""
+    """Return the cost of an On-Demand Capacity Reservation: the on-demand price, used or not."""
     return price_nodes(prices, [Choice(instance)], Sizes.fixed(nodes), IN_RESERVATION)
 
 
@@ -27,10 +27,10 @@ def price_block(
     fee: Decimal | None = None,
     paid: bool = False,
 ) -> Cost:
-    """A Capacity Block: all of it is paid when it is bought, and a month's share is at most 730 hours.
+    """Return the cost of a Capacity Block: paid upfront, with a monthly share of at most 730 hours.
 
-    `fee` is what AWS asked for the whole block, where that is known. A `paid` block exists already:
-    nothing is upfront, and its monthly share counts all the same.
+    `fee` is AWS's fee for the block, if known. A `paid` block exists: nothing is upfront, but its monthly
+    share counts.
     """
     what = f"{nodes} x {instance}, {BLOCK}"
     rates: tuple[Rate, ...] = ()
@@ -38,10 +38,10 @@ def price_block(
         if fee is None:
             rates = (prices.node(instance, BLOCK),)
         if hours is None:
-            raise UnpricedError("the block's length is not declared (`duration`)")
+            raise UnpricedError("the `duration` of the block is not declared")
     share = min(MONTH, hours)
     if fee is None:
-        # Fees are asked in whole cents.
+        # Fees are in whole cents.
         fee = (nodes * hours * rates[0].expected).quantize(_CENT, ROUND_HALF_EVEN)
         basis = f"{nodes} x {instance} x {number(share)} h x {number(rates[0].expected)} USD/h"
     else:
@@ -58,9 +58,7 @@ def price_block(
         upfront=Decimal(0) if paid else fee,
         bought=BLOCK,
         notes=(
-            "paid before: the block exists already"
-            if paid
-            else "all of it is paid upfront when it is bought",
-            f"a month's share is {number(share)} of the block's {number(hours)} h",
+            "already paid: the block exists" if paid else "paid upfront at purchase",
+            f"the monthly share is {number(share)} of the block's {number(hours)} h",
         ),
     )

@@ -1,4 +1,4 @@
-"""What one thing costs a month, and the numbers of what scales."""
+"""The monthly cost of one resource, and the sizes of scaling ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many there are at the least, as asked for, and at the most."""
+    """Minimum, expected and maximum number."""
 
     minimum: int
     expected: int
@@ -22,15 +22,15 @@ class Sizes:
 
     @classmethod
     def fixed(cls, number: int) -> Sizes:
-        """The sizes of what does not scale."""
+        """Return the sizes of a fixed number."""
         return cls(number, number, number)
 
     def least(self, floor: int) -> Sizes:
-        """The sizes, none below `floor`."""
+        """Return the sizes, at least `floor`."""
         return Sizes(max(self.minimum, floor), max(self.expected, floor), max(self.maximum, floor))
 
     def without(self, others: Sizes) -> Sizes:
-        """The sizes less others, never below zero."""
+        """Return the sizes minus `others`, at least zero."""
         return Sizes(
             max(0, self.minimum - others.minimum),
             max(0, self.expected - others.expected),
@@ -38,7 +38,7 @@ class Sizes:
         )
 
     def within(self, most: Sizes) -> Sizes:
-        """The sizes, none above `most`."""
+        """Return the sizes, at most `most`."""
         return Sizes(
             min(self.minimum, most.minimum),
             min(self.expected, most.expected),
@@ -46,7 +46,7 @@ class Sizes:
         )
 
     def span(self, unit: str) -> str:
-        """`; 1 to 8 nodes`, for a basis; empty for what does not scale."""
+        """Return `; 1 to 8 nodes` for a basis, empty for a fixed size."""
         fixed = self.minimum == self.expected == self.maximum
         return "" if fixed else f"; {self.minimum} to {self.maximum} {unit}"
 
@@ -56,10 +56,10 @@ ONE = Sizes.fixed(1)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Three amounts a month, and the prices they were computed from.
+    """Three monthly amounts, and the prices used for them.
 
-    `what` and `kind` are those of the cost line, `bought` the purchase option of nodes. `upfront` is
-    paid at once. `notes` are for readers, `left_out` says what is paid by use besides.
+    `what` and `kind` are those of the cost line, `bought` the purchase option of nodes. `upfront` is a
+    one-time payment. `left_out` is the text of additional usage-based charges.
     """
 
     what: str
@@ -74,9 +74,9 @@ class Cost:
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     source: str = ""
-    """Where the amounts come from that are no rates of the catalog."""
+    """The source of amounts that are not catalog rates."""
 
 
 def steady(what: str, kind: Kind, amount: Decimal, basis: str, *rates: Rate, left_out: str = "") -> Cost:
-    """A cost that does not scale."""
+    """Return a cost that does not scale."""
     return Cost(what, kind, amount, amount, amount, basis, rates, left_out=(left_out,) if left_out else ())

@@ -1,4 +1,4 @@
-"""What EBS volumes cost: by kind, size and speed, stand-alone or made with each node."""
+"""The cost of EBS volumes by type, size and speed, standalone or of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.pricing.rates import MONTH, Prices, Rate, UnpricedError, number, p
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A volume: kind as EBS names it, GiB, IOPS, MB/s."""
+    """A volume: EBS volume type, GiB, IOPS, MB/s."""
 
     kind: str
     size: int
@@ -24,19 +24,19 @@ class Disk:
 def price_root_volumes(
     prices: Prices, disks: Callable[[], Sequence[Disk]], sizes: Sizes, hours: Decimal = MONTH
 ) -> Cost:
-    """What the volumes of so many nodes cost, when they exist for `hours` a month."""
+    """Return the cost of the volumes of nodes that exist for `hours` per month."""
     with pricing_of(f"{sizes.minimum} to {sizes.maximum} nodes' volumes", "storage"):
         return _price(prices, f"{sizes.expected} root volumes", disks(), sizes, hours)
 
 
 def price_volume(prices: Prices, disk: Disk) -> Cost:
-    """What a stand-alone EBS volume costs."""
+    """Return the cost of a standalone EBS volume."""
     with pricing_of(f"EBS volume, {disk.kind} {disk.size} GiB", "storage"):
         return _price(prices, "EBS volume", [disk], ONE, MONTH)
 
 
 def disks_amount(prices: Prices, disks: Sequence[Disk]) -> Decimal:
-    """USD a month for one set of volumes. Or `UnpricedError`."""
+    """Return USD per month for one set of volumes. Raises `UnpricedError`."""
     return sum((amount * rate.expected for amount, _, rate in _parts(prices, disks)), Decimal(0))
 
 
@@ -59,9 +59,9 @@ def _price(prices: Prices, what: str, disks: Sequence[Disk], sizes: Sizes, hours
 
 
 def _parts(prices: Prices, disks: Sequence[Disk]) -> list[tuple[int, str, Rate]]:
-    """Amount, unit and rate of all that the volumes are charged for.
+    """Return amount, unit and rate of all charges of the volumes.
 
-    AWS's "GB-month" of EBS is 2^30 bytes: GiB are counted as they are.
+    A "GB-month" of EBS is 2^30 bytes, so GiB are used unchanged.
     """
     return [
         (amount, unit, prices.service(key))
@@ -82,4 +82,4 @@ def _charges(disk: Disk) -> Sequence[tuple[str, int, str]]:
         if not disk.iops:
             raise UnpricedError("the IOPS of an io2 volume are not set")
         return (("ebs-io2", disk.size, "GB-month"), ("ebs-io2-iops", disk.iops, "IOPS-month"))
-    raise UnpricedError(f"no price of EBS {disk.kind} volumes was read")
+    raise UnpricedError(f"no price is known for EBS {disk.kind} volumes")

@@ -1,7 +1,7 @@
 """A plan's cost as JSON: a part of the document of `gpufleet plan --json`, `preview --json` and `up --json`.
 
-Keys are added and never renamed or dropped. Money is a number of USD rounded half-even to cents,
-here and nowhere before; null means unknown.
+Keys are added and never renamed or removed. Money is a number of USD, rounded half-even to cents only here;
+null means unknown.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_b
 
 
 def cost_to_json(cost: FleetCost, plan: FleetPlan) -> dict[str, Any]:
-    """The cost of a plan, lines of the same kind as one. `monthly.amount` is the expected cost of what
-    has a known price: with a non-empty `unknown` it is a lower bound, and null when no price is known
-    at all. What the account pays is of site "".
+    """Return the cost of a plan with lines of the same kind merged. `monthly.amount` is the expected cost of
+    all lines with a price: a lower bound if `unknown` is not empty, null if no price is known. Costs of the
+    account have site "".
     """
     total, lines = cost.total, grouped(cost.lines)
     return {
@@ -43,10 +43,10 @@ def cost_to_json(cost: FleetCost, plan: FleetPlan) -> dict[str, Any]:
 
 
 def by_tag(cost: FleetCost, plan: FleetPlan) -> dict[str, dict[str, Amount]]:
-    """Sums for each tag key and value; the keys in alphabetical order.
+    """Return sums by tag key and value, with keys in alphabetical order.
 
-    A line without a key is in none of its values: for a key that only some lines have (a node
-    group's name), the values sum to less than the fleet.
+    Lines without a key are not in its sums. For a key that only some lines have (a node group's name), the
+    sums are less than the total.
     """
     owners = _tags(plan)
 

@@ -1,4 +1,4 @@
-"""What an FSx for Lustre file system costs: by capacity and tier."""
+"""The cost of an FSx for Lustre file system by capacity and tier."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ BACKUPS = "backups of file systems, by the GB that changed"
 
 
 def price_lustre(prices: Prices, deployment: str, gib: int, throughput: int | None) -> Cost:
-    """A file system; throughput in MB/s per TiB, None where the deployment type fixes it.
+    """Return the cost of a file system. Throughput in MB/s per TiB, None if the deployment type fixes it.
 
-    AWS's "GB-month" of FSx is 2^30 bytes (1.2 TiB in its console is 1,200 GiB): GiB are counted as
-    they are.
+    A "GB-month" of FSx is 2^30 bytes (1.2 TiB in its console is 1,200 GiB), so GiB are used unchanged.
     """
     speed = f" {throughput} MB/s/TiB" if throughput is not None else ""
     what = f"FSx for Lustre {deployment}{speed}, {gib:,} GiB"
     with pricing_of(what, "storage"):
         if not gib:
-            raise UnpricedError("a capacity of 0 cannot be")
+            raise UnpricedError("a capacity of 0 is invalid")
         rate = prices.lustre(deployment, throughput)
     basis = f"{gib} GB-month x {number(rate.expected)} USD"
     return steady(what, "storage", gib * rate.expected, basis, rate)
 
 
 def price_metadata_iops(iops: object) -> Cost:
-    """Provisioned metadata IOPS: no price of them was read."""
+    """Raise `UnpricedError`: the price of provisioned metadata IOPS is not known."""
     with pricing_of(f"{iops} metadata IOPS", "storage"):
-        raise UnpricedError("no price of provisioned metadata IOPS was read")
+        raise UnpricedError("no price is known for provisioned metadata IOPS")

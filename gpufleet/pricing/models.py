@@ -16,19 +16,15 @@ CURRENCY = "USD"
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What one resource (or one on-premises site) costs a month.
+    """The monthly cost of one resource (or one on-premises site).
 
-    `minimum`, `expected` and `maximum` are at the least, the desired and the largest size of what
-    scales; equal for what does not. All three are None when anything needed is unknown, and
-    `reason` then says what: a price that was not read, or an input that is not known before it exists.
-    `assumed` says that the fleet file named the amount, since there is no price. `upfront` is paid at
-    once, when the resource is created. `bought` is the purchase option of nodes (`on-demand`, `spot`,
-    `on-demand and spot`, `odcr`, `capacity-block`), empty for all else.
-
-    `type` and `name` are the resource's, from a plan as well; `urn` is empty there. `site`, `owner`
-    (node group or storage) and `team` are whose cost it is; empty where that is unknown. `basis`
-    says how it was computed, `source` and `date` where its prices come from, `note` what a reader
-    must know of them.
+    `minimum`, `expected` and `maximum` are the cost at minimum, desired and maximum size, equal without
+    scaling. All three are None if the price or an input is unknown; `reason` is then set. `assumed` is True
+    if the amount comes from the fleet file because there is no price. `upfront` is paid when the resource is
+    created. `bought` is the purchase option of nodes (`on-demand`, `spot`, `on-demand and spot`, `odcr`,
+    `capacity-block`), empty otherwise. `type` and `name` are those of the resource; `urn` is empty for a
+    plan. The cost belongs to `site`, `owner` (node group or storage) and `team`, empty if unknown. `basis` is
+    the calculation, `source` and `date` are those of the prices, `note` has remarks on them.
     """
 
     urn: str
@@ -51,7 +47,7 @@ class CostLine:
     bought: str = ""
     note: str = ""
     count: int = 1
-    """How many resources the line stands for (see `grouped`)."""
+    """The number of resources in the line (see `grouped`)."""
 
     @property
     def known(self) -> bool:
@@ -61,8 +57,8 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A sum of known costs a month. `complete` is False where anything unknown belongs to it, and
-    `known` where nothing of it is known."""
+    """A sum of known monthly costs. `complete` is False if any part is unknown, `known` is False if all parts
+    are."""
 
     minimum: Decimal = Decimal(0)
     expected: Decimal = Decimal(0)
@@ -73,9 +69,9 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class FleetCost:
-    """The cost of a plan, or of a stack with the racks of its fleet: a line for everything that costs money.
+    """The cost of a plan, or of a stack with the racks of its fleet.
 
-    `not_counted` says in words what is paid by use (data transfer, requests, objects in buckets).
+    `not_counted` lists usage-based charges (data transfer, requests, objects in buckets).
     """
 
     lines: tuple[CostLine, ...] = ()
@@ -90,7 +86,7 @@ class FleetCost:
 
     @property
     def upfront(self) -> Decimal:
-        """What is paid at once."""
+        """The sum of upfront payments."""
         return sum((line.upfront for line in self.lines), Decimal(0))
 
     @property
@@ -99,7 +95,7 @@ class FleetCost:
         return sums_by(self.lines, lambda line: "all").get("all", Amount())
 
     def by(self, key: Literal["site", "owner", "team"]) -> dict[str, Amount]:
-        """Sums by site ("use1"), by owner ("use1/pretrain") or by team; lines without one under ""."""
+        """Sums by site ("use1"), by owner ("use1/pretrain") or by team; "" for lines without one."""
         keys: dict[str, Callable[[CostLine], str]] = {
             "site": lambda line: line.site,
             "owner": lambda line: f"{line.site}/{line.owner}" if line.owner else "",
@@ -109,7 +105,7 @@ class FleetCost:
 
 
 def sums_by(lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[str, Amount]:
-    """The sums of the lines that have the same key; an unknown cost makes its sum a lower bound."""
+    """Return the sums of lines with the same key. A sum with an unknown cost is a lower bound."""
     sums: dict[str, Amount] = {}
     for line in lines:
         have = sums.get(key(line), Amount(known=False))
@@ -124,9 +120,9 @@ def sums_by(lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[s
 
 
 def grouped(lines: Iterable[CostLine]) -> tuple[CostLine, ...]:
-    """Lines of the same kind of thing of one owner as one, in order: `2 x NAT gateway`.
+    """Merge lines of the same kind and owner, in order: `2 x NAT gateway`.
 
-    Their amounts are summed; the name is empty where they are of several resources.
+    Amounts are summed. The name is empty if the line has several resources.
     """
     found: dict[tuple[object, ...], list[CostLine]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""What nodes cost: so many of some instance types, bought on demand, as spot, or in parts as each."""
+"""The cost of nodes by instance types and purchase options (on-demand, spot, or both)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED = "odcr"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An instance type that nodes may be of, and how many units of capacity one counts as."""
+    """An instance type of a group, and its weight in units of capacity."""
 
     instance: str
     weight: int = 1
@@ -25,9 +25,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """How many nodes are bought on demand: `base` of them, and `percent` of those above. The rest is spot, at
-    `spot_most` USD an hour for a unit of capacity at most. `reserved` nodes are bought on demand, in
-    a reservation that nothing else pays for.
+    """The purchase options of nodes: `base` nodes and `percent` of the others are on-demand. The rest is
+    spot, at most `spot_most` USD per hour and unit of capacity. `reserved` nodes are on-demand nodes in a
+    reservation that has no cost line.
     """
 
     base: int
@@ -36,7 +36,7 @@ class Market:
     reserved: bool = False
 
     def on_demand(self, nodes: int) -> int:
-        """How many of so many nodes are on-demand ones; AWS rounds in favour of these."""
+        """Return the on-demand nodes of `nodes`. AWS rounds up."""
         above = max(0, nodes - self.base)
         return min(nodes, self.base) + -(-above * self.percent // 100)
 
@@ -59,9 +59,9 @@ IN_RESERVATION = Market(0, 100, reserved=True)
 class PricedGroup:
     """Nodes that scale together.
 
-    `running` are the nodes that are paid; None where a reservation or a block pays for them. Volumes
-    exist for `existing` nodes (a warm pool has more), for `hours` a month; `disks` returns those of
-    one node, or raises `UnpricedError`. `addresses` are a node's public ones.
+    `running` are the charged nodes, None if a reservation or block covers them. Volumes exist for `existing`
+    nodes (more with a warm pool), for `hours` per month. `disks` returns those of one node, or raises
+    `UnpricedError`. `addresses` are the public addresses of a node.
     """
 
     choices: Sequence[Choice]
@@ -74,7 +74,7 @@ class PricedGroup:
 
 
 def price_group(book: Book, thing: Thing, prices: Prices, group: PricedGroup) -> None:
-    """Add the lines of a group: its nodes, their root volumes and their public addresses."""
+    """Add the lines of a group: nodes, root volumes and public addresses."""
     running = group.running
     if running is not None:
         book.price(thing, lambda: price_nodes(prices, group.choices, running, group.market))
@@ -83,16 +83,16 @@ def price_group(book: Book, thing: Thing, prices: Prices, group: PricedGroup) ->
         if group.addresses:
             addressed = running or group.existing
             book.price(thing, lambda: price_node_addresses(prices, group.addresses, addressed, group.hours))
-    book.leave_out("nodes that exist twice for a while, as a group replaces them")
+    book.leave_out("nodes that run in parallel while a group replaces them")
     book.leave_out("detailed monitoring of nodes, by the metric")
 
 
 def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market: Market) -> Cost:
-    """What the nodes cost a month. Or `UnpricedError`, where any price is missing.
+    """Return the monthly cost of nodes. Raises `UnpricedError` if a price is missing.
 
-    Of several types, the expected cost is at the first one's price (the one asked for first), the
-    least and the most at the cheapest and the most expensive. With weights, `sizes` are units of
-    capacity, and a group may exceed its maximum by what is left of its largest node.
+    With several types, the expected cost uses the first type, minimum and maximum cost the cheapest and the
+    most expensive. With weights, `sizes` are units of capacity, and a group can exceed its maximum by a part
+    of its largest node.
     """
     what = f"{sizes.expected} x {choices[0].instance}, {market.name}"
     heaviest = max(choice.weight for choice in choices)
@@ -108,7 +108,7 @@ def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market:
     basis = f"{sizes.expected} x {choices[0].instance} x 730 h x {' and '.join(shown) or 0} USD/h"
     notes = []
     if market.reserved:
-        notes.append("a reservation costs the on-demand rate whether it is used or not")
+        notes.append("a reservation costs the on-demand price, used or not")
     if spot:
         notes.append(f"spot {number(least[1])} to {number(most[1])} USD/h, median {number(usual[1])}")
     return Cost(

@@ -1,7 +1,7 @@
-"""What a plan costs: its things as typed inputs of the functions that price them.
+"""The cost of a plan.
 
-The lines have the types and names of the resources that the stack's program makes of the plan, so
-that both cost the same and an assumption covers the same in both.
+The lines have the types and names of the resources that the stack's program creates from the plan, so that
+plan and stack have the same cost and assumptions apply to both.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ from gpufleet.pricing.services import (
 from gpufleet.resources import types
 
 ACCOUNT_REGION = "us-east-1"
-"""Where AWS Budgets lives, with the key of its alerts."""
+"""The region of AWS Budgets and of the key of its alerts."""
 
 
 def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
-    """The monthly cost of a plan: every line in the order of the fleet file.
+    """Return the monthly cost of a plan, with lines in the order of the fleet file.
 
-    Exact decimals throughout; whoever shows an amount rounds it, once.
+    Amounts are exact decimals and are rounded only for output.
     """
     book = Book()
     for site in plan.cloud:
@@ -85,7 +85,7 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
 
 
 def price_rack_sites(plan: FleetPlan, book: Book) -> None:
-    """Add the lines of all rack sites. They are no resources of a program: only the plan has them."""
+    """Add the lines of all rack sites. Only the plan has them: they are not resources of a program."""
     for site in plan.onprem:
         _price_rack_site(site, book)
 
@@ -95,10 +95,10 @@ def _price_rack_site(site: OnPremSitePlan, book: Book) -> None:
     thing = Thing("", site.site, Owner(site.site, RACKS))
     pue, energy = (site.power.pue, site.power.usd_per_kwh) if site.power else (None, None)
     book.price(thing, lambda: price_power(site.system, nodes, site.power_kw_per_node, pue, energy))
-    book.leave_out(f"{site.site}: switches, staff and floor space, and power of anything but GPU nodes")
+    book.leave_out(f"{site.site}: switches, staff, floor space, and power of other devices than GPU nodes")
     owned = site.ownership
     if owned is None:
-        book.leave_out(f"{site.site}: what the nodes cost to buy (no `ownership` declared: sunk)")
+        book.leave_out(f"{site.site}: purchase of the nodes (no `ownership` declared)")
         return
     book.price(thing, lambda: price_ownership(site.system, nodes, owned.acquisition, owned.lifetime))
 
@@ -197,7 +197,7 @@ class _Site:
                 thing = self._thing(kind, name, group.name, team)
                 self._block(thing, group, block.nodes, block.duration, paid=True)
             case OnDemandPlan() | SpotPlan() | ExistingReservationPlan():
-                pass  # paid by the node
+                pass  # charged per node
             case other:
                 assert_never(other)
         for suffix, launched in _launches(group):
@@ -216,7 +216,7 @@ class _Site:
 
 
 def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
-    """The groups that a node group is built as, each with what its name ends in."""
+    """Yield (name suffix, group) for each Auto Scaling group of a node group."""
     capacity = group.capacity
     sizes = Sizes(capacity.min, capacity.desired, capacity.max)
     market, paid = _market(capacity)
@@ -238,7 +238,8 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
 
 
 def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
-    """How the nodes of a group are bought, and whether a reservation or a block of the plan pays for them."""
+    """Return the purchase options of a group, and whether a reservation or block of the plan covers its
+    nodes."""
     match capacity:
         case OnDemandPlan():
             return ON_DEMAND, False
@@ -253,7 +254,7 @@ def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
 
 
 def _hours(capacity: CapacityPlan) -> Decimal:
-    """For how long a month the nodes exist: a block's no longer than the block."""
+    """Return the hours per month for which the nodes exist, for a block at most its duration."""
     length = capacity.duration if isinstance(capacity, CapacityBlockPlan | ExistingBlockPlan) else None
     return MONTH if length is None else min(MONTH, hours_of(length))
 

@@ -1,4 +1,4 @@
-"""What a rack site costs: electricity, and ownership where the fleet file declares it."""
+"""The cost of a rack site: electricity, and ownership if the fleet file declares it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpufleet.pricing.cost import Cost
 from gpufleet.pricing.rates import MONTH, UnpricedError, hours_of, number, pricing_of, settle
 
 EXPECTED_LOAD = Decimal("0.70")
-"""Share of a node's maximum power that it draws on average.
+"""The average share of a node's maximum power.
 
-The utilisation of a published five-year TCO comparison (aiinframap.com,
-h100-vs-h200-vs-b200-tco, read 2026-11-21). Full load is the maximum; no source was found for
-what an idle node draws, so the minimum is not below it.
+The utilisation of a published five-year TCO comparison (aiinframap.com, h100-vs-h200-vs-b200-tco, read
+2026-11-21). Full load is the maximum. No source was found for the power of an idle node, so the minimum
+equals this value.
 """
 
 _LOAD_SOURCE = "load of 70 %: aiinframap.com h100-vs-h200-vs-b200-tco"
@@ -22,7 +22,7 @@ _LOAD_SOURCE = "load of 70 %: aiinframap.com h100-vs-h200-vs-b200-tco"
 def price_power(
     system: str, nodes: int, kw: Decimal | None, pue: Decimal | None, usd_per_kwh: Decimal | None
 ) -> Cost:
-    """The electricity of so many nodes of a maximum power of `kw` each."""
+    """Return the cost of electricity of nodes with a maximum power of `kw` each."""
     what = f"electricity of {nodes} x {system}"
     with pricing_of(what, "power"):
         if pue is None or usd_per_kwh is None:
@@ -48,7 +48,7 @@ def price_power(
 
 
 def price_ownership(system: str, nodes: int, acquisition: Decimal, lifetime: timedelta) -> Cost:
-    """A month's share of what so many nodes cost to buy, `acquisition` USD each."""
+    """Return the monthly share of the purchase price of nodes, `acquisition` USD each."""
     months = settle(hours_of(lifetime) / MONTH)
     what = f"{nodes} x {system}, written off over {number(months)} months"
     with pricing_of(what, "ownership"):
@@ -59,6 +59,6 @@ def price_ownership(system: str, nodes: int, acquisition: Decimal, lifetime: tim
 
 
 def _refuse_nothing(amount: Decimal, basis: str) -> None:
-    """Electricity or machines for nothing are a mistake of the fleet file."""
+    """Raise `UnpricedError` for a cost of 0, which is an error in the fleet file."""
     if amount <= 0:
-        raise UnpricedError(f"the fleet file has it cost 0 USD ({basis}), which cannot be")
+        raise UnpricedError(f"the cost from the fleet file is 0 USD ({basis}), which is invalid")

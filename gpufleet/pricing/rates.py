@@ -1,4 +1,4 @@
-"""Prices of one unit, as the catalog has them: one that was not read is an error and never a 0."""
+"""Unit prices from the catalog. A missing price is an error and never 0."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _EXACT = Decimal("0.000001")
 
 
 class UnpricedError(Exception):
-    """No price is known for something; the message says why, without secret values.
+    """No price is known. The message has the reason, without secret values.
 
-    `what` and `kind` are those of the cost line; empty and None where the inputs cannot be read.
+    `what` and `kind` are those of the cost line, empty and None if the inputs cannot be read.
     """
 
     def __init__(self, reason: str) -> None:
@@ -36,7 +36,7 @@ class UnpricedError(Exception):
 
 @contextmanager
 def pricing_of(what: str, kind: Kind) -> Iterator[None]:
-    """Say of each `UnpricedError` within what has no price."""
+    """Add `what` and `kind` to each `UnpricedError` in the block."""
     try:
         yield
     except UnpricedError as error:
@@ -46,10 +46,9 @@ def pricing_of(what: str, kind: Kind) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A known price of one unit (an instance-hour, a GB-month), with where it was read and when.
+    """A known unit price (an instance-hour, a GB-month), with source and date.
 
-    `expected` is what is paid for most of the time, `low` and `high` the cheapest and the most
-    expensive read.
+    `expected` is the usual price, `low` and `high` the lowest and highest known one.
     """
 
     low: Decimal
@@ -60,11 +59,11 @@ class Rate:
     note: str = ""
 
     def capped(self, most: Decimal | None) -> Rate:
-        """The rate where nothing is bought above `most` USD; as it is where that is None."""
+        """Return the rate limited to `most` USD, unchanged for None."""
         return self if most is None else self._with(min(each, most) for each in self._amounts)
 
     def divided(self, parts: int) -> Rate:
-        """The rate of one of so many equal parts."""
+        """Return the rate divided by `parts`."""
         return self if parts == 1 else self._with(settle(each / parts) for each in self._amounts)
 
     @property
@@ -78,16 +77,16 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The catalog's prices in one region. Each method raises `UnpricedError` where there is none."""
+    """The catalog's prices in one region. Each method raises `UnpricedError` if there is none."""
 
     catalog: Catalog
     region: str
 
     def node(self, instance: str, kind: CapacityKind) -> Rate:
-        """USD per instance-hour for one way to buy nodes.
+        """Return USD per instance-hour for a purchase option.
 
-        An On-Demand Capacity Reservation costs the on-demand rate whether it is used or not. Spot is
-        expected at the region's median over its zones.
+        An On-Demand Capacity Reservation costs the on-demand price, used or not. The expected spot price is
+        the median of the region's zones.
         """
         if instance not in self.catalog.instances:
             raise UnpricedError(f"{instance} is not in the catalog")
@@ -95,19 +94,19 @@ class Prices:
         if kind == "spot":
             spot = self.catalog.spot(instance, self.region)
             if spot is None:
-                raise UnpricedError(f"no spot price of {instance} was seen in {self.region}")
+                raise UnpricedError(f"no spot price of {instance} in {self.region} is known")
             date = spot.date.isoformat() if spot.date is not None else None
             return _above_zero(Rate(spot.low, spot.median, spot.high, spot.source, date, spot.note), what)
         read = self.catalog.capacity_block if kind == "capacity-block" else self.catalog.on_demand
         return _rate(read(instance, self.region), what)
 
     def service(self, key: str) -> Rate:
-        """USD per unit of a service (`nat-gateway-hour`)."""
+        """Return USD per unit of a service (`nat-gateway-hour`)."""
         title = self.catalog.services[key].title
         return _rate(self.catalog.service_price(key, self.region), f"{title} in {self.region}")
 
     def lustre(self, deployment: str, throughput: int | None) -> Rate:
-        """USD per GB-month of an FSx for Lustre tier; throughput in MB/s per TiB."""
+        """Return USD per GB-month of an FSx for Lustre tier; throughput in MB/s per TiB."""
         try:
             tier = self.catalog.lustre_tier(deployment, throughput)
         except InputError as error:
@@ -117,40 +116,40 @@ class Prices:
 
 def _rate(price: Price, what: str) -> Rate:
     if price.amount is None:
-        raise UnpricedError(price.note or "no price was read")
+        raise UnpricedError(price.note or "no price is known")
     date = price.date.isoformat() if price.date is not None else None
     return _above_zero(Rate(price.amount, price.amount, price.amount, price.source, date, price.note), what)
 
 
 def _above_zero(rate: Rate, what: str) -> Rate:
     if min(rate.low, rate.expected, rate.high) <= 0:
-        raise UnpricedError(f"the catalog has a price of 0 for {what}, which cannot be")
+        raise UnpricedError(f"the catalog has a price of 0 for {what}, which is invalid")
     return rate
 
 
 def hours_of(length: timedelta) -> Decimal:
-    """A length of time in hours, exact for whole seconds in steps of 36."""
+    """Return a duration in hours, exact for multiples of 36 seconds."""
     return settle(Decimal(length // timedelta(microseconds=1)) / Decimal(3_600_000_000))
 
 
 def settle(amount: Decimal) -> Decimal:
-    """The result of a division, at a millionth: sums of such amounts stay exact in any order."""
+    """Round the result of a division to a millionth, so that sums are exact in any order."""
     return amount.quantize(_EXACT, ROUND_HALF_EVEN)
 
 
 def number(amount: Decimal) -> str:
-    """A number for a basis text: no exponent and no trailing zeros."""
+    """Return a number as text, without exponent and trailing zeros."""
     text = f"{amount:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Distinct texts, in order, as one."""
+    """Join distinct texts in order."""
     return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def oldest(dates: Iterable[str | None]) -> str | None:
-    """The oldest of dates; None where one is not dated, or where there is none."""
+    """Return the oldest date, None if one is missing or there are none."""
     found = list(dates)
     known = [date for date in found if date is not None]
     return min(known) if known and len(known) == len(found) else None

@@ -1,4 +1,4 @@
-"""What is paid by the hour or month, used or not: gateways, addresses, endpoints, control planes, keys."""
+"""Services with an hourly or monthly charge: gateways, addresses, endpoints, control planes, keys."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def price_nat_gateway(prices: Prices) -> Cost:
 
 
 def price_address(prices: Prices) -> Cost:
-    """A public IPv4 address, in use or idle."""
+    """Return the cost of a public IPv4 address, used or idle."""
     return _hourly(prices, "public IPv4 address", "network", "public-ipv4-hour")
 
 
 def price_node_addresses(prices: Prices, each: int, sizes: Sizes, hours: Decimal = MONTH) -> Cost:
-    """The public IPv4 addresses of so many nodes, `each` of one node, that run for `hours` a month."""
+    """Return the cost of public IPv4 addresses, `each` per node, for `hours` per month."""
     what = f"{sizes.expected * each} public IPv4 addresses"
     with pricing_of(what, "network"):
         rate = prices.service("public-ipv4-hour")
@@ -39,15 +39,15 @@ def price_node_addresses(prices: Prices, each: int, sizes: Sizes, hours: Decimal
 
 
 def price_endpoint(prices: Prices, zones: int) -> Cost:
-    """A VPC interface endpoint, charged in each zone that it has a subnet in."""
+    """Return the cost of a VPC interface endpoint, charged per zone with a subnet."""
     what = f"VPC interface endpoint in {zones} zone{'s' if zones != 1 else ''}"
     left_out = "data through VPC endpoints"
     return _hourly(prices, what, "network", "vpc-endpoint-interface-hour", zones, left_out)
 
 
 def price_control_plane(prices: Prices, *, extended: bool = False, old: bool = False) -> Cost:
-    """An EKS control plane. With `extended` support allowed it costs more from the day on which its version
-    is old, which `old` says it is already."""
+    """Return the cost of an EKS control plane. With `extended` support it costs more after the end of
+    standard support, which has passed if `old`."""
     what = "EKS control plane" + (", extended support allowed" if extended else "")
     cost = _hourly(prices, what, "control-plane", "eks-control-plane")
     if not extended:
@@ -61,7 +61,8 @@ def price_control_plane(prices: Prices, *, extended: bool = False, old: bool = F
 
 
 def price_key(prices: Prices) -> Cost:
-    """A customer managed KMS key; kept rotations of it cost the same again, and are not counted."""
+    """Return the cost of a customer managed KMS key. Kept rotations cost the same again and are not
+    counted."""
     with pricing_of("KMS key", "service"):
         rate = prices.service("kms-key-month")
     left_out = "requests to KMS keys, and kept rotations of them"

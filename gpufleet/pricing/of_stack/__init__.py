@@ -1,4 +1,4 @@
-"""What the resources of a stack cost: each by the table of types, then the racks, then what is assumed."""
+"""The cost of a stack's resources by the table of types, then racks, then assumed amounts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _price(pricing: Pricing, resource: Resource) -> None:
         except UnpricedError as reason:
             _no_price(pricing, resource, before, str(reason))
         except (TypeError, ValueError, AttributeError, LookupError) as error:
-            # Inputs of another shape than the provider takes, which it refuses later on.
+            # Inputs that the provider will reject.
             _no_price(pricing, resource, before, f"its inputs cannot be read ({type(error).__name__})")
         return
     if kind in FREE or kind.startswith(tuple(FREE_MODULES)):
@@ -59,7 +59,7 @@ def _price(pricing: Pricing, resource: Resource) -> None:
 
 
 def _no_price(pricing: Pricing, resource: Resource, before: int, reason: str) -> None:
-    # Half a price would be taken for the whole.
+    # A partial price could be mistaken for the full one.
     del pricing.book.lines[before:]
     kind = PRICED[resource.type][0]
     owner = pricing.owners.of(resource, default=_OWNERS.get(kind, ""))
@@ -67,14 +67,14 @@ def _no_price(pricing: Pricing, resource: Resource, before: int, reason: str) ->
 
 
 def _elsewhere(resource: Resource) -> str:
-    """Why the cost of a type that is in no table is unknown; empty where it has none."""
+    """Return the reason why a type outside of the table has no price, empty if it costs nothing."""
     kind = resource.type
     package = kind.split(":", 1)[0]
     if package == "aws":
         return f"no price is known for resources of type {kind}"
     if package in HARMLESS_PACKAGES:
         return charged(resource) if package == "kubernetes" else ""
-    # A component has no provider, and costs nothing itself.
+    # A component has no provider and no cost of its own.
     return (
         f"no price is known for resources of the package {package}" if resource.provider is not None else ""
     )

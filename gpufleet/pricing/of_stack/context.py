@@ -1,4 +1,4 @@
-"""What pricing one stack knows: prices, where a resource is, whose it is, what is reserved."""
+"""The context of pricing a stack: prices, regions, owners, reservations."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Pricing:
     default_region: str
     book: Book = field(default_factory=Book)
     schedules: dict[str, list[Resource]] | None = None
-    """Schedules by the URN of the group that they scale; None until it is asked for."""
+    """Schedules by the URN of the group that they scale, None until needed."""
     reserved: dict[str, Sizes] = field(default_factory=dict)
-    """Nodes that each reservation of the stack still has room for."""
+    """The free nodes of each reservation of the stack."""
 
     def __post_init__(self) -> None:
         self.owners = Owners(self.stack, self.plan)
@@ -37,9 +37,9 @@ class Pricing:
         )
 
     def prices(self, resource: Resource) -> Prices:
-        """The prices where a resource is: by its own `region`, its provider's or the default.
+        """Return the prices in the region of a resource: its `region`, its provider's, or the default.
 
-        Raises `UnpricedError` where that is not known.
+        Raises `UnpricedError` if the region is not known.
         """
         inputs = resource.inputs if resource.inputs is not None else {}
         provider = resource.provider.props.get("region") if resource.provider is not None else None
@@ -54,7 +54,7 @@ class Pricing:
         return Prices(self.catalog, found)
 
     def price(self, resource: Resource, compute: Callable[[], Cost], owner: Owner) -> None:
-        """Add the line of a resource, with a price or without (see `Book.price`)."""
+        """Add the line of a resource, with or without a price (see `CostBook.price`)."""
         self.book.price(thing_of(resource, owner), compute)
 
     def unknown(self, resource: Resource, what: str, kind: Kind, reason: str, owner: Owner) -> None:
@@ -63,5 +63,5 @@ class Pricing:
 
 
 def thing_of(resource: Resource, owner: Owner) -> Thing:
-    """What the lines of a resource are of."""
+    """Return the resource for its cost lines."""
     return Thing(resource.type, resource.name, owner, resource.urn)

@@ -12,20 +12,20 @@ from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
 
 ROOT_DEVICES = frozenset({"/dev/xvda", "/dev/sda1"})
-"""What AWS's images call the volume that they start from."""
+"""The root device names of AWS images."""
 
-_IMAGE = "the image's own volume is kept, and its size is not declared"
+_IMAGE = "the volume of the image is used, and its size is not declared"
 
 
 def read_disk(
     values: Mapping[str, Any], path: str, *, size: str = "volumeSize", kind: str = "volumeType"
 ) -> Disk:
-    """The volume that a block device declares. Or `UnpricedError`, also where a snapshot sets the size."""
+    """Return the volume of a block device. Raises `UnpricedError`, also if a snapshot sets the size."""
     name = values.get(kind)
     if name is UNKNOWN:
         raise UnpricedError(f"{path}.{kind} is not known yet")
     if values.get(size) is None:
-        raise UnpricedError(f"{path}.{size} is not set: a snapshot or an image decides")
+        raise UnpricedError(f"{path}.{size} is not set: the snapshot or image sets it")
     fast = {
         each: None if values.get(each) is None else whole(values[each], f"{path}.{each}")
         for each in ("iops", "throughput")
@@ -36,7 +36,7 @@ def read_disk(
 
 
 def template_disks(template: Resource) -> list[Disk]:
-    """The volumes of each node that a launch template makes. Or `UnpricedError`."""
+    """Return the volumes per node of a launch template. Raises `UnpricedError`."""
     path = "blockDeviceMappings"
     mappings = declared(template, path)
     if mappings is UNKNOWN:
@@ -58,7 +58,7 @@ def template_disks(template: Resource) -> list[Disk]:
 
 
 def instance_disks(values: Mapping[str, Any], *, root: str = "rootBlockDevice") -> list[Disk]:
-    """The volumes that an instance declares itself. Or `UnpricedError`."""
+    """Return the volumes that an instance declares. Raises `UnpricedError`."""
     first = values.get(root)
     if isinstance(first, Sequence) and not isinstance(first, str):
         first = first[0] if first else None
@@ -75,7 +75,7 @@ def instance_disks(values: Mapping[str, Any], *, root: str = "rootBlockDevice") 
 
 
 def price_stand_alone(pricing: Pricing, resource: Resource) -> None:
-    """A stand-alone EBS volume."""
+    """Price a standalone EBS volume."""
     values = {each: declared(resource, each) for each in ("size", "type", "iops", "throughput")}
     disk = read_disk(values, "the volume", size="size", kind="type")
     prices = pricing.prices(resource)

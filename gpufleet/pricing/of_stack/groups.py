@@ -1,4 +1,4 @@
-"""What scales: Auto Scaling groups and EKS node groups, at their least, asked for and largest size."""
+"""Auto Scaling groups and EKS node groups, at minimum, desired and maximum size."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from gpufleet.resources.types import CAPACITY_BLOCK
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """How a group launches: types, market, and where volumes, addresses and reservations are declared.
+    """The launch settings of a group: types, purchase options, and sources of volumes, addresses and
+    reservations.
 
-    `block` says that the nodes run in a Capacity Block.
+    `block` is True if the nodes run in a Capacity Block.
     """
 
     choices: tuple[Choice, ...]
@@ -49,14 +50,14 @@ class _Launch:
     configuration: bool = False
 
     def disks(self) -> list[Disk]:
-        """The volumes of each node. Or `UnpricedError`."""
+        """Return the volumes per node. Raises `UnpricedError`."""
         if self.source is None:
-            raise UnpricedError("there is no launch template, and EKS decides on the volumes")
+            raise UnpricedError("without a launch template, EKS chooses the volumes")
         return instance_disks(self.source.props) if self.configuration else template_disks(self.source)
 
 
 def price_auto_scaling_group(pricing: Pricing, resource: Resource) -> None:
-    """An Auto Scaling group, by launch template, mixed instances policy or launch configuration."""
+    """Price an Auto Scaling group with launch template, mixed instances policy or launch configuration."""
     held(resource, "maxSize", "launchTemplate", "mixedInstancesPolicy", "launchConfiguration", "warmPool")
     if text(resource, "desiredCapacityType") not in (None, "units"):
         raise UnpricedError("its sizes count vCPUs or memory, not nodes")
@@ -66,7 +67,7 @@ def price_auto_scaling_group(pricing: Pricing, resource: Resource) -> None:
 
 
 def price_node_group(pricing: Pricing, resource: Resource) -> None:
-    """An EKS managed node group, which is an Auto Scaling group of EKS's own making."""
+    """Price an EKS managed node group, for which EKS creates an Auto Scaling group."""
     held(
         resource, "scalingConfig.maxSize", "capacityType", "instanceTypes", "launchTemplate", "warmPoolConfig"
     )
@@ -121,7 +122,7 @@ def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
     distribution = "mixedInstancesPolicy.instancesDistribution"
     market = Market(
         count(resource, f"{distribution}.onDemandBaseCapacity", default=0),
-        # What AWS takes where nothing is said: all on demand.
+        # AWS's default: all on demand.
         count(resource, f"{distribution}.onDemandPercentageAboveBaseCapacity", default=100),
         price(resource, f"{distribution}.spotMaxPrice"),
     )
@@ -132,7 +133,8 @@ def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
 
 
 def read_choices(overrides: Any, path: str, template: Resource | None) -> tuple[Choice, ...]:
-    """The instance types of overrides, with their weights; the template's own where there are none."""
+    """Return the instance types of overrides with their weights, or those of the template if there are
+    none."""
     if overrides is UNKNOWN:
         raise UnpricedError(f"{path} is not known yet")
     found: list[Choice] = []
@@ -140,7 +142,7 @@ def read_choices(overrides: Any, path: str, template: Resource | None) -> tuple[
         if not isinstance(each, Mapping):
             raise UnpricedError(f"{path} is {shown(each)}")
         if each.get("launchTemplateSpecification") is not None:
-            raise UnpricedError(f"{path} names other launch templates, whose nodes are not known")
+            raise UnpricedError(f"{path} uses other launch templates, whose nodes are not known")
         if each.get("instanceRequirements") is not None:
             raise UnpricedError(f"{path}.instanceRequirements leaves the instance type to AWS")
         name = each.get("instanceType")
@@ -216,8 +218,8 @@ def _system(pricing: Pricing, resource: Resource) -> str:
 
 
 def _outside_of_reservation(pricing: Pricing, launch: _Launch, sizes: Sizes) -> tuple[Market, Sizes | None]:
-    """How nodes are bought that run in no reservation of the stack, which has a line of its own; and how
-    many, None where there are none of them."""
+    """Return purchase options and number of the nodes outside of reservations of the stack, which have their
+    own lines. The number is None if there are none."""
     targets = launch.targets
     if targets is None or launch.market != ON_DEMAND:
         return launch.market, sizes
@@ -225,15 +227,15 @@ def _outside_of_reservation(pricing: Pricing, launch: _Launch, sizes: Sizes) -> 
     if reservation is None:
         return (IN_RESERVATION if targets_reservation(targets) else ON_DEMAND), sizes
     if reservation.type == CAPACITY_BLOCK:
-        raise UnpricedError("it targets a Capacity Block, and its nodes are bought otherwise")
+        raise UnpricedError("it targets a Capacity Block but uses another purchase option")
     sizes = sizes.without(take(pricing, reservation, {choice.instance for choice in launch.choices}, sizes))
     return ON_DEMAND, sizes if sizes.maximum else None
 
 
 def _block_hours(pricing: Pricing, resource: Resource, launch: _Launch, owner: Owner) -> Decimal:
-    """The hours a month in which nodes in a block can run. They cost nothing more than the block."""
+    """Return the hours per month in which nodes of a block can run. They cost only the block."""
     if launch.targets is None:
-        raise UnpricedError("no Capacity Block is named")
+        raise UnpricedError("no Capacity Block is set")
     block = reservation_of(pricing, launch.targets)
     if block is not None and block.type == CAPACITY_BLOCK:
         return min(MONTH, read_block(pricing.stack, block).hours)

@@ -1,4 +1,4 @@
-"""Reading what a resource declares: an unknown, secret or senseless value is a reason and never a 0."""
+"""Reading of resource inputs. An unknown, secret or invalid value raises an error and is never 0."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpufleet.resources.resource import UNKNOWN, Resource, shown
 
 
 def dig(values: Mapping[str, Any], path: str) -> Any:
-    """The value at a path such as `scalingConfig.maxSize`; a list of one is looked through.
+    """Return the value at a path such as `scalingConfig.maxSize`, through lists with one item.
 
-    None where nothing is set, UNKNOWN below an unknown value.
+    None if it is not set, UNKNOWN below an unknown value.
     """
     value: Any = values
     for part in path.split("."):
@@ -28,10 +28,10 @@ def dig(values: Mapping[str, Any], path: str) -> Any:
 
 
 def declared(resource: Resource, path: str) -> Any:
-    """What the program says of a property, else what the cloud has made of it where that is known.
+    """Return a property's value in the program, else its known value in the cloud.
 
-    A property that the program leaves out is an unknown output until the resource exists: that is
-    "not set", and None. Only what was declared as unknown is UNKNOWN.
+    A property that the program does not set is an unknown output until the resource exists and counts as not
+    set (None). Only an unknown input is UNKNOWN.
     """
     if resource.secrets and any(
         path == each or path.startswith((f"{each}.", f"{each}[")) for each in resource.secrets
@@ -47,7 +47,7 @@ def declared(resource: Resource, path: str) -> Any:
 
 
 def text(resource: Resource, path: str) -> str | None:
-    """A text that is declared; None where none is. Raises `UnpricedError` for an unknown one."""
+    """Return a text, None if it is not set. Raises `UnpricedError` if it is unknown."""
     value = declared(resource, path)
     if value is None:
         return None
@@ -57,26 +57,26 @@ def text(resource: Resource, path: str) -> str | None:
 
 
 def whole(value: Any, path: str, *, least: int = 0) -> int:
-    """A whole number of at least `least`. Raises `UnpricedError` for anything else, an unknown value too."""
+    """Return a whole number of at least `least`. Raises `UnpricedError` for other or unknown values."""
     if value is None or value is UNKNOWN or isinstance(value, bool):
         raise UnpricedError(f"{path} is {shown(value)}")
     try:
         number = Decimal(str(value))
     except InvalidOperation:
-        raise UnpricedError(f"{path} is {shown(value)}, which is no number") from None
+        raise UnpricedError(f"{path} is {shown(value)}, which is not a number") from None
     if not number.is_finite() or number != number.to_integral_value() or number < least:
-        raise UnpricedError(f"{path} is {shown(value)}, which is no whole number of {least} or more")
+        raise UnpricedError(f"{path} is {shown(value)}, which is not a whole number of {least} or more")
     return int(number)
 
 
 def count(resource: Resource, path: str, default: int | None = None) -> int:
-    """A declared whole number; `default` where none is declared. Raises `UnpricedError` as `whole` does."""
+    """Return a whole number, `default` if it is not set. Raises `UnpricedError` as `whole`."""
     value = declared(resource, path)
     return default if value is None and default is not None else whole(value, path)
 
 
 def price(resource: Resource, path: str) -> Decimal | None:
-    """A declared price in USD; None where none is. Raises `UnpricedError` for what is no number."""
+    """Return a price in USD, None if it is not set. Raises `UnpricedError` if it is not a number."""
     declared_price = text(resource, path)
     try:
         return None if declared_price is None else Decimal(declared_price)
@@ -85,7 +85,7 @@ def price(resource: Resource, path: str) -> Decimal | None:
 
 
 def flag(resource: Resource, path: str) -> bool:
-    """A declared yes or no, also as a text. Raises `UnpricedError` for an unknown one."""
+    """Return a boolean, also from a text. Raises `UnpricedError` if it is unknown."""
     value = declared(resource, path)
     if value is UNKNOWN:
         raise UnpricedError(f"{path} is {shown(value)}")
@@ -93,7 +93,7 @@ def flag(resource: Resource, path: str) -> bool:
 
 
 def entries(resource: Resource, path: str) -> Iterator[Mapping[str, Any]]:
-    """The mappings of a declared list. Raises `UnpricedError` where the list or one of them is unknown."""
+    """Yield the mappings of a list. Raises `UnpricedError` if the list or an entry is unknown."""
     value = declared(resource, path)
     if value is None:
         return
@@ -104,13 +104,12 @@ def entries(resource: Resource, path: str) -> Iterator[Mapping[str, Any]]:
 
 
 def held(resource: Resource, *paths: str) -> None:
-    """Raises `UnpricedError` where changes of a property are ignored, so that what the program says of it
-    need not be what runs."""
+    """Raise `UnpricedError` if changes of a property are ignored, since the actual value may differ."""
     for path in paths:
         if resource.ignores(path):
-            raise UnpricedError(f"changes of {path} are ignored: what was set later stays")
+            raise UnpricedError(f"changes of {path} are ignored, so the actual value may differ")
 
 
 def first(values: Mapping[str, Any], *names: str) -> Any:
-    """The first of the entries that is set, an unknown one too; None where none is."""
+    """Return the first entry that is set, including unknown ones, None if none is."""
     return next((values[name] for name in names if values.get(name) is not None), None)

@@ -1,4 +1,4 @@
-"""Single instances, and fleets that ask EC2 for so much capacity at once."""
+"""Single instances, EC2 Fleets and Spot Fleets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpufleet.resources.types import INSTANCE
 
 
 def price_instance(pricing: Pricing, resource: Resource) -> None:
-    """An instance or a spot request, by itself or from a launch template."""
+    """Price an instance or a spot request, with or without a launch template."""
     held(resource, "instanceType", "launchTemplate")
     said = declared(resource, "launchTemplate")
     if said is not None and not isinstance(said, Mapping):
@@ -61,7 +61,7 @@ def _disks(resource: Resource, template: Resource | None) -> list[Disk]:
 
 
 def price_fleet_request(pricing: Pricing, resource: Resource) -> None:
-    """An EC2 Fleet: so much capacity, in parts on demand and as spot."""
+    """Price an EC2 Fleet with on-demand and spot capacity."""
     held(resource, "targetCapacitySpecification", "launchTemplateConfigs")
     path = "targetCapacitySpecification"
     if text(resource, f"{path}.targetCapacityUnitType") not in (None, "units"):
@@ -76,13 +76,13 @@ def price_fleet_request(pricing: Pricing, resource: Resource) -> None:
         base = max(0, total - whole(spot, f"{path}.spotTargetCapacity"))
     else:
         base = 0 if kind == "spot" else total
-    # What is in neither part is bought by the default.
+    # The rest uses the default purchase option.
     percent = 0 if kind == "spot" or spot is not None else 100
     _price_configs(pricing, resource, Sizes(total, total, total), Market(base, percent))
 
 
 def price_spot_fleet(pricing: Pricing, resource: Resource) -> None:
-    """A Spot Fleet, which may have an on-demand part."""
+    """Price a Spot Fleet, which may have an on-demand part."""
     held(resource, "targetCapacity", "launchSpecifications", "launchTemplateConfigs")
     if text(resource, "targetCapacityUnitType") not in (None, "units"):
         raise UnpricedError("its capacity counts vCPUs or memory, not nodes")
@@ -96,7 +96,7 @@ def price_spot_fleet(pricing: Pricing, resource: Resource) -> None:
     choices: list[Choice] = []
     for each in specifications:
         if each.get("placementTenancy") not in (None, "default"):
-            raise UnpricedError(f"no price of tenancy {shown(each['placementTenancy'])} was read")
+            raise UnpricedError(f"no price is known for tenancy {shown(each['placementTenancy'])}")
         choices += read_choices([each], "launchSpecifications", None)
     sources = [_specified(each) for each in specifications]
     _price_requested(pricing, resource, sizes, market, tuple(choices), sources)
@@ -142,6 +142,6 @@ def _price_requested(
 
 
 def _most_expensive(prices: Prices, sources: list[Any]) -> list[Disk]:
-    """Of several ways to launch, the one with the most expensive volumes."""
+    """Return the most expensive volumes of several launch options."""
     found = [source() for source in sources]
     return max(found, key=lambda disks: disks_amount(prices, disks), default=[])

@@ -1,4 +1,4 @@
-"""Kubernetes objects that make something which is charged: nodes, load balancers, volumes."""
+"""Kubernetes objects that create charged resources: nodes, load balancers, volumes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from gpufleet.resources.kubernetes import group_and_kind
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import UNKNOWN, Resource
 
-_BALANCER = "it may make a load balancer, of which no price was read"
-_VOLUME = "makes a volume of its storage class, of which no price was read"
+_BALANCER = "it can create a load balancer, for which no price is known"
+_VOLUME = "creates a volume of its storage class, for which no price is known"
 _TEMPLATES = ("volumeClaimTemplate", "volumeClaimTemplates")
 
 
 def charged(resource: Resource) -> str:
-    """Why an object's cost is unknown; empty where it makes nothing that is charged by itself.
+    """Return why an object's cost is unknown, empty if it creates no charged resource.
 
-    The kinds count in all versions, and as a patch of an object that is there.
+    Applies to all API versions, and to patches of existing objects.
     """
     group, kind = group_and_kind(resource.type)
     if group.startswith("karpenter"):
-        return "Karpenter launches as many nodes as pods ask for"
+        return "Karpenter launches as many nodes as pods request"
     if kind in ("Ingress", "Gateway"):
         return _BALANCER
     if (group, kind) == ("core", "Service"):
         wanted = resource.get("spec.type")
         if wanted is UNKNOWN or wanted == "LoadBalancer":
-            return "a service of type LoadBalancer makes a load balancer, of which no price was read"
+            return "a service of type LoadBalancer creates a load balancer, for which no price is known"
         return ""
     if (group, kind) == ("core", "PersistentVolumeClaim"):
         return "" if _bound(resource) else f"a claim {_VOLUME}"
@@ -36,9 +36,9 @@ def charged(resource: Resource) -> str:
 
 
 def _bound(claim: Resource) -> bool:
-    """Whether a claim takes a volume that is there: without a class, none is made for it.
+    """Return whether a claim uses an existing volume: without a class, none is created.
 
-    The outputs of any claim name a volume, once it is made.
+    The outputs of all claims have a volume once it is created.
     """
     own = declared(claim)
     return own.get("spec.storageClassName") == "" or isinstance(own.get("spec.volumeName"), str)

@@ -1,6 +1,6 @@
-"""Whose cost a resource is: by its name where the plan knows it, else by its tags.
+"""The owner of a resource's cost: by its name in the plan, else by its tags.
 
-The name comes first, since dropping or changing a tag must not move cost out of anybody's cap.
+The name has priority, so that a changed tag cannot move cost out of a cap.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Owners:
             self._read(plan)
 
     def of(self, resource: Resource, *also: Resource | None, default: str = "") -> Owner:
-        """The owner of a resource; `also` are resources whose tags stand in for its own (its launch
-        template), `default` is the owner's name where neither names nor tags say one."""
+        """Return the owner of a resource. `also` are resources whose tags apply too (its launch template),
+        `default` is the owner if neither name nor tags have one."""
         tags = _tags(resource)
         for each in also:
             tags = {**(_tags(each) if each is not None else {}), **tags}
@@ -73,7 +73,7 @@ class Owners:
 
 
 def _tags(resource: Resource) -> dict[str, str]:
-    """Tags that say something: of the resource, of its provider's defaults, and in a group's list."""
+    """Return the known tags of the resource, its provider's defaults, and a group's tag list."""
     found: dict[str, str] = {}
     for name in ("tagsAll", "tags"):
         tags: Any = resource.props.get(name)

@@ -1,4 +1,4 @@
-"""Capacity that is paid for whether nodes run in it or not: On-Demand Capacity Reservations and blocks."""
+"""Capacity that is paid for whether it is used or not: On-Demand Capacity Reservations and blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpufleet.resources.types import BLOCK_OFFERING
 
 @dataclass(frozen=True, slots=True)
 class BlockPurchase:
-    """What a Capacity Block holds, for how many hours. `fee` is what AWS asked for it, where known."""
+    """Type, nodes and hours of a Capacity Block. `fee` is AWS's fee, if known."""
 
     instance: str
     nodes: int
@@ -31,14 +31,14 @@ class BlockPurchase:
 
 
 def read_block(stack: Stack, block: Resource) -> BlockPurchase:
-    """What a block of the stack holds: as AWS says once it is bought, before that as was asked for."""
+    """Return the purchase of a block: AWS's values if it is bought, else the requested ones."""
     found = offering_of(stack, block)
     instance = text(block, "instanceType") or (text(found, "instance_type") if found else None)
     nodes = declared(block, "instanceCount")
     if nodes is None and found is not None:
         nodes = declared(found, "count")
     if instance is None or nodes is None:
-        raise UnpricedError("what the block holds is not known: its offering was not looked up in this stack")
+        raise UnpricedError("the content of the block is not known: this stack does not look up its offering")
     hours: object = _hours_between(block)
     if hours is None and found is not None:
         hours = declared(found, "duration_hours")
@@ -46,13 +46,13 @@ def read_block(stack: Stack, block: Resource) -> BlockPurchase:
     return BlockPurchase(
         instance,
         whole(nodes, "the block's number of nodes", least=1),
-        Decimal(whole(hours, "the block's length in hours", least=1)),
+        Decimal(whole(hours, "the block's duration in hours", least=1)),
         _amount(fee) if isinstance(fee, str) else None,
     )
 
 
 def offering_of(stack: Stack, block: Resource) -> Resource | None:
-    """The look-up that a block's offering comes from."""
+    """Return the resource that looked up a block's offering."""
     found = stack.references(block, "capacityBlockOfferingId", types=[BLOCK_OFFERING])
     if found:
         return found[0]
@@ -75,7 +75,7 @@ def _hours_between(block: Resource) -> int | None:
         length = dt.datetime.fromisoformat(end) - dt.datetime.fromisoformat(start)
     except (ValueError, TypeError):
         raise UnpricedError(f"the block's dates {shown(start)} and {shown(end)} cannot be read") from None
-    # AWS ends a block at 11:30 UTC sharp and may say so to the second before.
+    # AWS ends a block at 11:30 UTC and may report the second before.
     return round(length / dt.timedelta(hours=1))
 
 
@@ -83,14 +83,14 @@ def _amount(value: str) -> Decimal:
     try:
         amount = Decimal(value)
     except InvalidOperation:
-        raise UnpricedError(f"the block's fee is {shown(value)}, which is no amount") from None
+        raise UnpricedError(f"the block's fee is {shown(value)}, which is not an amount") from None
     if not amount.is_finite() or amount <= 0:
-        raise UnpricedError(f"the block's fee is {shown(value)}, which cannot be")
+        raise UnpricedError(f"the block's fee is {shown(value)}, which is invalid")
     return amount
 
 
 def price_block(pricing: Pricing, resource: Resource) -> None:
-    """A Capacity Block that the stack buys."""
+    """Price a Capacity Block that the stack buys."""
     block, owner = read_block(pricing.stack, resource), pricing.owners.of(resource)
     prices = pricing.prices(resource)
     pricing.price(
@@ -103,15 +103,16 @@ def price_block(pricing: Pricing, resource: Resource) -> None:
 def price_existing_block(
     pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner
 ) -> Decimal:
-    """A month's share of a block that was bought outside of the stack; returns the hours that it runs.
+    """Price the monthly share of a block bought outside of the stack, and return its hours.
 
-    Only the fleet file says how long it is.
+    Only the fleet file has its duration.
     """
     group: NodeGroupPlan | None = pricing.groups.get((owner.site, owner.owner))
     block = group.capacity if group is not None else None
     if group is None or not isinstance(block, ExistingBlockPlan) or block.reservation_id != reservation:
         raise UnpricedError(
-            "the Capacity Block is not of this stack, and no node group of the fleet file says its length"
+            "the Capacity Block is not in this stack, and no node group of the fleet file declares its"
+            " duration"
         )
     instance, nodes, prices = group.instance_type, block.nodes, pricing.prices(resource)
     hours = None if block.duration is None else hours_of(block.duration)
@@ -120,14 +121,14 @@ def price_existing_block(
 
 
 def price_reservation(pricing: Pricing, resource: Resource) -> None:
-    """An On-Demand Capacity Reservation."""
+    """Price an On-Demand Capacity Reservation."""
     held(resource, "instanceCount", "instanceType")
     instance = text(resource, "instanceType")
     if instance is None:
         raise UnpricedError("instanceType is not set")
     platform = text(resource, "instancePlatform")
     if platform != "Linux/UNIX":
-        raise UnpricedError(f"no price of {platform} was read")
+        raise UnpricedError(f"no price is known for {platform}")
     shared_hardware(resource, "tenancy")
     nodes, prices = count(resource, "instanceCount"), pricing.prices(resource)
     pricing.price(
@@ -136,9 +137,9 @@ def price_reservation(pricing: Pricing, resource: Resource) -> None:
 
 
 def take(pricing: Pricing, reservation: Resource, instances: set[str], sizes: Sizes) -> Sizes:
-    """How many of a group's nodes run in a reservation of the stack, which several groups may share.
+    """Return and use up the nodes of a group that run in a reservation, which several groups can share.
 
-    Nodes of another type than the reservation's never do.
+    Nodes of other types do not use it.
     """
     if instances != {declared(reservation, "instanceType")}:
         return Sizes(0, 0, 0)

@@ -1,4 +1,4 @@
-"""What changes a group's size after its creation: schedules, a Capacity Block's nodes, and warm pools."""
+"""Changes of a group's size after its creation: schedules, Capacity Blocks and warm pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.resources.types import SCHEDULE as SCALING_SCHEDULE
 
 
 def raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
-    """The sizes with what schedules make of them: AWS's, which may raise the maximum, and a block's."""
+    """Return the sizes including schedules, which can raise the maximum, and those of blocks."""
     for schedule in schedules_of(pricing, resource):
         if schedule.type == BLOCK_SCHEDULE:
             sizes = sizes.least(count(schedule, "nodes"))
@@ -27,12 +27,12 @@ def raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
 
 def _scheduled(schedule: Resource, prop: str) -> int:
     value = declared(schedule, prop)
-    # -1 leaves the group's own.
+    # -1 keeps the group's value.
     return 0 if value in (None, -1, "-1") else whole(value, f"{prop} of the schedule {schedule.name}")
 
 
 def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
-    """The schedules that change the size of a group."""
+    """Return the schedules that change the size of a group."""
     if pricing.schedules is None:
         pricing.schedules = {}
         for schedule in pricing.stack.of_type(SCALING_SCHEDULE, BLOCK_SCHEDULE):
@@ -43,7 +43,7 @@ def schedules_of(pricing: Pricing, group: Resource) -> list[Resource]:
 
 
 def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
-    """The group of the stack that a schedule changes."""
+    """Return the group that a schedule changes, None if it is not in the stack."""
     prop = "autoscalingGroupName" if schedule.type == SCALING_SCHEDULE else "group_name"
     kinds = (AUTO_SCALING_GROUP, NODE_GROUP)
     name = schedule.get(prop)
@@ -56,13 +56,13 @@ def scheduled_group(pricing: Pricing, schedule: Resource) -> Resource | None:
 
 
 def price_schedule(pricing: Pricing, resource: Resource) -> None:
-    """A schedule counts in its group; one of a group outside of the stack has an unknown cost."""
+    """Raise `UnpricedError` for a schedule of a group outside of the stack. Others count in their group."""
     if scheduled_group(pricing, resource) is None:
         raise UnpricedError("the group that it scales is not in this stack")
 
 
 def with_warm_pool(resource: Resource, sizes: Sizes, path: str) -> tuple[Sizes, Sizes]:
-    """How many nodes run, and how many exist: a warm pool keeps prepared ones, stopped or running."""
+    """Return running and existing nodes. A warm pool keeps extra nodes, stopped or running."""
     pool = declared(resource, path)
     if pool is None:
         return sizes, sizes

@@ -1,4 +1,4 @@
-"""What is paid by the hour or month, used or not: control planes, gateways, addresses, keys; and Lustre."""
+"""Services with an hourly or monthly charge: control planes, gateways, addresses, keys, Lustre."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from gpufleet.resources.resource import UNKNOWN, Resource, shown
 
 
 def price_cluster(pricing: Pricing, resource: Resource) -> None:
-    """An EKS control plane. A cluster enters extended support unless it says STANDARD."""
+    """Price an EKS control plane. A cluster enters extended support unless its support type is STANDARD."""
     owner = pricing.owners.of(resource, default=CONTROL_PLANE)
     if flag(resource, "computeConfig.enabled"):
         pricing.unknown(
-            resource, "nodes of EKS Auto Mode", "compute", "EKS Auto Mode launches what pods ask for", owner
+            resource,
+            "nodes of EKS Auto Mode",
+            "compute",
+            "EKS Auto Mode launches nodes as pods request them",
+            owner,
         )
     tier = text(resource, "controlPlaneScalingConfig.tier")
     if tier not in (None, "standard"):
-        raise UnpricedError(f"no price of a control plane of tier {tier} was read")
+        raise UnpricedError(f"no price is known for a control plane of tier {tier}")
     prices = pricing.prices(resource)
     extended = text(resource, "upgradePolicy.supportType") != "STANDARD"
     old = extended and _is_old(text(resource, "version"), pricing.catalog)
@@ -31,7 +35,7 @@ def price_cluster(pricing: Pricing, resource: Resource) -> None:
 
 
 def _is_old(version: str | None, catalog: Catalog) -> bool:
-    """Whether a Kubernetes version is older than all that the catalog's software channels name."""
+    """Return whether a Kubernetes version is older than all in the catalog's software channels."""
     known = [_minor(each) for lock in catalog.locks.values() for each in lock.kubernetes]
     return version is not None and bool(known) and _minor(version) < min(known)
 
@@ -44,15 +48,15 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 def price_nat_gateway(pricing: Pricing, resource: Resource) -> None:
-    """A NAT gateway by the hour. One over a region's zones is charged by the zone, whose number varies."""
+    """Price a NAT gateway. A regional one is charged per zone, and its number of zones varies."""
     if text(resource, "availabilityMode") == "regional":
-        raise UnpricedError("a regional NAT gateway is charged by the zone that it grows into")
+        raise UnpricedError("a regional NAT gateway is charged per zone, and its number of zones varies")
     prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
     pricing.price(resource, lambda: services.price_nat_gateway(prices), owner)
 
 
 def price_address(pricing: Pricing, resource: Resource) -> None:
-    """A public IPv4 address; one of the account's own pool costs nothing."""
+    """Price a public IPv4 address. Addresses of the account's own pool are free."""
     pool = declared(resource, "publicIpv4Pool")
     if isinstance(pool, str) and pool not in ("", "amazon"):
         return
@@ -61,44 +65,46 @@ def price_address(pricing: Pricing, resource: Resource) -> None:
 
 
 def price_endpoint(pricing: Pricing, resource: Resource) -> None:
-    """A VPC endpoint: gateways are free, interfaces are charged in each zone that they have a subnet in."""
+    """Price a VPC endpoint. Gateways are free, interfaces are charged per zone with a subnet."""
     kind = text(resource, "vpcEndpointType") or "Gateway"
     if kind == "Gateway":
         return
     if kind != "Interface":
-        raise UnpricedError(f"no price of a {kind} endpoint was read")
+        raise UnpricedError(f"no price is known for a {kind} endpoint")
     subnets = declared(resource, "subnetIds")
     if subnets is None:
         subnets = declared(resource, "subnetConfigurations")
     if subnets is UNKNOWN or not isinstance(subnets, Sequence):
-        raise UnpricedError(f"in how many zones it is, is not known: subnetIds is {shown(subnets)}")
+        raise UnpricedError(f"the number of its zones is not known: subnetIds is {shown(subnets)}")
     prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
     pricing.price(resource, lambda: services.price_endpoint(prices, len(subnets)), owner)
 
 
 def price_key(pricing: Pricing, resource: Resource) -> None:
-    """A customer managed KMS key."""
+    """Price a customer managed KMS key."""
     prices = pricing.prices(resource)
     pricing.price(resource, lambda: services.price_key(prices), pricing.owners.of(resource))
 
 
 def price_addon(pricing: Pricing, resource: Resource) -> None:
-    """An EKS add-on is free, unless it is sold in the AWS Marketplace (those have the vendor in the name)."""
+    """Price an EKS add-on: free, unless sold in the AWS Marketplace (with the vendor in the name)."""
     name = text(resource, "addonName")
     if name is None or "_" in name:
-        raise UnpricedError(f"the add-on {shown(name)} is not one of AWS's own: its vendor sets the price")
+        raise UnpricedError(
+            f"the add-on {shown(name)} is sold in the AWS Marketplace: its vendor sets the price"
+        )
 
 
 def price_lustre(pricing: Pricing, resource: Resource) -> None:
-    """An FSx for Lustre file system, and its provisioned metadata IOPS."""
+    """Price an FSx for Lustre file system and its provisioned metadata IOPS."""
     held(resource, "storageCapacity", "perUnitStorageThroughput", "deploymentType")
     if text(resource, "storageType") not in (None, "SSD"):
-        raise UnpricedError(f"no price of storage type {text(resource, 'storageType')} was read")
+        raise UnpricedError(f"no price is known for storage type {text(resource, 'storageType')}")
     if any(
         declared(resource, each) not in (None, 0)
         for each in ("dataReadCacheConfiguration", "throughputCapacity")
     ):
-        raise UnpricedError("no price of a read cache or of throughput capacity was read")
+        raise UnpricedError("no price is known for a read cache or throughput capacity")
     owner, prices = pricing.owners.of(resource), pricing.prices(resource)
     deployment = text(resource, "deploymentType") or DEFAULT_DEPLOYMENT
     gib = count(resource, "storageCapacity")

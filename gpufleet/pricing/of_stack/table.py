@@ -1,4 +1,4 @@
-"""Type by type, what is priced, free or paid by use. What is not here has an unknown cost."""
+"""Resource types that are priced, free or usage-based. All other types have an unknown cost."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     "aws:kms/replicaKey:ReplicaKey": ("service", price_key),
     "aws:kms/externalKey:ExternalKey": ("service", price_key),
 }
-"""Functions that add the lines of one resource, or raise `UnpricedError`; and what kind of cost it is."""
+"""Functions that add the lines of one resource or raise `UnpricedError`, with the kind of cost."""
 
 
 def _tokens(module: str, *names: str) -> list[str]:
-    """Pulumi's type tokens: the file is named as the type, with a small first letter."""
+    """Return Pulumi type tokens. The file part is the type with a lower-case first letter."""
     return [f"aws:{module}/{name[0].lower()}{name[1:]}:{name}" for name in names]
 
 
 _ROUTING = "VPCs, subnets, routes and their rules are free of charge"
 _ACCESS = "permissions are free of charge"
-_SETTINGS = "a setting of another resource, which is charged itself"
+_SETTINGS = "a setting of another resource, which is charged"
 
 FREE: Mapping[str, str] = {
     **dict.fromkeys(
@@ -111,7 +111,7 @@ FREE: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _tokens("ec2", "LaunchTemplate", "LaunchConfiguration"),
-        "costs by what launches from it, which is priced",
+        "the instances launched from it are charged",
     ),
     **dict.fromkeys(
         _tokens("ec2", "PlacementGroup", "KeyPair", "VolumeAttachment", "Tag", "InstanceMetadataDefaults")
@@ -163,19 +163,19 @@ FREE: Mapping[str, str] = {
         ),
         "budgets without actions and the settings of Cost Explorer are free of charge",
     ),
-    BLOCK_OFFERING: "looks an offering up and makes nothing",
-    BLOCK_SCHEDULE: "sets a group's size, which is priced with the group",
+    BLOCK_OFFERING: "looks up an offering and creates nothing",
+    BLOCK_SCHEDULE: "sets the size of a group, which is priced",
 }
-"""Types without a charge of their own, each with the reason."""
+"""Types without a charge, with the reason."""
 
 FREE_MODULES: Mapping[str, str] = {"aws:iam/": "IAM is free of charge"}
-"""Modules of which every type is free."""
+"""Modules in which all types are free."""
 
 BY_USE: Mapping[str, str] = {
     **dict.fromkeys(BUCKETS, by_use.OBJECTS),
     **dict.fromkeys(_tokens("s3", "BucketObject", "BucketObjectv2"), by_use.OBJECTS),
     **dict.fromkeys(_tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), by_use.LOGS),
-    **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "events of one's own on an event bus"),
+    **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "custom events on an event bus"),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
     **dict.fromkeys(_tokens("sqs", "Queue"), "requests to SQS queues"),
     **dict.fromkeys(_tokens("lambda", "Function"), "calls of Lambda functions"),
@@ -185,8 +185,7 @@ BY_USE: Mapping[str, str] = {
         _tokens("ebs", "Snapshot", "SnapshotCopy"), "snapshots of volumes, by the GB that changed"
     ),
 }
-"""Types that are paid by use, which no program declares, in words."""
+"""Types with usage-based charges, with their texts."""
 
 HARMLESS_PACKAGES = frozenset({"pulumi", "kubernetes", "random", "tls"})
-"""Packages whose resources make nothing in a cloud that is charged by itself, but for what
-`gpufleet.pricing.of_stack.objects` names."""
+"""Packages whose resources create nothing charged, except those in `gpufleet.pricing.of_stack.objects`."""

@@ -1,4 +1,4 @@
-"""Launch templates: which one a group launches from, and what it says of nodes and reservations."""
+"""Launch templates of groups, and their settings for nodes and reservations."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TARGET = f"{RESERVATION}.capacityReservationTarget"
 
 
 def template_of(pricing: Pricing, resource: Resource, prop: str, said: Mapping[str, Any]) -> Resource:
-    """The launch template that `prop` refers to; `said` has its id or name, and its version.
+    """Return the launch template that `prop` refers to. `said` has its ID or name, and its version.
 
-    Known ids and names are compared; an unknown one is followed by what it was computed from. Raises
-    `UnpricedError` where it is not in the stack, or where an older version than its last one is asked for.
+    Known IDs and names are compared; unknown ones are resolved by property dependencies. Raises
+    `UnpricedError` if it is not in the stack or an older version is requested.
     """
     wanted = {
         "id": first(said, "id", "launchTemplateId"),
@@ -52,13 +52,14 @@ def _last_version(template: Resource, version: Any) -> None:
     last = template.get("latestVersion")
     if str(last) != str(version):
         raise UnpricedError(
-            f"version {shown(version)} of the launch template {template.name} is asked for, and what that"
-            f" says is not known: the last one is {shown(last)}"
+            f"version {shown(version)} of the launch template {template.name} is requested, but only"
+            f" the content of the last version, {shown(last)}, is known"
         )
 
 
 def configuration_of(pricing: Pricing, resource: Resource) -> Resource:
-    """The launch configuration of an Auto Scaling group. Raises `UnpricedError` where the stack lacks it."""
+    """Return the launch configuration of an Auto Scaling group. Raises `UnpricedError` if it is not in the
+    stack."""
     name = declared(resource, "launchConfiguration")
     found = pricing.stack.references(resource, "launchConfiguration", types=[LAUNCH_CONFIGURATION])
     if isinstance(name, str):
@@ -73,24 +74,24 @@ def configuration_of(pricing: Pricing, resource: Resource) -> Resource:
 
 
 def market_type(template: Resource) -> str:
-    """How the template buys: `on-demand`, `spot` or `capacity-block`."""
+    """Return the purchase option of a template: `on-demand`, `spot` or `capacity-block`."""
     return text(template, "instanceMarketOptions.marketType") or "on-demand"
 
 
 def shared_hardware(resource: Resource, path: str) -> None:
-    """Raises `UnpricedError` for nodes that do not share hosts with other customers: they cost more."""
+    """Raise `UnpricedError` for dedicated tenancy, which costs more."""
     tenancy = text(resource, path)
     if tenancy not in (None, "default"):
-        raise UnpricedError(f"no price of tenancy {tenancy} was read")
+        raise UnpricedError(f"no price is known for tenancy {tenancy}")
 
 
 def targets_reservation(resource: Resource) -> bool:
-    """Whether a template, instance or group names a reservation to launch into."""
+    """Return whether a template, instance or group targets a reservation."""
     return declared(resource, _TARGET) is not None
 
 
 def reservation_of(pricing: Pricing, resource: Resource) -> Resource | None:
-    """The reservation of the stack that is named; None where none is, or one from outside."""
+    """Return the targeted reservation of the stack, None if there is none or it is outside of the stack."""
     target = declared(resource, _TARGET)
     if target is None:
         return None
@@ -103,7 +104,7 @@ def reservation_of(pricing: Pricing, resource: Resource) -> Resource | None:
 
 
 def named_reservation(resource: Resource) -> str | None:
-    """The id of the reservation that is named, where it is known."""
+    """Return the ID of the targeted reservation, None if it is not known."""
     target = declared(resource, _TARGET)
     if not isinstance(target, Mapping):
         return None
@@ -115,7 +116,7 @@ def named_reservation(resource: Resource) -> str | None:
 
 
 def public_addresses(template: Resource) -> int:
-    """How many public IPv4 addresses each node gets from its launch template. Or `UnpricedError`."""
+    """Return the public IPv4 addresses per node of a launch template. Raises `UnpricedError`."""
     interfaces = declared(template, "networkInterfaces")
     if interfaces is UNKNOWN:
         raise UnpricedError("networkInterfaces is not known yet")
