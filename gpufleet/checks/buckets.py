@@ -31,7 +31,7 @@ def bucket_name(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("bucket-repeated")
 def bucket_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A bucket name is unique in all of AWS."""
+    """A bucket name is unique in all of AWS (S3 User Guide, "Bucket naming rules")."""
     seen: dict[str, str] = {}
     for path, site, item, bucket in fleet.buckets():
         owner = f"{site.site}/{item.name}"

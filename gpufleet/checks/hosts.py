@@ -154,7 +154,7 @@ def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("no-site")
 def no_site(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A fleet needs at least one site."""
+    """A fleet needs at least one site, since all resources belong to sites."""
     if not fleet.spec.cloud and not fleet.spec.onprem:
         yield FieldFinding(
             (),

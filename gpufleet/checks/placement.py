@@ -18,7 +18,7 @@ def placement_with_block(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*each.path, "placement"),
                 f"{each.name} is bought as a Capacity Block, which cannot be launched into a placement group",
-                "remove `placement` (or write 'auto'): AWS places a block's nodes close together",
+                "write 'placement: auto' (or remove it): AWS places a block's nodes close together",
             )
 
 
@@ -63,7 +63,7 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[FieldFinding]:
                 (*each.path, "placement"),
                 f"reservation {odcr.id} was made in placement group {odcr.placement_group}: nodes outside"
                 " of it cannot use it",
-                "remove `placement` (or write 'auto')",
+                "write 'placement: auto' (or remove it)",
             )
 
 

@@ -42,7 +42,7 @@ def kubernetes_unused(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "kubernetes"),
                 f"site {site.site!r} has `kubernetes` settings but its scheduler is {site.scheduler}",
-                "remove them, or write 'scheduler: kubernetes'",
+                "remove them, or set the `scheduler` of the site to kubernetes",
                 value=site.scheduler,
             )
 

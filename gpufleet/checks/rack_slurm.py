@@ -19,7 +19,7 @@ def slurm_unused(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "slurm"),
                 f"site {site.site!r} has `slurm` settings but its scheduler is {site.scheduler}",
-                "remove them, or write 'scheduler: slurm'",
+                "remove them, or set the `scheduler` of the site to slurm",
                 value=site.scheduler,
             )
 

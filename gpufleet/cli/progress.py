@@ -161,7 +161,7 @@ class Progress:
             running = list(self._running.values())
             counts = self._counts()
         room = max(1, min(_RUNNING_ROWS, self._console.height - 5))
-        rows: list[RenderableType] = [Text("under way:", style="dim")] if running else []
+        rows: list[RenderableType] = [Text("running:", style="dim")] if running else []
         rows += [_one_row(describe(event)) for event in running[:room]]
         if len(running) > room:
             rows.append(Text(f"   and {len(running) - room} more running", style="dim"))

@@ -20,7 +20,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class PricedResource:
     """The resource of a line: type token and name (a rack site has only a name), and owner. The URN is empty
     for a plan."""
 
@@ -31,13 +31,13 @@ class Thing:
 
 
 @dataclass
-class Book:
+class CostBook:
     """Collects cost lines, and usage-based charges as text."""
 
     lines: list[CostLine] = field(default_factory=list)
     not_counted: dict[str, None] = field(default_factory=dict)
 
-    def price(self, thing: Thing, compute: Callable[[], Cost]) -> None:
+    def price(self, thing: PricedResource, compute: Callable[[], Cost]) -> None:
         """Add the line of the cost from `compute`, or a line without a price if it raises `UnpricedError`."""
         try:
             cost = compute()
@@ -70,7 +70,7 @@ class Book:
         for text in cost.left_out:
             self.leave_out(text)
 
-    def unknown(self, thing: Thing, what: str, kind: Kind, reason: str) -> None:
+    def unknown(self, thing: PricedResource, what: str, kind: Kind, reason: str) -> None:
         """Add a line without a price."""
         self.lines.append(
             CostLine(

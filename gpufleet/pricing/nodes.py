@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.pricing.book import Book, Thing
+from gpufleet.pricing.book import CostBook, PricedResource
 from gpufleet.pricing.cost import Cost, Sizes
 from gpufleet.pricing.disks import Disk, price_root_volumes
 from gpufleet.pricing.rates import MONTH, Prices, Rate, number, pricing_of
@@ -73,7 +73,7 @@ class PricedGroup:
     hours: Decimal = MONTH
 
 
-def price_group(book: Book, thing: Thing, prices: Prices, group: PricedGroup) -> None:
+def price_group(book: CostBook, thing: PricedResource, prices: Prices, group: PricedGroup) -> None:
     """Add the lines of a group: nodes, root volumes and public addresses."""
     running = group.running
     if running is not None:

@@ -44,7 +44,7 @@ from gpufleet.plan.names import (
 )
 from gpufleet.pricing import by_use
 from gpufleet.pricing.assume import assume
-from gpufleet.pricing.book import Book, Owner, Thing
+from gpufleet.pricing.book import CostBook, Owner, PricedResource
 from gpufleet.pricing.capacity import price_block, price_reservation
 from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.disks import Disk
@@ -71,12 +71,12 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
 
     Amounts are exact decimals and are rounded only for output.
     """
-    book = Book()
+    book = CostBook()
     for site in plan.cloud:
         _Site(plan, site, catalog, book).price()
     prices = Prices(catalog, ACCOUNT_REGION)
     for key in plan.keys:
-        book.price(Thing(types.KEY, key.name, Owner()), lambda: price_key(prices))
+        book.price(PricedResource(types.KEY, key.name, Owner()), lambda: price_key(prices))
     if plan.cloud:
         book.leave_out(by_use.TOPICS)
         book.leave_out(by_use.TRAFFIC)
@@ -84,15 +84,15 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
     return book.cost(assume(book.lines, plan.budget.assume))
 
 
-def price_rack_sites(plan: FleetPlan, book: Book) -> None:
+def price_rack_sites(plan: FleetPlan, book: CostBook) -> None:
     """Add the lines of all rack sites. Only the plan has them: they are not resources of a program."""
     for site in plan.onprem:
         _price_rack_site(site, book)
 
 
-def _price_rack_site(site: OnPremSitePlan, book: Book) -> None:
+def _price_rack_site(site: OnPremSitePlan, book: CostBook) -> None:
     nodes = sum(1 for host in site.hosts if host.role == "gpu")
-    thing = Thing("", site.site, Owner(site.site, RACKS))
+    thing = PricedResource("", site.site, Owner(site.site, RACKS))
     pue, energy = (site.power.pue, site.power.usd_per_kwh) if site.power else (None, None)
     book.price(thing, lambda: price_power(site.system, nodes, site.power_kw_per_node, pue, energy))
     book.leave_out(f"{site.site}: switches, staff, floor space, and power of other devices than GPU nodes")
@@ -106,7 +106,7 @@ def _price_rack_site(site: OnPremSitePlan, book: Book) -> None:
 class _Site:
     """One cloud site."""
 
-    def __init__(self, plan: FleetPlan, site: CloudSitePlan, catalog: Catalog, book: Book) -> None:
+    def __init__(self, plan: FleetPlan, site: CloudSitePlan, catalog: Catalog, book: CostBook) -> None:
         self._about = (plan.fleet, plan.environment, site.site)
         self._name = site_resource_name(*self._about)
         self._site = site
@@ -129,8 +129,8 @@ class _Site:
             self._key(key)
         self._book.leave_out(by_use.LOGS)
 
-    def _thing(self, kind: str, name: str, owner: str, team: str = "") -> Thing:
-        return Thing(kind, name, Owner(self._site.site, owner, team))
+    def _thing(self, kind: str, name: str, owner: str, team: str = "") -> PricedResource:
+        return PricedResource(kind, name, Owner(self._site.site, owner, team))
 
     def _key(self, key: KeyPlan) -> None:
         self._book.price(self._thing(types.KEY, key.name, key.owner), lambda: price_key(self._prices))
@@ -204,14 +204,14 @@ class _Site:
             self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
 
     def _block(
-        self, thing: Thing, group: NodeGroupPlan, nodes: int, length: timedelta | None, *, paid: bool
+        self, thing: PricedResource, group: NodeGroupPlan, nodes: int, length: timedelta | None, *, paid: bool
     ) -> None:
         hours = hours_of(length) if length is not None else None
         self._book.price(
             thing, lambda: price_block(self._prices, group.instance_type, nodes, hours, paid=paid)
         )
 
-    def _launch(self, thing: Thing, group: PricedGroup) -> None:
+    def _launch(self, thing: PricedResource, group: PricedGroup) -> None:
         price_group(self._book, thing, self._prices, group)
 
 

@@ -193,13 +193,13 @@ def test_base_is_deployed_once_for_two_checks_and_again_after_a_change(
     change(repository, ("max: 2", "max: 6"))
     made, first = _with_base(repository)
     kept, second = _with_base(repository)
-    assert (made, kept) == ("bringing up", "taking")
+    assert (made, kept) == ("creating", "restoring")
     assert second == first
     assert first["changes"]["update"] > 0
     # The base equals the change: nothing is left to do.
     git_of(repository).commit("what was a change")
     changed, third = _with_base(repository)
-    assert changed == "bringing up"
+    assert changed == "creating"
     assert third["changes"]["update"] == 0
 
 
@@ -213,7 +213,7 @@ def _with_base(repository: Checkout) -> tuple[str, dict[str, Any]]:
         document["cost"][name].sort(key=json.dumps)
     for name in ("judged_at", "duration_s"):
         del document[name]
-    return ("taking" if "taking the base" in step else "bringing up"), document
+    return ("restoring" if "restoring the base" in step else "creating"), document
 
 
 def test_change_is_compared_with_its_base(repository: Checkout, tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_rule_that_fails_to_load_is_reported_as_the_authors_error(repository: Ch
 
 def test_missing_or_invalid_base_is_bad_input(repository: Checkout) -> None:
     assert "nowhere" in repository.json("check", "tiny", "--base", "nowhere", code=2)["error"]
-    assert "is no git ref" in repository.json("check", "tiny", "--base=--help", code=2)["error"]
+    assert "is not a git ref" in repository.json("check", "tiny", "--base=--help", code=2)["error"]
     branch(repository, "broken-fleet", ("monthly: 60000 USD", "monthly: plenty"))
     document = repository.json("check", "tiny", "--base", "broken-fleet", code=2)
     assert [finding["file"] for finding in document["findings"]] == ["broken-fleet:stacks/tiny/fleet.yaml"]
@@ -420,7 +420,7 @@ def test_checkout_without_git_is_checked_without_comparison(repository: Checkout
     shutil.rmtree(repository.root / ".git")
     ceiling = {"GIT_CEILING_DIRECTORIES": str(repository.root.parent)}
     assert (
-        "no git repository"
+        "not in a readable git repository"
         in repository.json("check", "tiny", "--base", "main", code=2, env=ceiling)["error"]
     )
     assert repository.json("check", "tiny", env=ceiling)["verdict"] == "pass"

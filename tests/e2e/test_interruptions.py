@@ -60,7 +60,7 @@ def test_ctrl_c_ends_a_preview_at_once(place: Place) -> None:
     terminal.wait(lambda: "preview: " in terminal.text)
     terminal.ctrl_c()
     assert terminal.ended() == 130, terminal.text
-    assert "interrupted; the state is kept; " + LINE.format("to go on") in terminal.text
+    assert "interrupted; the state is kept; " + LINE.format("to continue") in terminal.text
     assert "Traceback" not in terminal.text
     assert "failed" not in terminal.text
     terminal.wait(lambda: left_of(place) == [])
@@ -77,7 +77,7 @@ def test_ctrl_c_finishes_running_operations_and_the_next_up_continues(place: Pla
     )
     assert terminal.ended() == 130, terminal.text
     assert re.search(r"interrupted, waiting for \d+ operations?, \d+ s", terminal.text)
-    assert terminal.text.rstrip().splitlines()[-1].strip().endswith(LINE.format("to go on"))
+    assert terminal.text.rstrip().splitlines()[-1].strip().endswith(LINE.format("to continue"))
     assert "Traceback" not in terminal.text
     terminal.wait(lambda: left_of(place) == [])
     state = place.state()

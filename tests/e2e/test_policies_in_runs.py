@@ -84,7 +84,7 @@ def test_skipped_policies_are_reported(small: SmallCheckout) -> None:
     small.write("60000 USD", "200 USD")
     done = small.checkout.run("preview", *RUN, "--skip-policies")
     assert done.returncode == 0, done.stderr
-    assert "policies are left out" in done.stderr
+    assert "policies are skipped" in done.stderr
     assert "budget-monthly" not in done.stdout
 
 

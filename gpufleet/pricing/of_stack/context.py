@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan, NodeGroupPlan
-from gpufleet.pricing.book import Book, Owner, Thing
+from gpufleet.pricing.book import CostBook, Owner, PricedResource
 from gpufleet.pricing.cost import Cost, Sizes
 from gpufleet.pricing.models import Kind
 from gpufleet.pricing.of_stack.owners import Owners
@@ -24,7 +24,7 @@ class Pricing:
     catalog: Catalog
     plan: FleetPlan | None
     default_region: str
-    book: Book = field(default_factory=Book)
+    book: CostBook = field(default_factory=CostBook)
     schedules: dict[str, list[Resource]] | None = None
     """Schedules by the URN of the group that they scale, None until needed."""
     reserved: dict[str, Sizes] = field(default_factory=dict)
@@ -55,13 +55,13 @@ class Pricing:
 
     def price(self, resource: Resource, compute: Callable[[], Cost], owner: Owner) -> None:
         """Add the line of a resource, with or without a price (see `CostBook.price`)."""
-        self.book.price(thing_of(resource, owner), compute)
+        self.book.price(priced_resource(resource, owner), compute)
 
     def unknown(self, resource: Resource, what: str, kind: Kind, reason: str, owner: Owner) -> None:
         """Add a line without a price."""
-        self.book.unknown(thing_of(resource, owner), what, kind, reason)
+        self.book.unknown(priced_resource(resource, owner), what, kind, reason)
 
 
-def thing_of(resource: Resource, owner: Owner) -> Thing:
+def priced_resource(resource: Resource, owner: Owner) -> PricedResource:
     """Return the resource for its cost lines."""
-    return Thing(resource.type, resource.name, owner, resource.urn)
+    return PricedResource(resource.type, resource.name, owner, resource.urn)

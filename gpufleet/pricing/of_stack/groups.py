@@ -13,7 +13,7 @@ from gpufleet.pricing.capacity import BLOCK
 from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.disks import Disk
 from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, SPOT, Choice, Market, PricedGroup, price_group
-from gpufleet.pricing.of_stack.context import Pricing, thing_of
+from gpufleet.pricing.of_stack.context import Pricing, priced_resource
 from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
 from gpufleet.pricing.of_stack.inputs import count, declared, held, price, text, whole
 from gpufleet.pricing.of_stack.reservations import price_existing_block, read_block, take
@@ -209,7 +209,7 @@ def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, 
     else:
         market, bought = _outside_of_reservation(pricing, launch, running)
     group = PricedGroup(launch.choices, market, bought, existing, launch.disks, addresses, hours)
-    price_group(pricing.book, thing_of(resource, owner), prices, group)
+    price_group(pricing.book, priced_resource(resource, owner), prices, group)
 
 
 def _system(pricing: Pricing, resource: Resource) -> str:

@@ -28,13 +28,13 @@ def test_bmc_model_of_a_dgx_comes_from_its_name(judge: Judge, found: dict[str, A
 
 def test_management_section_without_bmcs_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.management": PLAIN, f"{SITE}.bmc": GONE}).only("management-identity")
-    assert "names none" in finding.message
+    assert "but no controllers" in finding.message
 
 
 def test_baseboard_in_another_vendors_server_needs_a_model_or_all_serials(judge: Judge) -> None:
     changes: dict[str, Any] = {f"{SITE}.system": "hgx-h100", f"{SITE}.fabric.rails": ["mlx5_0"]}
     finding = judge(changes | {f"{SITE}.management": EVERYTHING}).only("management-identity")
-    assert "give `model`" in finding.remedy
+    assert "write the `model`" in finding.remedy
     named = judge(changes | {f"{SITE}.management": PLAIN | {"model": "SYS-821GE-TNHR"}})
     assert "management-identity" not in named.rules
     serials = {f"dgx{number:03}": str(number) for number in range(1, 9)}
@@ -45,9 +45,9 @@ def test_baseboard_in_another_vendors_server_needs_a_model_or_all_serials(judge:
 @pytest.mark.parametrize(
     ("more", "field", "message"),
     [
-        ({"serials": {"dgx001": "1", "dgx002": "1"}}, "serials.dgx002", "have one serial number"),
-        ({"serials": {"dgx099": "1"}}, "serials.dgx099", "is no GPU node"),
-        ({"certificates": {"ctl01": "ab" * 32}}, "certificates.ctl01", "is no GPU node"),
+        ({"serials": {"dgx001": "1", "dgx002": "1"}}, "serials.dgx002", "have the same serial number"),
+        ({"serials": {"dgx099": "1"}}, "serials.dgx099", "is not a GPU node"),
+        ({"certificates": {"ctl01": "ab" * 32}}, "certificates.ctl01", "is not a GPU node"),
     ],
 )
 def test_serial_numbers_belong_to_one_node_each(

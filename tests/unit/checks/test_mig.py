@@ -37,7 +37,7 @@ def test_unknown_profile_is_refused_with_the_nearest(judge: Judge) -> None:
 def test_gpu_without_documented_mig_support_is_refused(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpufleet.checks.mig.mig_of", lambda gpu: ())
     finding = judge({f"{SITE}.mig": [entry({"1g.10gb": 7}), entry({"3g.40gb": 2}, "dgx008")]}).only("mig-gpu")
-    assert "H100 of dgx-h100 can be divided" in finding.message
+    assert "MIG support of H100 in dgx-h100" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_profiles_of_two_memory_sizes_cannot_be_mixed(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("layouts", "field", "message"),
     [
-        ([entry({"1g.10gb": 7}, nodes="dgx[007-009]")], "mig[0].nodes", "no GPU nodes of site"),
+        ([entry({"1g.10gb": 7}, nodes="dgx[007-009]")], "mig[0].nodes", "not GPU nodes of site"),
         ([entry({"1g.10gb": 7}, gpus=[8])], "mig[0].gpus[0]", "GPUs 0 to 7"),
         ([entry({"1g.10gb": 7}, gpus=[1, 1])], "mig[0].gpus[1]", "occurs twice"),
         (
             [entry({"1g.10gb": 7}), entry({"3g.40gb": 2}, nodes="dgx[004-005]", gpus=[3])],
             "mig[1].nodes",
-            "dgx004 are in entry 1",
+            "dgx004 are also in entry 1",
         ),
     ],
 )
@@ -81,4 +81,4 @@ def test_gpu_belongs_to_the_site_and_has_one_layout(
 
 
 def test_layout_without_instances_is_refused(judge: Judge) -> None:
-    assert judge({f"{SITE}.mig": [entry({})]}).only("mig-fits").remedy.startswith("name profiles")
+    assert judge({f"{SITE}.mig": [entry({})]}).only("mig-fits").remedy.startswith("list profiles")

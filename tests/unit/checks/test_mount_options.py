@@ -95,7 +95,7 @@ def test_invalid_option_value_is_refused(judge: Judge, kind: str, option: str, w
 @pytest.mark.parametrize("kind", sorted(SOURCES))
 @pytest.mark.parametrize("option", ["suid", "dev", "connDisableAuthentication=1", "_netdev", "x-mount.mkdir"])
 def test_insecure_options_and_options_of_the_role_are_refused(judge: Judge, kind: str, option: str) -> None:
-    assert judge(_mounted(kind, option)).only("mount-options").remedy == "leave it out"
+    assert judge(_mounted(kind, option)).only("mount-options").remedy == "remove it"
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_quota_above_the_size_of_the_site_is_a_warning(judge: Judge) -> None:
     most = 8 * (2 + 1 + 1 + 4)
     assert judge({"cloud.0.kubernetes.teams.0.gpus": most}).rules == set()
     finding = judge({"cloud.0.kubernetes.teams.0.gpus": most + 1}).only("team-quota", "warning")
-    assert f"has {most}" in finding.message
+    assert f"has at most {most}" in finding.message
 
 
 def test_quota_above_the_size_of_a_rack_site_is_a_warning(judge: Judge) -> None:

@@ -54,7 +54,7 @@ def test_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("switches", "says"),
     [
-        ([{"name": "leaf0", "nodes": "gpu[001-002]"}], "no GPU nodes of site"),
+        ([{"name": "leaf0", "nodes": "gpu[001-002]"}], "not GPU nodes of site"),
         ([{**SPINE, "nodes": "dgx001"}], "spine 'spine0' has nodes"),
         (
             [
@@ -74,7 +74,7 @@ def test_nodes_of_a_switch_belong_to_the_site_and_appear_once_per_rail(
 
 def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> None:
     finding = judge({f"{FABRIC}.rails": RAILS[:4]}).only("fabric-rails", "warning")
-    assert finding.message == "4 rails, and dgx-h100 has 8 compute adapters"
+    assert finding.message == "4 rails, but dgx-h100 has 8 compute adapters"
     roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
     said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
     assert said.only("fabric-rails").message == "1 interfaces for 8 rails"

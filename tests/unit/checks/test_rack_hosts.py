@@ -38,7 +38,7 @@ def test_valid_users_drives_and_addresses_pass(judge: Judge) -> None:
     ("racks", "says"),
     [
         ([("r1", "dgx[001-002]"), ("r2", "dgx002")], "are in 'r1' as well"),
-        ([("r1", "dgx999")], "no GPU nodes of site"),
+        ([("r1", "dgx999")], "not GPU nodes of site"),
         ([("r1", "dgx001"), ("r1", "dgx002")], "declared twice"),
     ],
 )
@@ -109,7 +109,7 @@ def test_scratch_mount_is_checked_like_all_mounts(judge: Judge, mount: str, rule
 @pytest.mark.parametrize(
     ("addresses", "says", "severity"),
     [
-        ({"ctl9": "10.60.0.11"}, "is no host of site", "error"),
+        ({"ctl9": "10.60.0.11"}, "is not a host of site", "error"),
         ({"ctl01": "10.60.0.11", "login01": "10.60.0.11"}, "is the address of 'ctl01' too", "error"),
         ({"ctl01": "192.168.7.1"}, "is not in the site's network", "warning"),
     ],
@@ -122,7 +122,7 @@ def test_address_belongs_to_one_host_of_the_site(
 
 @pytest.mark.parametrize(
     ("prints", "says"),
-    [({"ctl9": PRINT}, "is no host"), ({"ctl01": PRINT, "login01": PRINT}, "have one host key")],
+    [({"ctl9": PRINT}, "is not a host"), ({"ctl01": PRINT, "login01": PRINT}, "have the same host key")],
 )
 def test_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str, str], says: str) -> None:
     assert says in judge({f"{SITE}.ssh": {"fingerprints": prints}}).only("host-fingerprints").message

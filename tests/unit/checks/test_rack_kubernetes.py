@@ -51,7 +51,7 @@ def test_settings_of_kubernetes_on_a_slurm_site_are_refused(judge: Judge) -> Non
         ("ctl[01-02]", "has 2 controllers: an even number"),
         ("ctl[01-04]", "has 4 controllers: an even number"),
         ("ctl[01-05]", "has 5 controllers"),
-        (GONE, "names no host for its control plane"),
+        (GONE, "has no host for its control plane"),
     ],
 )
 def test_control_plane_without_a_quorum_is_refused(judge: Judge, controllers: Any, says: str) -> None:
@@ -71,8 +71,8 @@ def test_control_plane_without_a_quorum_is_refused(judge: Judge, controllers: An
     [
         ("10.61.0.10", "is not in the site's network"),
         ("10.60.0.12", "is the address of 'ctl02'"),
-        ("10.60.0.0", "is no host's address"),
-        ("10.60.0.255", "is no host's address"),
+        ("10.60.0.0", "is the first or last address"),
+        ("10.60.0.255", "is the first or last address"),
         ("api.example.com", "is not an IPv4 address"),
     ],
 )
@@ -129,7 +129,7 @@ def test_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None:
 
 def test_cni_without_network_policies_needs_an_explicit_setting(judge: Judge) -> None:
     finding = judge(rack(kubernetes={"cni": "flannel"})).only("kubernetes-cni")
-    assert "every pod would reach every other" in finding.message
+    assert "every pod could reach every other" in finding.message
     assert judge(rack(kubernetes={"cni": "flannel", "network_policies": False})).rules == set()
 
 
@@ -177,7 +177,7 @@ def test_mps_on_mig_devices_is_refused_and_time_slicing_is_not(judge: Judge) -> 
         divided = [{"nodes": "dgx001", "profiles": {"1g.10gb": 7}}]
         return rack(mig=divided, kubernetes={"node_groups": [shared]})
 
-    assert "by MPS and divides them by MIG" in judge(group("mps")).only("kubernetes-sharing").message
+    assert "uses both MPS and MIG" in judge(group("mps")).only("kubernetes-sharing").message
     assert judge(group("time_slicing")).rules == set()
 
 

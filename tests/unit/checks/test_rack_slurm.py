@@ -30,8 +30,8 @@ def test_valid_partitions_and_qos_pass(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("partitions", "field", "says"),
     [
-        ([{"name": "a", "nodes": "gpu001"}], "[0].nodes", "no GPU nodes of site 'dc1' (gpu001)"),
-        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "no GPU nodes"),
+        ([{"name": "a", "nodes": "gpu001"}], "[0].nodes", "not GPU nodes of site 'dc1' (gpu001)"),
+        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "not GPU nodes"),
         ([{"name": "a"}, {"name": "a"}], "[1].name", "partition a is declared twice"),
         (
             [{"name": "a", "default": True}, {"name": "b", "default": True}],
@@ -53,9 +53,9 @@ def test_partition_that_slurm_refuses_is_found(
 @pytest.mark.parametrize(
     ("qos", "says"),
     [
-        ([{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["a"]}], "in the end itself"),
-        ([{"name": "a", "preempts": ["a"]}], "in the end itself"),
-        ([{"name": "a", "preempts": ["urgnt"]}], "which is none"),
+        ([{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["a"]}], "leads back to itself"),
+        ([{"name": "a", "preempts": ["a"]}], "leads back to itself"),
+        ([{"name": "a", "preempts": ["urgnt"]}], "which is not a QOS"),
         ([{"name": "a"}, {"name": "a"}], "declared twice"),
     ],
 )
@@ -80,7 +80,7 @@ def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> Non
 def test_several_controllers_need_a_shared_file_system(judge: Judge) -> None:
     found = judge({"onprem.0.storage": GONE}).only("slurm-state")
 
-    assert "no file system that all of them reach" in found.message
+    assert "no shared file system" in found.message
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_no_efa_lists_the_types_without_efa(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_empty_result_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "nothing in the catalog" in run(capsys, "--gpu", "T4", "--min-gpus", "99")
+    assert "no catalog entry" in run(capsys, "--gpu", "T4", "--min-gpus", "99")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_age_of_prices_is_shown_and_old_prices_are_a_warning(capsys: pytest.Capt
     assert "124 d" in text
     assert "1 of 4 prices older than 180 days, the oldest 689" in text
     assert "gpufleet catalog refresh" in text
-    assert "1 of 4 prices undated" in text
+    assert "1 of 4 prices have no date" in text
 
 
 def test_table_two_years_later_differs_only_in_ages_and_warnings(

@@ -55,7 +55,7 @@ def test_unreachable_host_does_not_stop_the_others_and_resume_completes_it(
     assert list(resumed["hosts"]) == ["dgx02"]
     assert (rack.out / "out-dgx02").is_file()
     nothing = rack.run("--resume")
-    assert (nothing.returncode, "nothing to resume" in nothing.stdout) == (0, True)
+    assert (nothing.returncode, "no hosts of the last run to resume" in nothing.stdout) == (0, True)
 
 
 SLEEP = """

@@ -168,7 +168,7 @@ def test_undeclared_host_keys_need_confirmation_and_differing_ones_are_refused(
     declare(workplace, dgx01=f"SHA256:{'a' * 43}")
     said = gpufleet("hostkeys", "sandbox", "--accept", "--yes")
     assert said.code == 4
-    assert "find out who answers" in said.err
+    assert "find the cause before you connect" in said.err
     known = (workplace / "stacks" / "sandbox" / "known_hosts").read_text()
     assert "login01.lab.example.com ssh-ed25519" in known
     assert "dgx01" not in known

@@ -23,10 +23,10 @@ from .conftest import FakeEngine, Gpufleet
 
 PARTS = {
     "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
-    "A change before it is made": ["check", "preview", "rules", "comment", "report"],
+    "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
     "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets"],
-    "Trying it on this machine": ["sandbox", "rack"],
+    "Try it on this machine": ["sandbox", "rack"],
 }
 VERBS = [verb for verbs in PARTS.values() for verb in verbs]
 

@@ -63,7 +63,7 @@ PLAY = """---
         (
             ("sandbox", "decommission", "--limit", "dgx01", "-o", "confirm=dgx02", "--yes"),
             2,
-            "confirm=dgx02 names others than the targets dgx01",
+            "confirm=dgx02 does not match the targets dgx01",
         ),
         (
             ("sandbox", "upgrade_driver", "-o", "canary=dgx09", "--yes"),

@@ -131,8 +131,8 @@ def test_live_screen_shows_running_operations_within_its_size() -> None:
     console.print(progress.render())
     lines = stream.getvalue().splitlines()
     assert len(lines) == 1 + 5 + 2
-    assert "under way:" in lines[0]
-    assert "and 14 more under way" in lines[-2]
+    assert "running:" in lines[0]
+    assert "and 14 more running" in lines[-2]
     assert "up: 1 done, 1 of them unchanged" in lines[-1]
 
 

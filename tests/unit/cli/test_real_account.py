@@ -149,7 +149,7 @@ def test_refused_credentials_are_reported_before_the_cli_runs(
     sts.closed = ("*",)
     answer = gpufleet("preview", "dev")
     assert answer.code == 2
-    assert "AWS does not accept the credentials" in answer.err
+    assert "AWS rejected the credentials" in answer.err
     assert "InvalidClientTokenId" in answer.err
     assert not cli.exists()
 
@@ -181,7 +181,7 @@ def test_unreachable_account_is_not_reported_as_bad_credentials(
     sts: type[_Sts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
-    with pytest.raises(CloudError, match="AWS does not answer in region us-east-1") as silent:
+    with pytest.raises(CloudError, match="AWS does not respond in region us-east-1") as silent:
         require_account()
     assert "network" in silent.value.remedy
 
@@ -202,7 +202,7 @@ def test_state_of_the_embedded_engine_is_handed_over_before_the_cli_runs(
     answer = gpufleet("up", "dev", "--yes")
     assert answer.code == 2
     assert engine.asked == []
-    assert "the embedded engine keeps the stack dev" in answer.err
+    assert "the embedded engine has the stack dev" in answer.err
     assert "gpufleet state export dev --cloud aws >dev.json" in answer.err
     assert gpufleet("up", "dev", "--yes", "--engine", "pulumi").code == 0
 

@@ -65,10 +65,10 @@ def test_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequest
     [
         ("stacks", "--html stacks is a folder"),
         ("stacks/dev/fleet.yaml", "stacks/dev/fleet.yaml exists and is no report of gpufleet"),
-        ("Pulumi.yaml/report.html", "Pulumi.yaml is no folder that can be written"),
+        ("Pulumi.yaml/report.html", "Pulumi.yaml is not a writable folder"),
         ("/dev/null", "/dev/null exists and is no report of gpufleet"),
         ("a\0b", "embedded null"),
-        ("x" * 300, "is no path of a file"),
+        ("x" * 300, "is not a valid path"),
     ],
 )
 def test_invalid_report_path_is_refused_before_anything_is_computed(

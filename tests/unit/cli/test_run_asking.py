@@ -68,7 +68,7 @@ def test_up_counts_creations_before_it_asks(
     said = gpufleet("up", "dev", "--cloud", "aws").out
     assert "1 aws:ec2:Vpc" in said
     assert "atlas-dev-use1-vpc" not in said
-    assert "each change: .gpufleet/logs/up-dev.log, or --verbose" in said
+    assert "all changes: .gpufleet/logs/up-dev.log, or use --verbose" in said
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in (workplace / ".gpufleet/logs/up-dev.log").read_text()
     somebody("n")
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("up", "dev", "--cloud", "aws", "--verbose").out

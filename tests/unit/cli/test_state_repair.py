@@ -192,7 +192,7 @@ def test_intact_state_needs_no_repair_and_its_backups_are_listed(
 ) -> None:
     answer = gpufleet("state", "repair", "dev")
     assert answer.code == 0
-    assert "is whole: nothing to repair" in answer.out
+    assert "is valid: nothing to repair" in answer.out
     assert [line.split()[0] for line in answer.out.splitlines()[:2]] == ["dev.json", "dev.json.bak"]
     report = gpufleet("state", "repair", "dev", "--json").json
     assert (report["whole"], [copy["resources"] for copy in report["copies"]]) == (True, [2, 1])
@@ -244,7 +244,7 @@ def test_journal_of_a_lost_checkpoint_is_kept(gpufleet: Gpufleet, state_file: Pa
     state_file.write_bytes(b"{")
     answer = gpufleet("state", "repair", "dev", "--yes")
     assert answer.code == 0, answer.err
-    assert f"brought in from the interrupted run: {SUBNET}" in answer.out
+    assert f"merged from the interrupted run: {SUBNET}" in answer.out
     state = load_state(state_file).replayed
     # The backup had no VPC yet: resources that need it stay without it.
     assert {item["urn"]: item.get("dependencies") for item in state.resources} == {STACK: None, SUBNET: None}

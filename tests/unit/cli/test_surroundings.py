@@ -69,7 +69,7 @@ def test_writing_commands_report_a_read_only_checkout(unwritable: Path, words: s
     done = gpufleet(unwritable, *words.split())
     assert done.returncode == ExitCode.BAD_INPUT, done.stderr
     (message,) = re.findall(r"^error: .*", done.stderr, re.M)
-    assert "Permission denied" in message or "no folder that can be written" in message
+    assert "Permission denied" in message or "not a writable folder" in message
     assert done.stderr.count("\n  fix: ") == 1
     assert "Traceback" not in done.stderr
 

@@ -121,5 +121,5 @@ def test_current_time_comes_from_the_environment_or_the_clock(monkeypatch: pytes
     monkeypatch.setenv(NOW, "")
     assert abs(moment() - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=1)
     monkeypatch.setenv(NOW, "tomorrow")
-    with pytest.raises(InputError, match="no moment"):
+    with pytest.raises(InputError, match="not a date and time"):
         moment()

@@ -89,4 +89,4 @@ def test_duplicate_rule_name_is_an_error(checkout: Path) -> None:
     (checkout / "policies/rules/security/again.py").write_text(RULE, encoding="utf-8")
     done = loaded(checkout)
     assert done.returncode == 2
-    assert "two rules are called nothing-named-x" in done.stdout
+    assert "two rules are named nothing-named-x" in done.stdout

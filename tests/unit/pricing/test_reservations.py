@@ -127,7 +127,7 @@ def test_bought_block_costs_what_aws_reports() -> None:
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
-        ((block() | {"depends": {}},), "was not looked up"),
+        ((block() | {"depends": {}},), "does not look up its offering"),
         ((offering(count=UNKNOWN), block()), "number of nodes"),
         ((offering(duration_hours=0), block()), "length"),
         ((offering(instance_type=TYPE), block()), "Capacity Block price"),
@@ -208,6 +208,6 @@ def test_existing_block_is_priced_by_the_fleet_file_and_not_paid_again() -> None
 
 def test_foreign_block_missing_in_the_fleet_file_has_an_unknown_cost() -> None:
     plan = build_plan(FleetSpec.model_validate(FLEET), CATALOG)
-    assert "not of this stack" in why_unknown(cost(*existing("cr-0other"), plan=plan))
-    assert "not of this stack" in why_unknown(cost(*existing("cr-0abc", name="other"), plan=plan))
-    assert "not of this stack" in why_unknown(cost(*existing("cr-0abc")))
+    assert "not in this stack" in why_unknown(cost(*existing("cr-0other"), plan=plan))
+    assert "not in this stack" in why_unknown(cost(*existing("cr-0abc", name="other"), plan=plan))
+    assert "not in this stack" in why_unknown(cost(*existing("cr-0abc")))

@@ -36,12 +36,12 @@ def test_branch_tag_and_commit_are_revisions(git: Git) -> None:
     ("ref", "said"),
     [
         ("nowhere", "no ref 'nowhere'"),
-        ("-x", "'-x' is no git ref"),
-        ("--output=/tmp/x", "is no git ref"),
-        ("", "is no git ref"),
-        ("main:file", "is no commit"),
-        ("main^{tree}", "is no commit"),
-        ("main\0", "is no git ref"),
+        ("-x", "'-x' is not a git ref"),
+        ("--output=/tmp/x", "is not a git ref"),
+        ("", "is not a git ref"),
+        ("main:file", "is not a commit"),
+        ("main^{tree}", "is not a commit"),
+        ("main\0", "is not a git ref"),
         ("main --all", "no ref"),
         ("@{u}", "no ref"),
     ],
@@ -55,14 +55,14 @@ def test_unknown_revision_is_refused_by_name(git: Git, ref: str, said: str) -> N
 
 def test_branch_that_looks_like_an_option_is_not_one(git: Git) -> None:
     git("update-ref", "refs/heads/--help", "HEAD")
-    with pytest.raises(InputError, match="is no git ref"):
+    with pytest.raises(InputError, match="is not a git ref"):
         GitRepository(git.root).revision("--help")
     assert GitRepository(git.root).revision("refs/heads/--help").commit == git("rev-parse", "HEAD")
 
 
 def test_folder_outside_any_repository_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(InputError, match="no git repository"):
+    with pytest.raises(InputError, match="not in a readable git repository"):
         GitRepository(tmp_path)
 
 

@@ -112,5 +112,5 @@ def test_unknown_or_duplicate_scheduler_is_refused() -> None:
 
     with pytest.raises(InputError, match="no rack has scheduler 'nomad'"):
         _site(None, None, "nomad")
-    with pytest.raises(InputError, match="says which scheduler"):
+    with pytest.raises(InputError, match="already declares the scheduler"):
         _site(str(FLEET), None, "kubernetes")
