@@ -85,7 +85,7 @@ def configure(
             check=check,
             diff=diff,
             resume=resume,
-            judged=not skip_preflight,
+            with_preflight=not skip_preflight,
             transport=transport,
             forks=forks,
         )

@@ -100,7 +100,7 @@ class Setup:
         check: bool,
         diff: bool,
         resume: bool,
-        judged: bool,
+        with_preflight: bool,
         transport: str,
         forks: int | None,
     ) -> ConfigureRequest | None:
@@ -142,7 +142,7 @@ class Setup:
             only=only,
             check=check,
             diff=diff,
-            judged=judged and (not only or "preflight" in only),
+            with_preflight=with_preflight and (not only or "preflight" in only),
             transport=cast(Transport, transport),
             forks=forks,
             secrets=secrets,

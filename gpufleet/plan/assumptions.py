@@ -1,7 +1,7 @@
-"""What the fleet file says to assume for resources that no price is known for.
+"""Assumed costs of the fleet file for resources without a known price.
 
-It stands in `policies.budget-unknown-cost.settings.assume`, so that it is part of what is reviewed,
-and counts wherever the fleet's cost is shown or judged.
+They are in `policies.budget-unknown-cost.settings.assume`, so that they are reviewed, and count wherever the
+cost of the fleet is shown or checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Assumptions = Mapping[str, Decimal]
 
 
 def assumptions_of(spec: FleetSpec | None) -> Assumptions:
-    """What a fleet file says to assume. What cannot be read is left out: the rule's settings report it."""
+    """Return the assumed costs of a fleet file. Invalid entries are omitted: the rule's settings report
+    them."""
     given = spec.policies.get(RULE) if spec is not None else None
     written = given.settings.get(SETTING) if given is not None else None
     found: dict[str, Decimal] = {}
@@ -34,7 +35,7 @@ def assumptions_of(spec: FleetSpec | None) -> Assumptions:
 
 
 def amount_of(pattern: str, text: str) -> Decimal:
-    """The amount to assume for a pattern. Raises ValueError, saying what is wrong with it."""
+    """Return the amount for a pattern. Raises ValueError with the reason if it is invalid."""
     if not pattern.strip("*?[] "):
         raise ValueError(f"'{pattern}' covers every resource: name the resource")
     try:

@@ -125,7 +125,8 @@ class CapacityBlockPlan(_AllNodes):
 
 @dataclass(frozen=True, slots=True)
 class ExistingBlockPlan(_AllNodes):
-    """A Capacity Block from outside of the stack. Only the fleet file may tell its `start` and `duration`."""
+    """A Capacity Block from outside of the stack. Only the fleet file can declare its `start` and
+    `duration`."""
 
     kind: CapacityKind = field(default="capacity-block", init=False)
     reservation_id: str

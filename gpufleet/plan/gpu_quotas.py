@@ -1,4 +1,4 @@
-"""GPUs of a Kubernetes rack as pods ask for them, and what teams are guaranteed of them. Pure arithmetic."""
+"""GPU resources of a Kubernetes rack, and the GPUs guaranteed to teams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
-    """GPUs of one node group. `resource` is what a pod asks for, of which each GPU is `per_gpu`."""
+    """GPUs of one node group. Pods request `resource`; each GPU provides `per_gpu` of it."""
 
     name: str
     resource: str
@@ -21,22 +21,21 @@ class GpuPool:
 
 
 def resource_name(*, mig_profile: str | None, shared: bool) -> str:
-    """The extended resource of a GPU, of a MIG device, or of a share of either.
+    """Return the extended resource of a GPU, a MIG device, or a share of either.
 
-    NVIDIA's device plugin names them so with MIG strategy `mixed` and `renameByDefault`: what is less than
-    a GPU is never counted as one (k8s-device-plugin README, "Shared Access to GPUs").
+    These are the names of NVIDIA's device plugin with MIG strategy `mixed` and `renameByDefault`: a part of a
+    GPU never counts as a GPU (k8s-device-plugin README, "Shared Access to GPUs").
     """
-    # Of a profile with extensions (1g.10gb+me) the plugin makes a dot.
+    # The plugin replaces the `+` of profiles such as 1g.10gb+me by a dot.
     device = f"nvidia.com/mig-{mig_profile.replace('+', '.')}" if mig_profile else GPU_RESOURCE
     return f"{device}.shared" if shared else device
 
 
 def guarantees(teams: Sequence[TeamPlan], pools: Sequence[GpuPool]) -> dict[str, dict[str, int]]:
-    """Team -> pool -> whole GPUs that are the team's whoever else wants them.
+    """Return team -> pool -> whole GPUs guaranteed to the team.
 
-    A team is guaranteed what it may hold at once, or, where the teams may hold more than there is, its
-    part of what there is, by the method of largest remainders. Its GPUs are spread over the pools by
-    their sizes. In no pool is more guaranteed than it has.
+    A team is guaranteed its quota, or its share of all GPUs if the quotas exceed them (largest remainder
+    method). Its GPUs are distributed over the pools by size, never more than a pool has.
     """
     found = {team.name: {pool.name: 0 for pool in pools} for team in teams}
     units = _interleaved(pools)
@@ -60,7 +59,7 @@ def _shares(teams: Sequence[TeamPlan], there: int) -> Iterator[tuple[TeamPlan, i
 
 
 def _interleaved(pools: Sequence[GpuPool]) -> Iterator[str]:
-    """Each pool's name once for each of its GPUs, mixed evenly."""
+    """Yield the name of each pool once per GPU, evenly mixed."""
     total = sum(pool.gpus for pool in pools)
     used: dict[str, int] = {pool.name: 0 for pool in pools}
     for position in range(1, total + 1):
@@ -70,10 +69,10 @@ def _interleaved(pools: Sequence[GpuPool]) -> Iterator[str]:
 
 
 def thousandths(pools: Sequence[GpuPool]) -> Mapping[str, int]:
-    """Resource -> thousandths of a GPU that one of it counts, rounded down.
+    """Return resource -> thousandths of a GPU per unit, rounded down.
 
-    Where pools divide their GPUs into different numbers of shares of one name, a share counts as in the
-    pool with the fewest: a team never holds more than its GPUs.
+    If pools divide their GPUs into different numbers of shares with one name, the pool with the fewest
+    applies, so that a team never exceeds its quota.
     """
     found: dict[str, int] = {}
     for pool in pools:

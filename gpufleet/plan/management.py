@@ -10,15 +10,15 @@ PORTS = {"redfish": 443, "ipmi": 623}
 
 
 def reported_model(system: str) -> str | None:
-    """What a controller of the system type reports as its model; None where each vendor has its own.
+    """Return the model that a controller of the system type reports, None if it depends on the vendor.
 
-    NVIDIA's own servers are named after the type. An HGX is a board in somebody else's server.
+    NVIDIA's servers report the type. An HGX is a board in another vendor's server.
     """
     return system.replace("-", "").upper() if system.startswith("dgx-") else None
 
 
 def plan_management(site: OnPremSite) -> ManagementPlan | None:
-    """How the controllers are reached; None where the site leaves them alone."""
+    """Return the access to controllers, None if the site does not declare `management`."""
     found = site.management
     if found is None:
         return None
@@ -38,7 +38,7 @@ def plan_management(site: OnPremSite) -> ManagementPlan | None:
 
 
 def plan_mig(site: OnPremSite) -> tuple[MigPlan, ...] | None:
-    """The layouts; None where GPUs are left alone."""
+    """Return the MIG layouts, None if the site does not declare `mig`."""
     if site.mig is None:
         return None
     return tuple(MigPlan(item.nodes.hosts, item.gpus, item.profiles) for item in site.mig)

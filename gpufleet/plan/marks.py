@@ -1,4 +1,4 @@
-"""The marks that everything of a fleet carries: AWS tags, Kubernetes labels and taints."""
+"""Tags, labels and taints of a fleet's resources."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NEURON = frozenset({"Inferentia", "Inferentia2", "Trainium", "Trainium2", "Train
 
 
 def fleet_tags(spec: FleetSpec) -> dict[str, str]:
-    """Tags of every resource: the user's own, and which fleet and environment it belongs to.
+    """Return the tags of all resources: the user's own, fleet and environment.
 
-    They are what AWS Budgets and cost allocation filter by, so they are on everything. A temporary
-    environment's last day (ISO 8601) is there too, for whoever cleans up.
+    AWS Budgets and cost allocation filter by them. They include the expiry date (ISO 8601) of a temporary
+    environment.
     """
     tags = {
         **spec.tags,

@@ -1,4 +1,4 @@
-"""How things in the cloud are called: derived once, so that checks can judge lengths before AWS does."""
+"""Names of cloud resources, derived in one place so that checks can verify their lengths."""
 
 from __future__ import annotations
 

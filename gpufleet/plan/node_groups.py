@@ -60,7 +60,7 @@ def _image(site: CloudSite, gpu: str) -> str:
 
 
 def plan_interfaces(instance: InstanceType, *, efa: bool) -> tuple[NetworkInterface, ...]:
-    """A launch template's interfaces: every EFA interface of the type, or the primary ENA alone.
+    """Return a launch template's interfaces: all EFA interfaces of the type, or only the primary ENA.
 
     Raises InputError for EFA on a type without it.
     """

@@ -76,12 +76,12 @@ def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
 
 
 def _share(hosts: int, percent: Decimal) -> int:
-    """So many hosts at once: never none, never more than there are."""
+    """Return a percentage of hosts, at least one and at most all."""
     return min(hosts, max(1, int(hosts * percent / 100)))
 
 
 def _roots(fabric: Fabric) -> tuple[str, ...]:
-    """Roots of the fat tree; leaves alone are none: opensm finds them itself then."""
+    """Return the roots of the fat tree, empty with only leaves: opensm then finds them."""
     for tier in _TIERS[:2]:
         guids = tuple(item.guid for item in fabric.switches if item.tier == tier and item.guid is not None)
         if guids:

@@ -18,28 +18,28 @@ def plan_kubernetes(site: OnPremSite) -> RackKubernetesPlan | None:
     """Kubernetes of the site, None where another scheduler places its jobs."""
     if site.scheduler != "kubernetes":
         return None
-    told = site.kubernetes
+    kubernetes = site.kubernetes
     groups = plan_groups(site)
     return RackKubernetesPlan(
-        version=told.version,
-        endpoint=told.endpoint,
-        port=told.port,
-        router_id=_router_id(told.endpoint),
+        version=kubernetes.version,
+        endpoint=kubernetes.endpoint,
+        port=kubernetes.port,
+        router_id=_router_id(kubernetes.endpoint),
         members=site.controllers.hosts if site.controllers is not None else (),
-        pod_network=told.pod_network,
-        service_network=told.service_network,
-        cni=told.cni,
-        pod_security=told.pod_security,
+        pod_network=kubernetes.pod_network,
+        service_network=kubernetes.service_network,
+        cni=kubernetes.cni,
+        pod_security=kubernetes.pod_security,
         node_groups=groups,
         node_labels=_labels(site, groups),
-        kueue=told.kueue,
-        gpu_operator=told.operators.gpu_operator,
-        network_operator=told.operators.network_operator,
-        backup_folder=told.backup.folder,
-        backup_keep=told.backup.keep,
-        backup_every_s=math.ceil(told.backup.every.delta.total_seconds()),
-        reserved_cpus=told.reserved_cpus,
-        reserved_memory_mib=told.reserved_memory_gib * 1024,
+        kueue=kubernetes.kueue,
+        gpu_operator=kubernetes.operators.gpu_operator,
+        network_operator=kubernetes.operators.network_operator,
+        backup_folder=kubernetes.backup.folder,
+        backup_keep=kubernetes.backup.keep,
+        backup_every_s=math.ceil(kubernetes.backup.every.delta.total_seconds()),
+        reserved_cpus=kubernetes.reserved_cpus,
+        reserved_memory_mib=kubernetes.reserved_memory_gib * 1024,
     )
 
 

@@ -143,7 +143,7 @@ class KubernetesGroupPlan:
 class RackKubernetesPlan:
     """Kubernetes of a rack site.
 
-    `version` is the minor alone: the patch is the software channel's. `endpoint` is the virtual
+    `version` is the minor version; the software channel has the patch. `endpoint` is the virtual
     address, None where a single member has none. `router_id` is the number by which members find
     each other (VRRP, 1 to 255). `node_labels` are all labels of each GPU node, gpufleet's and the user's.
     """
@@ -201,7 +201,7 @@ class MonitoringPlan:
 
 @dataclass(frozen=True, slots=True)
 class UserPlan:
-    """A person with the same numbers on every host. `ssh_keys` are public keys."""
+    """A user with the same UID and GID on all hosts. `ssh_keys` are public keys."""
 
     name: str
     uid: int
@@ -213,9 +213,9 @@ class UserPlan:
 
 @dataclass(frozen=True, slots=True)
 class ManagementPlan:
-    """How management controllers are reached and what they have to show.
+    """Access to management controllers and their expected identity.
 
-    `model` is what they have to report, None where serial numbers alone tell; `power_cap_w` in W.
+    `model` is the expected model, None if serial numbers identify the controllers; `power_cap_w` in W.
     Certificates (SHA-256) and serial numbers are by node.
     """
 
@@ -253,15 +253,14 @@ class MigPlan:
 class RackPlan:
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
-    `link_gbps` is the speed that every port of the fabric has to show. `rails` (RDMA devices) are those of
-    the fleet file, or else of the catalog, and are empty where neither has them; `interfaces` are empty where
-    the fleet file has none. `root_guids` are the switches of the highest tier that was declared with a GUID.
-    The RoCE settings hold on RoCE sites only.
+    `link_gbps` is the expected speed of all ports of the fabric. `rails` (RDMA devices) are those of the fleet
+    file, else of the catalog, and empty if neither has them; `interfaces` are empty if the fleet file has
+    none. `root_guids` are the switches of the highest tier that was declared with a GUID.
+    The RoCE settings apply only to RoCE sites.
 
-    `groups` are group IDs by name. `local_nvme` is where the nodes' drives are mounted, None where they
-    are left alone; `local_nvme_drives` None is "all unused ones". `reboot_batch` counts hosts.
-    `management_settings` is None where controllers are left alone, `mig` where GPUs are,
-    `monitoring_settings` where there is no monitoring.
+    `groups` are group IDs by name. `local_nvme` is the mount point of the nodes' drives, None if they are not
+    used; `local_nvme_drives` None means all unused ones. `reboot_batch` counts hosts. `management_settings`,
+    `mig` and `monitoring_settings` are None if they are not declared.
     """
 
     network: str | None

@@ -17,8 +17,8 @@ from gpufleet.spec.quantity import Duration
 
 DEFAULT_PARTITION = "gpu"
 PRIORITIES = {"low": 0, "normal": 100, "high": 1000}
-"""The QOS that teams' priorities bring, and what each adds: gpufleet's own choice, far enough apart
-that no age or share outweighs it."""
+"""The QOS for team priorities and their weights, gpufleet's own choice: the gaps exceed the age and
+fair-share factors."""
 
 
 def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
@@ -63,7 +63,7 @@ def state_export(site: OnPremSite) -> str | None:
 
 def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
     declared = site.slurm.partitions or (SlurmPartition(name=DEFAULT_PARTITION),)
-    # Slurm needs one default partition for jobs that name none: the first, where nobody said which.
+    # Slurm needs a default partition: the first, if none is declared as default.
     chosen = next((item.name for item in declared if item.default), declared[0].name)
     return tuple(
         SlurmPartitionPlan(
@@ -79,7 +79,7 @@ def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
 
 
 def _qos(site: OnPremSite) -> tuple[SlurmQosPlan, ...]:
-    """Low, normal and high, then the site's own; one of the same name takes the place of ours."""
+    """Return low, normal and high, then the site's own, which replace those of the same name."""
     names = list(PRIORITIES)
     preempts = site.slurm.preemption != "none"
     ours = {

@@ -158,7 +158,7 @@ def _host_vars(site: OnPremSitePlan, host: HostPlan) -> dict[str, Any]:
 
 
 def _system_vars(site: OnPremSitePlan, catalog: Catalog) -> dict[str, Any]:
-    """What every node of the system must show. A figure nobody published is null, never 0."""
+    """Return the expected values of each node of the system. An unpublished figure is null, never 0."""
     system = catalog.system(site.system)
     power = site.power_kw_per_node
     return {

@@ -1,4 +1,4 @@
-"""The groups that the playbooks of the racks name as their hosts. All exist, also where nobody is in one."""
+"""The host groups of the rack playbooks. All groups exist, also without hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_gpu_nodes": "GPU nodes",
     "rack_controllers": "hosts of the scheduler's controllers",
     "rack_login": "login hosts",
-    "rack_nvswitch": "GPU nodes of systems with NVSwitches, or of which nobody published that they have none",
+    "rack_nvswitch": "GPU nodes of systems with NVSwitches, or for which this is not published",
     "rack_rdma": "GPU nodes, and hosts that manage an InfiniBand subnet",
     "rack_infiniband": "GPU nodes on InfiniBand",
     "rack_roce": "GPU nodes on RoCE",
@@ -27,7 +27,7 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_kubernetes_nodes": "GPU nodes of Kubernetes sites",
     "rack_kubernetes_endpoint": "controllers of Kubernetes sites whose API has a virtual address",
     "rack_local_nvme": "GPU nodes whose own drives are scratch",
-    "rack_bmc": "GPU nodes whose management controllers are looked after",
+    "rack_bmc": "GPU nodes whose management controllers are managed",
     "rack_mig": "GPU nodes of sites that say how GPUs are divided, if only that none is",
     "rack_nfs_clients": "GPU nodes and login hosts of sites with NFS file systems",
     "rack_lustre_clients": "GPU nodes and login hosts of sites with Lustre file systems",

@@ -223,7 +223,7 @@ def _environment(run: PlaybookRun, private: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(run.project.resolve() / "ansible.cfg"),
         # The configuration finds them in a checkout only.
         "ANSIBLE_COLLECTIONS_PATH": str(collections_folder(run.project)),
-        # ansible-runner turns the check of host keys off unless it is told not to.
+        # ansible-runner disables host key checking by default.
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_LOCAL_TEMP": str(private / "tmp"),
         **run.environment,

@@ -61,10 +61,10 @@ def _monitoring(asks: Callable[[MonitoringPlan], object]) -> Callable[[OnPremSit
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret that the sites need which `needed` names, for `variable` of `role`.
+    """A secret for `variable` of `role`, which the sites in `needed` require.
 
-    `least` is the shortest that is accepted, in characters; `fits` is asked what else it has to be.
-    Without `make` it is somebody else's, and nobody here can make a new one.
+    `least` is the minimum length in characters; `fits` checks other requirements. Without `make`, gpufleet
+    cannot create it, because another system issues it.
     """
 
     role: str

@@ -12,10 +12,10 @@ Narrowed = dict[str, tuple[str, dict[str, tuple[str, ...]]]]
 
 
 class Model(BaseModel):
-    """Base of every model of the fleet file: frozen, and unknown fields are errors.
+    """Base of all models of the fleet file: frozen; unknown fields are errors.
 
-    `exactly_one_of` names optional fields of which exactly one has to be given. The loader judges
-    it as well, so that it is found beside other errors of the same model.
+    `exactly_one_of` names optional fields of which exactly one must be set. The loader checks it too, so that
+    it is reported with other errors of the same model.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)

@@ -1,8 +1,7 @@
-"""What a finding's remedy says to write, as a program can apply it: which field takes which value.
+"""Machine-readable fixes from the remedies of findings: field and new value.
 
-One way of writing makes a remedy machine-readable: `write 'VALUE'` or `write 'FIELD: VALUE'`, with further
-choices behind `or`. Examples (`such as '...'`) and words without `write` are for people alone. Tests apply
-every one of them and validate again.
+A remedy is machine-readable if it contains `write 'VALUE'` or `write 'FIELD: VALUE'`, with alternatives after
+`or`. Examples (`such as '...'`) and other texts are not. Tests apply all fixes and validate again.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _FIELD = re.compile(r"([a-z_]+): (.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A value that a field may take instead: `value` is text, or a list or mapping of texts."""
+    """A valid value for a field: `value` is text, or a list or mapping of texts."""
 
     field: str
     value: Any
 
 
 def fixes(finding: Finding) -> tuple[Fix, ...]:
-    """The ways out that a finding's remedy spells out; none where it is words for people."""
+    """Return the fixes in a finding's remedy, empty if it is not machine-readable."""
     return tuple(_fixes(finding))
 
 
@@ -55,7 +54,8 @@ def _fixes(finding: Finding) -> Iterator[Fix]:
 
 
 def _place(path: FieldPath, name: str) -> FieldPath | None:
-    """Where a remedy's field is: the finding's own, one inside of it, or the nearest beside or above it."""
+    """Return the path of a remedy's field: the finding's field, one inside it, or the nearest sibling or
+    parent."""
     if path and path[-1] == name:
         return path
     for end in range(len(path), -1, -1):
@@ -66,5 +66,5 @@ def _place(path: FieldPath, name: str) -> FieldPath | None:
 
 
 def _value(text: str) -> Any:
-    """Text as the fleet file's reader takes it: brackets and braces hold further texts."""
-    return yaml.load(text, yaml.BaseLoader) if text[:1] in "[{" else text  # noqa: S506 - makes texts alone
+    """Parse text as the fleet file's reader does: brackets and braces contain more texts."""
+    return yaml.load(text, yaml.BaseLoader) if text[:1] in "[{" else text  # noqa: S506 - creates only texts

@@ -99,7 +99,7 @@ class HostRange(Quantity):
             raise cls.error(text, f"'{name}' has upper-case letters", f"write '{text.strip().lower()}'")
         if "." in name:
             raise cls.error(
-                text, f"'{name}' has a dot", "write host names alone; the domain goes to ssh.domain"
+                text, f"'{name}' has a dot", "write only host names; set the domain in ssh.domain"
             )
         raise cls.error(
             text,

@@ -54,7 +54,7 @@ def load_fleet(target: str, *, root: Path) -> LoadedFleet:
     """The fleet of an environment (`stacks/<target>/fleet.yaml` below `root`) or of a file's path.
 
     Raises `InputError` when there is no such environment or file, and `SpecError` with all findings
-    when the file does not hold. Rules over several fields are judged by `gpufleet.checks`.
+    if the file is invalid. `gpufleet.checks` checks rules over several fields.
     """
     reading = read_fleet(target, root=root)
     if reading.fleet is None:

@@ -174,7 +174,8 @@ class OnPremSite(Model):
     groups: Annotated[tuple[UserGroup, ...], Field(description="Groups of people.")] = ()
     users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
     local_nvme: Annotated[
-        LocalNvme | None, Field(description="Scratch on the nodes' own drives; they are left alone without.")
+        LocalNvme | None,
+        Field(description="Scratch file system on the nodes' local drives. By default they are not used."),
     ] = None
     time_servers: Annotated[
         tuple[HostOrAddress, ...],
@@ -198,9 +199,9 @@ class OnPremSite(Model):
     ] = None
     management: Annotated[
         Management | None,
-        Field(description="The management controllers; they are left alone without."),
+        Field(description="Settings of management controllers. By default they are not changed."),
     ] = None
     mig: Annotated[
         tuple[MigLayout, ...] | None,
-        Field(description="GPUs that are divided; [] joins all again, and without it they are left alone."),
+        Field(description="MIG layouts of GPUs; [] disables MIG on all. By default MIG is not changed."),
     ] = None

@@ -73,7 +73,7 @@ class Quantity:
 
     @classmethod
     def split(cls, text: str) -> tuple[Decimal, str]:
-        """`text` as number and unit, neither of them judged yet. Raises `QuantityError`."""
+        """Split `text` into number and unit without validating them. Raises `QuantityError`."""
         stripped = text.strip()
         if not stripped:
             raise cls.error(text, "it is empty")

@@ -1,9 +1,10 @@
-"""What can be judged of a fleet file with errors: the file without its broken parts, or with them filled in.
+"""Partial checks of a fleet file with errors: the file without its invalid parts, or with valid values for
+them.
 
-A rule over several fields must not fall silent because another part of the file is broken, and must not
-complain about what is missing for that reason alone. So the rest is judged with valid values in place of the
-broken ones, and again with other values, and without them (a wrong name takes its entry of a list along,
-where the field is needed). What is wrong with the first and with one of the others is wrong with the rest.
+A rule over several fields must also run if another part of the file is invalid, and must not report values
+that are missing only for that reason. Therefore the file is checked with valid values instead of the invalid
+ones, again with other values, and without them (an invalid required field removes its list entry). Findings
+of the first check that another check confirms are reported.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from gpufleet.spec.shape import is_needed, other_sample, sample, type_at
 from gpufleet.spec.source import SourceMap
 
 MOST_ROUNDS = 40
-"""Repairs bring up further errors: a model is judged as a whole once its fields are right."""
+"""Repairs can reveal more errors, since a model is validated as a whole after its fields."""
 
 _GONE = Node(None, 0)
-"""Stands where an item of a list was taken out, so that the others keep their numbers."""
+"""Placeholder of a removed list item, so that the others keep their index."""
 
 _CHANNEL = ("software", "channel")
 _NO_CHANNEL = "1970.01"

@@ -59,7 +59,7 @@ Date = Annotated[dt.date, BeforeValidator(_date), WithJsonSchema({"type": "strin
 
 
 class RuleSettings(Model):
-    """How one rule is enforced here, and its settings, which the rule itself judges."""
+    """Enforcement and settings of one rule. The rule validates its settings."""
 
     enforcement: Annotated[
         Literal["advisory", "mandatory", "remediate", "disabled"] | None,

@@ -1,6 +1,6 @@
-"""Monitoring of a rack site: where Prometheus runs, what it keeps, and who is told.
+"""Monitoring of a rack site: host of Prometheus, retention, and receivers of alerts.
 
-Without it there is none: no exporter, no Prometheus, nobody who is told.
+Without it, the site has no exporters, no Prometheus and no alerts.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class EmailReceiver(Model):
 
 
 class AlertReceivers(Model):
-    """Who is told of alerts: every one of these that is there."""
+    """Receivers of alerts. Each declared receiver gets all alerts."""
 
     webhook: Annotated[WebhookReceiver | None, Field(description="A program.")] = None
     slack: Annotated[SlackReceiver | None, Field(description="A channel.")] = None
@@ -114,7 +114,7 @@ class Monitoring(Model):
         Size | None, Field(description="What they may take of its disk; the older go first.")
     ] = None
     remote_write: Annotated[RemoteWrite | None, Field(description="Where they are sent as well.")] = None
-    alerts: Annotated[AlertReceivers, Field(description="Who is told of alerts.")] = AlertReceivers()
+    alerts: Annotated[AlertReceivers, Field(description="Receivers of alerts.")] = AlertReceivers()
     grafana: Annotated[Switch, Field(description="Whether Grafana runs beside Prometheus.")] = True
     open_to: Annotated[
         tuple[Cidr, ...],

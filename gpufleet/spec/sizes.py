@@ -104,7 +104,7 @@ class ThroughputPerTiB(Quantity):
         if unit == "MB/s":
             raise cls.error(
                 text,
-                "MB/s alone would be the throughput of the whole file system",
+                "MB/s would be the throughput of the whole file system",
                 f"write the throughput of each TiB, such as '{cls.examples[0]}'",
             )
         value = cls.read(text, {"MB/s/TiB": Decimal(1)})

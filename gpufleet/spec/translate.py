@@ -82,12 +82,12 @@ def _finding(detail: ErrorDetails, source: SourceMap, root: type[BaseModel]) -> 
     if kind == "literal_error" and isinstance(value, str):
         return _choice(path, value, _open_choices(path, choices(expected), source, root), source)
     if kind in _WRONG_KIND:
-        alone = get_origin(expected) is tuple and isinstance(value, str) and len(value) < 60
+        single = get_origin(expected) is tuple and isinstance(value, str) and len(value) < 60
         return source.finding(
             path,
             rule="wrong-type",
             message=f"'{name}' has to be {_noun(expected)}, and this is {_kind_of(value)}",
-            remedy=f"write '{entry}[{value}]'" if alone else f"write for example '{entry}{example}'",
+            remedy=f"write '{entry}[{value}]'" if single else f"write for example '{entry}{example}'",
         )
     message, remedy = _bound(kind, name, value, context)
     if path == ("environment",):

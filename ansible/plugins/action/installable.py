@@ -19,8 +19,8 @@ from ansible.plugins.action import ActionBase
 
 # Import here, once: a worker is forked for each host and would import it each time.
 try:
+    from gpufleet.racks.preflight.evaluation import refusals
     from gpufleet.racks.preflight.expectations import read_expectations
-    from gpufleet.racks.preflight.judge import refusals
 except ImportError as error:
     _missing = str(error)
 else:

@@ -27,7 +27,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the roles, or the verdict. Never fails a host for its measurements."""
         try:
-            from gpufleet.racks.operations.judge import roles_of_host, verdict
+            from gpufleet.racks.operations.evaluation import roles_of_host, verdict
         except ImportError as error:
             raise AnsibleActionFail(
                 f"verdicts need the Python package gpufleet beside Ansible ({error}); use `gpufleet operate`"

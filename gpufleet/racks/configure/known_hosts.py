@@ -47,7 +47,7 @@ def read_known_hosts(paths: Iterable[Path]) -> list[HostKey]:
 
 
 def is_known(address: str, port: int, keys: Iterable[HostKey]) -> bool:
-    """Whether some key, or some authority, is trusted for the address. A revoked key alone is not."""
+    """Return whether a key or certificate authority is trusted for the address. Revoked keys do not count."""
     name = known_name(address, port)
     return any(key.marker != "@revoked" and _matches(name, key.names) for key in keys)
 

@@ -9,22 +9,21 @@ from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.result import Failure
 from gpufleet.racks.events import HostStats
+from gpufleet.racks.preflight.evaluation import STOPPING, evaluate
 from gpufleet.racks.preflight.expectations import expectations_for
-from gpufleet.racks.preflight.judge import STOPPING, judge
 from gpufleet.racks.preflight.run import PreflightMeasurements, measure
 from gpufleet.racks.preflight.verdict import PreflightVerdict, failed
 from gpufleet.racks.runner import OnTask, PlaybookRun
 
 ROLE = "preflight"
 VARIABLE = "preflight_expectations"
-"""The variable of the role that names a file with expectations: a run judges by it whom it goes on with."""
+"""The role variable with the path of the expectations, by which a run decides which hosts continue."""
 
 
 def preflight_hosts(
     plan: FleetPlan, catalog: Catalog, chosen: tuple[str, ...], playbook: PlaybookRun, on_task: OnTask
 ) -> tuple[tuple[PreflightVerdict, ...], dict[str, HostStats], list[Failure]]:
-    """Measures the chosen hosts in a run of its own: the verdicts, and the hosts that are not to be visited
-    with why."""
+    """Measure the hosts in a separate run. Return the verdicts, and the hosts to skip with the reasons."""
     found, _ = measure(replace(playbook, tags=(), check=False, diff=False, variables={}), on_task)
     verdicts = verdicts_of(plan, catalog, chosen, found)
     return verdicts, *left_out(verdicts, found)
@@ -35,7 +34,7 @@ def verdicts_of(
 ) -> tuple[PreflightVerdict, ...]:
     """The verdicts on `hosts`."""
     expected = expectations_for(plan, catalog)
-    return judge(found.measurements, {name: expected[name] for name in hosts})
+    return evaluate(found.measurements, {name: expected[name] for name in hosts})
 
 
 def left_out(

@@ -136,8 +136,8 @@ class RunFolder:
             ) from None
 
     def _from_journal(self, last: LastRun) -> dict[str, HostState]:
-        """The states of hosts as far as the journal goes: who failed, failed; nobody else is done but whom
-        an operation said so of."""
+        """Return the states of hosts from the journal: failed hosts, and hosts that an operation marked as
+        done."""
         hosts: dict[str, HostState] = dict(last.hosts)
         try:
             lines = self.journal_file(last.run).read_text(encoding="utf-8", errors="replace").splitlines()

@@ -12,9 +12,9 @@ _SHORTEST = 6
 
 
 class Redactor:
-    """Replaces secret values, also where they are base64 or escaped as in JSON.
+    """Replaces secret values, also in base64 or escaped as in JSON.
 
-    Values shorter than six characters are left alone: they would tear up every text.
+    Values shorter than six characters are not replaced, because they occur in ordinary text.
     """
 
     def __init__(self, values: Iterable[str]) -> None:

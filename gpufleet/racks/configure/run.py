@@ -30,9 +30,9 @@ a second one would start and connect to every host again."""
 
 @dataclass(frozen=True, slots=True)
 class ConfigureRequest:
-    """What to run. `hosts` is who is visited; `only` are roles, all if empty.
+    """The request of a run. `hosts` are the target hosts; `only` are roles, all if empty.
 
-    `secrets` are environment variables with their values. `judged` is False to leave preflight out.
+    `secrets` are environment variables with their values. `with_preflight` is False to skip preflight.
     """
 
     plan: FleetPlan
@@ -45,7 +45,7 @@ class ConfigureRequest:
     only: tuple[str, ...] = ()
     check: bool = False
     diff: bool = False
-    judged: bool = True
+    with_preflight: bool = True
     transport: Transport = "auto"
     forks: int | None = None
     secrets: Mapping[str, str] | None = None
@@ -81,7 +81,7 @@ def configure(
         pending: dict[str, HostState] = dict.fromkeys(request.hosts, "pending")
         folder.save(LastRun(attempt.run, False, pending, request.only, attempt.token))
     found = PreflightMeasurements()
-    stages = [PREFLIGHT_ROLE] if request.judged else []
+    stages = [PREFLIGHT_ROLE] if request.with_preflight else []
 
     def on_event(event: TaskEvent) -> None:
         if event.role == PREFLIGHT_ROLE:
@@ -106,14 +106,14 @@ def configure(
     verdicts: tuple[PreflightVerdict, ...] = ()
     hosts: dict[str, HostStats] = {}
     refused: list[Failure] = []
-    if request.judged:
-        # Nobody knows of a host what it did not come to say.
-        told = [
+    if request.with_preflight:
+        # After an early end, only hosts with results have a verdict.
+        reachable = [
             name
             for name in request.hosts
             if not cut_short or name in found.measurements or name in found.ended
         ]
-        verdicts = verdicts_of(request.plan, request.catalog, told, found)
+        verdicts = verdicts_of(request.plan, request.catalog, reachable, found)
         hosts, refused = left_out(verdicts, found, strict=request.measures_only)
     for name in request.hosts:
         if name in hosts:
@@ -142,7 +142,7 @@ def _playbook(request: ConfigureRequest, folder: RunFolder, token: str) -> Playb
     variables: dict[str, str] = {}
     if request.measures_only:
         playbook = PREFLIGHT
-    elif request.judged:
+    elif request.with_preflight:
         playbook = MEASURED_SITE
         expected = folder.path / "expectations.json"
         write_expectations(expectations_for(request.plan, request.catalog), expected)

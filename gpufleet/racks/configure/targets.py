@@ -1,4 +1,4 @@
-"""Which hosts a run visits: patterns as Ansible reads them, and hosts whose keys nobody has checked."""
+"""The hosts of a run: Ansible patterns, and hosts with unknown keys."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Connections = Mapping[str, tuple[str, int]]
 
 
 def select_hosts(plan: FleetPlan, inventory: Path, *, site: str = "", limit: str = "") -> tuple[str, ...]:
-    """The rack hosts of a site and of an Ansible host pattern, in the order of the inventory.
+    """Return the rack hosts of a site and an Ansible host pattern, in the order of the inventory.
 
-    Raises InputError for an unknown site and for a pattern that selects nobody.
+    Raises InputError for an unknown site and for a pattern without matching hosts.
     """
     known = [item.site for item in plan.onprem]
     if not known:

@@ -25,7 +25,7 @@ _LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def vault_password(environment: Mapping[str, str]) -> str:
-    """The password, empty where nobody gave one. Raises InputError for a file that cannot be read."""
+    """Return the password, empty if none is set. Raises InputError for an unreadable file."""
     if environment.get(PASSWORD):
         return environment[PASSWORD]
     for name in _PASSWORD_FILES:

@@ -7,10 +7,10 @@ from typing import Any
 
 from gpufleet.racks.operations.operation import Operation, Option, Value
 
-# Nodes are judged by all that `gpufleet verify` measures, and their management controllers want a password;
-# all roles of a Slurm site want its secrets, too (see gpufleet.racks.secrets).
-_JUDGE_SECRETS = ("bmc",)
-_SITE_SECRETS = ("munge", "slurm_database", *_JUDGE_SECRETS)
+# Operations verify nodes as `gpufleet verify` does, which needs the password of the management controllers.
+# All roles of a Slurm site also need its secrets (see gpufleet.racks.secrets).
+_VERIFY_SECRETS = ("bmc",)
+_SITE_SECRETS = ("munge", "slurm_database", *_VERIFY_SECRETS)
 
 _WAIT = Option(
     "wait",
@@ -84,7 +84,7 @@ NODE_OPERATIONS = (
             _READY,
         ),
         asks="drain and reboot",
-        secrets_of=_JUDGE_SECRETS,
+        secrets_of=_VERIFY_SECRETS,
         marks=True,
         variables=_driver,
     ),

@@ -68,18 +68,18 @@ class Operation:
     """One operation.
 
     `playbook` is relative to ansible/. With `first`, that playbook runs before it on targets and helpers, and
-    `playbook` then on the targets alone. `group` is the inventory's group of hosts that it is for: what
-    --site and --limit select of it are its targets. `also` are groups of which the hosts at the targets'
-    sites take part beside them, as helpers (the controllers, mostly). `asks` says what it does to hosts, in a
-    question that has to be answered with yes unless --yes is given; empty: it does no harm and nothing is
-    asked. `named` asks for the hosts' names with option `confirm`, which --yes does not answer. `one_by_one`
-    means that targets have to be named with --limit. `secrets_of` are the roles whose secrets the playbook
-    needs. `preflight` measures the targets first, as `gpufleet configure` does. `marks` means that the
-    playbook says of each target when it is through with it (fact `operation_done`): without the mark a
-    target is not done, and a resumed run visits it again. `together` is a group of which a resumed run visits
-    all hosts of a site or none: what is done to them cannot be done to some. `reads` means that it changes
-    nothing on hosts. `settle` makes options from options when an operation begins; a resumed run keeps them.
-    `variables` makes variables of roles from the options, which win over the inventory.
+    `playbook` then only on the targets. `group` is the inventory's group of hosts that it is for: what --site
+    and --limit select of it are its targets. `also` are groups of which the hosts at the targets' sites take
+    part beside them, as helpers (the controllers, mostly). `asks` says what it does to hosts, in a question
+    that has to be answered with yes unless --yes is given; empty: it does no harm and nothing is asked.
+    `named` asks for the hosts' names with option `confirm`, which --yes does not answer. `one_by_one` means
+    that targets have to be named with --limit. `secrets_of` are the roles whose secrets the playbook needs.
+    `preflight` measures the targets first, as `gpufleet configure` does. `marks` means that the playbook says
+    of each target when it is through with it (fact `operation_done`): without the mark a target is not done,
+    and a resumed run visits it again. `together` is a group of which a resumed run visits all hosts of a site
+    or none: what is done to them cannot be done to some. `reads` means that it changes nothing on hosts.
+    `settle` makes options from options when an operation begins; a resumed run keeps them. `variables` makes
+    variables of roles from the options, which win over the inventory.
     """
 
     name: str

@@ -141,7 +141,7 @@ def operate(
                 cut_short = error.message
                 break
             wrong = {host: outcome.hosts[host] for host in left if host in outcome.failed_hosts}
-            # A host that failed is out of the run; if it is a helper, nobody is served by going on.
+            # A failed host is skipped. Without its helpers, the operation cannot continue.
             hosts |= wrong
             if wrong.keys() & set(request.helpers):
                 break

@@ -1,18 +1,18 @@
-"""Preflight: measurements of hosts, compared with what the fleet file and the catalog lead to expect.
+"""Preflight: comparison of host measurements with the fleet file and the catalog.
 
-The role `preflight` measures, `judge` decides. A measurement that is missing is a failure.
+The role `preflight` measures, `evaluate` returns the verdicts. A missing measurement is a failure.
 """
 
+from gpufleet.racks.preflight.evaluation import evaluate
 from gpufleet.racks.preflight.expectations import Expectations, expectations_for
-from gpufleet.racks.preflight.judge import judge
 from gpufleet.racks.preflight.verdict import PreflightVerdict, Status, failed, verdict_to_json
 
 __all__ = [
     "Expectations",
     "PreflightVerdict",
     "Status",
+    "evaluate",
     "expectations_for",
     "failed",
-    "judge",
     "verdict_to_json",
 ]

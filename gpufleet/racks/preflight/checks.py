@@ -43,7 +43,7 @@ def check_os(found: Mapping[str, Any], _expected: Expectations) -> Outcome:
 
 
 def check_kernel(found: Mapping[str, Any], _expected: Expectations) -> Outcome:
-    """The kernel is shown; only hosts that differ from their peers are judged."""
+    """Show the kernel. Only differences between peers are evaluated."""
     return Outcome("pass", f"{found['release']} {found['architecture']}")
 
 

@@ -28,11 +28,12 @@ MIN_FREE_GIB: Mapping[str, float] = {"/": 20.0, "/var": 10.0, "/tmp": 1.0}  # no
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What one host should show. None is "nobody published it": measured, shown, not judged.
+    """The expected values of one host. None means that no value is published: measured and shown, not
+    evaluated.
 
-    `peers` names the hosts that should be alike. The fields from `gpu` on concern GPU nodes only.
-    `nics` is the least number of fabric adapters, with those that manage NVSwitches: storage adapters of the
-    same make come on top.
+    `peers` names the group of hosts that should be equal. The fields from `gpu` on apply only to GPU nodes.
+    `nics` is the minimum number of fabric adapters, including those that manage NVSwitches; storage adapters
+    of the same make are additional.
     """
 
     peers: str

@@ -1,4 +1,4 @@
-"""Runs the preflight playbook on rack hosts and judges what they measured."""
+"""Run the preflight playbook on rack hosts and evaluate the measurements."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.events import TaskEvent
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.inventory_text import render
+from gpufleet.racks.preflight.evaluation import evaluate
 from gpufleet.racks.preflight.expectations import expectations_for
-from gpufleet.racks.preflight.judge import judge
 from gpufleet.racks.preflight.verdict import PreflightVerdict
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 
@@ -25,9 +25,9 @@ RESULT_KEY = "preflight_measurements"
 
 @dataclass(slots=True)
 class PreflightMeasurements:
-    """What the events of the role say: measurements by host, and with what a host was out of the run.
+    """Collects the events of the role: measurements by host, and the event that ended the run of a host.
 
-    `tasks` counts how tasks ended, by (host, kind of event).
+    `tasks` counts task results by (host, kind of event).
     """
 
     measurements: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class PreflightMeasurements:
     tasks: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __call__(self, event: TaskEvent) -> None:
-        """Take one event of the role."""
+        """Handle one event of the role."""
         self.tasks[event.host, event.kind] += 1
         if event.kind in ("failed", "unreachable"):
             self.ended[event.host] = event
@@ -44,7 +44,7 @@ class PreflightMeasurements:
 
 
 def measure(run: PlaybookRun, on_task: OnTask | None = None) -> tuple[PreflightMeasurements, PlaybookResult]:
-    """Run a playbook with the role `preflight`, and no other, and take the measurements from its events."""
+    """Run a playbook with only the role `preflight`, and return the measurements from its events."""
     found = PreflightMeasurements()
 
     def collect(event: TaskEvent) -> None:
@@ -56,24 +56,24 @@ def measure(run: PlaybookRun, on_task: OnTask | None = None) -> tuple[PreflightM
 
 
 def _with_clock_offset(measured: Mapping[str, Any], event: TaskEvent) -> Mapping[str, Any]:
-    """The measurements with how far the host's clock is off: its time lies within the task's or it is."""
+    """Add the clock offset of the host: 0 if its time is within that of the task."""
     clock = measured.get("clock")
     if not isinstance(clock, Mapping) or event.started_s is None or event.ended_s is None:
         return measured
-    told = clock.get("time_s")
-    if not isinstance(told, (int, float)):
+    time_s = clock.get("time_s")
+    if not isinstance(time_s, (int, float)):
         return measured
-    offset = min(0.0, told - event.started_s) + max(0.0, told - event.ended_s)
+    offset = min(0.0, time_s - event.started_s) + max(0.0, time_s - event.ended_s)
     return {**measured, "clock": {**clock, "offset_s": round(offset, 3)}}
 
 
 def preflight(
     plan: FleetPlan, catalog: Catalog, project: Path, *, limit: str = "", on_task: OnTask | None = None
 ) -> tuple[PreflightVerdict, ...]:
-    """Measure the rack hosts of `plan` with the playbooks in `project`, and judge them.
+    """Measure the rack hosts of `plan` with the playbooks in `project`, and return the verdicts.
 
-    With `limit` (an Ansible pattern) only the hosts that it selects are judged. A host that was not
-    reached is a failed verdict, not an exception.
+    With `limit` (an Ansible pattern) only the selected hosts are evaluated. An unreachable host is a failed
+    verdict, not an exception.
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-inventory-") as folder:
         inventory = Path(folder) / "inventory.yaml"
@@ -83,4 +83,4 @@ def preflight(
     expected = expectations_for(plan, catalog)
     if limit:
         expected = {host: item for host, item in expected.items() if host in result.hosts}
-    return judge(measured.measurements, expected)
+    return evaluate(measured.measurements, expected)

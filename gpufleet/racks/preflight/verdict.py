@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Status = Literal["pass", "warn", "fail", "not-judged"]
-"""`not-judged`: measured, but nobody published what it should be."""
+"""`not-judged`: measured, but no expected value is published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the inventory tells each role, under the role's own names: one entry for each variable.
+"""The variables of the inventory, named as the roles define them, with one entry each.
 
 The entries are the contract between the plan and `ansible/roles`: the inventory is made of them, and
 a test compares them with the argument_specs of the roles, which say what each means.

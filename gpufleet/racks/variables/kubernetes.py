@@ -31,7 +31,7 @@ def members_of(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[st
 
 
 def _endpoint(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
-    """The virtual address, or that of the only member: what every client is told."""
+    """The address for all clients: the virtual address, or that of the only member."""
     members = members_of(context, kubernetes)
     address = kubernetes.endpoint or (members[0]["address"] if members else None)
     return None if address is None else f"{address}:{kubernetes.port}"

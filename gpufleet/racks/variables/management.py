@@ -32,7 +32,7 @@ def _layout(context: Context) -> dict[str, dict[str, int]] | None:
 
 
 def _slurm_layout(context: Context) -> dict[str, dict[str, int]] | None:
-    """For slurmd: what it has to start anew for."""
+    """The MIG layout for slurmd, which restarts when it changes."""
     return (_layout(context) or None) if context.site.rack.slurm is not None else None
 
 

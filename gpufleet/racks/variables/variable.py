@@ -15,7 +15,7 @@ Scope = Literal["fleet", "site", "host"]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What values are made from. A `fleet` value gets the lock alone, and no site."""
+    """The input of a variable's value. A `fleet` value has only the lock and no site."""
 
     lock: SoftwareLock
     _site: OnPremSitePlan | None = None

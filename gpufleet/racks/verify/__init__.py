@@ -1,5 +1,5 @@
-"""Verification: what hosts measure after they were configured, compared with the fleet file.
+"""Verification: comparison of configured hosts with the fleet file.
 
-`ansible/playbooks/verify.yml` measures and changes nothing; here is one function for each role that
-judges what its hosts measured. A measurement that is missing is a failure.
+`ansible/playbooks/verify.yml` only measures. This package has one function per role that evaluates the
+measurements. A missing measurement is a failure.
 """

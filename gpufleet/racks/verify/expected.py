@@ -62,7 +62,7 @@ def values_of_hosts(plan: FleetPlan, catalog: Catalog) -> dict[str, dict[str, An
 
 
 def defaults_of_role(project: Path, role: str) -> dict[str, Any]:
-    """The role's own defaults; those that are templates are left out, since Ansible alone resolves them."""
+    """Return the defaults of a role without templates, which only Ansible can resolve."""
     file = project / "roles" / role / "defaults" / "main.yml"
     if not file.is_file():
         return {}

@@ -74,7 +74,7 @@ def nccl(found: RoleMeasurements) -> Iterator[Result]:
 
 
 def gpudirect(found: RoleMeasurements) -> Iterator[Result]:
-    """What the role was told to install is loaded."""
+    """The modules that the role installs are loaded."""
     wanted = []
     if found.value("gdrcopy") is True:
         wanted.append("gdrdrv")
@@ -185,7 +185,7 @@ def dcgm_health(text: str) -> Reading:
 
 
 def health_check(found: RoleMeasurements) -> Iterator[Result]:
-    """The node's own check finds nothing that keeps jobs away, and is told of the same fleet file."""
+    """The node's health check finds no reason to drain it, and has the values of the same fleet file."""
     show = found.found.get("health_check_show", {})
     text = str(show.get("stdout", ""))
     drains = []

@@ -18,7 +18,7 @@ def base(found: RoleMeasurements) -> Iterator[Result]:
     yield found.expect(
         "clock", "time_tracking", _offset, expected=f"within {CLOCK_OFFSET_S:g} s", remedy=_CLOCK
     )
-    # A clock without its servers still runs: it is told before it is off.
+    # Warn before the clock of a host without time servers drifts.
     yield found.expect(
         "time servers", "time_tracking", _source, expected="reached", remedy=_CLOCK, wrong="warn"
     )
@@ -95,11 +95,11 @@ def _sysctl(text: str, found: RoleMeasurements) -> Reading:
 
 
 def users(found: RoleMeasurements) -> Iterator[Result]:
-    """People and their groups have the same numbers everywhere."""
+    """Users and groups have the same UIDs and GIDs on all hosts."""
     accounts = {item["name"]: f"{item['uid']}:{item['gid']}" for item in found.value("accounts", [])}
     groups = {item["name"]: str(item["gid"]) for item in found.value("groups", [])}
 
-    def judged(text: str, wanted: dict[str, str], read: slice) -> Reading:
+    def compare(text: str, wanted: dict[str, str], read: slice) -> Reading:
         rows = {line.split(":")[0]: ":".join(line.split(":")[read]) for line in text.splitlines()}
         wrong = [
             f"{name} is {rows.get(name, 'missing')} instead of {number}"
@@ -108,12 +108,12 @@ def users(found: RoleMeasurements) -> Iterator[Result]:
         ]
         return Reading(f"{len(wanted)}", "; ".join(wrong))
 
-    # getent ends with 2 when it does not find one of them, and lists the others.
+    # getent exits with 2 if an entry is missing, and prints the others.
     if accounts:
         yield found.expect(
             "accounts",
             "accounts",
-            lambda text: judged(text, accounts, slice(2, 4)),
+            lambda text: compare(text, accounts, slice(2, 4)),
             expected=str(len(accounts)),
             remedy=again(found),
             codes=(0, 2),
@@ -122,7 +122,7 @@ def users(found: RoleMeasurements) -> Iterator[Result]:
         yield found.expect(
             "groups",
             "groups",
-            lambda text: judged(text, groups, slice(2, 3)),
+            lambda text: compare(text, groups, slice(2, 3)),
             expected=str(len(groups)),
             remedy=again(found),
             codes=(0, 2),

@@ -1,4 +1,4 @@
-"""GPUs in Kubernetes: what the nodes offer against the plan, one driver alone, releases and queues."""
+"""GPUs in Kubernetes: GPUs of nodes compared with the plan, a single driver, releases and queues."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
 _DRIVERS = ("nvidia-driver-", "nvidia-container-toolkit-", "nvidia-vgpu-manager-", "mofed-")
-"""What daemon sets of the operators are called that bring a driver or the container toolkit
-(gpu-operator assets, network-operator manifests)."""
+"""Name prefixes of the operators' daemon sets that install a driver or the container toolkit (gpu-operator
+assets, network-operator manifests)."""
 
 _SHOWN = 3
 
 
 def kubernetes_gpu(found: RoleMeasurements) -> Iterator[Result]:
-    """Every node offers the GPUs that its group has, and nobody but the host brings a driver."""
+    """Each node offers the GPUs of its group, and only the host installs a driver."""
     expected = {
         node: (str(pool["resource"]), pool["gpus"] // len(pool["nodes"]) * pool["per_gpu"])
         for pool in found.value("pools", ())
@@ -34,7 +34,7 @@ def kubernetes_gpu(found: RoleMeasurements) -> Iterator[Result]:
         "one driver",
         "driver_pods",
         _one_driver,
-        expected="the host's alone",
+        expected="only the host's",
         remedy=again(found),
     )
     yield found.expect(
@@ -94,7 +94,7 @@ def _releases(found: RoleMeasurements) -> Callable[[str], Reading]:
         if found.value(switch, True)
     }
 
-    def judge(text: str) -> Reading:
+    def read(text: str) -> Reading:
         there = {item["name"]: (item["chart"], item["status"]) for item in json.loads(text)}
         wrong = []
         for name, chart in wanted.items():
@@ -104,11 +104,11 @@ def _releases(found: RoleMeasurements) -> Callable[[str], Reading]:
                 wrong.append(f"{' '.join(there[name])} instead of {chart} deployed")
         return Reading(", ".join(sorted(chart for chart, _ in there.values())) or "none", "; ".join(wrong))
 
-    return judge
+    return read
 
 
 def _queues(teams: set[str]) -> Callable[[str], Reading]:
-    def judge(text: str) -> Reading:
+    def read(text: str) -> Reading:
         states = dict(line.split("\t") for line in text.splitlines() if line.strip())
         wrong = [f"{team} has no queue" for team in sorted(teams - states.keys())]
         wrong += [
@@ -116,4 +116,4 @@ def _queues(teams: set[str]) -> Callable[[str], Reading]:
         ]
         return Reading(f"{len(states)} queues", _listed(wrong))
 
-    return judge
+    return read

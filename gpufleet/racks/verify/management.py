@@ -11,12 +11,12 @@ from gpufleet.racks.verify.result import Result
 
 
 def bmc(found: RoleMeasurements) -> Iterator[Result]:
-    """The controller is the node's, its firmware has the versions of the lock, and its settings hold.
+    """The controller belongs to the node, its firmware has the versions of the lock, and its settings match.
 
-    The role itself judges the identity before it reads anything else: without it there is no measurement.
+    The role checks the identity first. Without it, there is no measurement.
     """
     yield found.expect(
-        "identity", "state", _identity, expected="the node's", remedy="see its address and cable"
+        "identity", "state", _identity, expected="the node's", remedy="check its address and cable"
     )
 
     def power(text: str) -> Reading:

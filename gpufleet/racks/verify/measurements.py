@@ -45,29 +45,30 @@ class RoleMeasurements:
         self,
         check: str,
         name: str,
-        judge: Callable[[str], Reading],
+        evaluate: Callable[[str], Reading],
         *,
         expected: str = "",
         remedy: str = "",
         codes: tuple[int, ...] = (0,),
         wrong: Status = "fail",
     ) -> Result:
-        """Judge the output of measurement `name` (without the role). Exit codes other than `codes` fail."""
+        """Evaluate the output of measurement `name` (without the role). Exit codes other than `codes`
+        fail."""
         found = self.found.get(f"{self.role}_{name}")
         if found is None:
-            why = self.why or "the role's measurements lack it"
+            why = self.why or "it is missing in the role's measurements"
             return self._wrong(check, "fail", "not measured", expected, f"was not measured: {why}", remedy)
         if found.get("rc") not in codes:
             said = _said(found)
             return self._wrong(check, wrong, said, expected, said, remedy)
         try:
-            judged = judge(str(found.get("stdout", "")))
+            reading = evaluate(str(found.get("stdout", "")))
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             said = f"the output is not what was expected ({type(error).__name__}: {error})"
             return self._wrong(check, "fail", "not readable", expected, said, remedy)
-        if judged.problem:
-            return self._wrong(check, wrong, judged.measured, expected, judged.problem, remedy)
-        return Result(self.host, self.role, check, "pass", short(judged.measured), expected)
+        if reading.problem:
+            return self._wrong(check, wrong, reading.measured, expected, reading.problem, remedy)
+        return Result(self.host, self.role, check, "pass", short(reading.measured), expected)
 
     def same(
         self,
@@ -81,18 +82,18 @@ class RoleMeasurements:
     ) -> Result:
         """The text that `read` finds in the output is `wanted`."""
 
-        def judge(text: str) -> Reading:
+        def read(text: str) -> Reading:
             measured = read(text)
             return Reading(
                 measured, "" if measured == wanted else f"{measured or 'nothing'} instead of {wanted}"
             )
 
-        return self.expect(check, name, judge, expected=wanted, remedy=remedy, codes=codes)
+        return self.expect(check, name, read, expected=wanted, remedy=remedy, codes=codes)
 
     def active(self, check: str, name: str, unit: str) -> Result:
         """`systemctl is-active` says active, for each unit that was asked for."""
 
-        def judge(text: str) -> Reading:
+        def read(text: str) -> Reading:
             states = text.split()
             bad = not states or any(state != "active" for state in states)
             return Reading(", ".join(states) or "nothing", f"{unit} is {', '.join(states)}" if bad else "")
@@ -100,7 +101,7 @@ class RoleMeasurements:
         return self.expect(
             check,
             name,
-            judge,
+            read,
             expected="active",
             remedy=f"systemctl status {unit}, journalctl -u {unit}",
             codes=(0, 1, 2, 3, 4),

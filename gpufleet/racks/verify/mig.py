@@ -12,7 +12,7 @@ from gpufleet.racks.verify.result import Result
 
 
 def layout_of(values: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """GPU -> profile -> how many, as the inventory tells the role."""
+    """Return GPU -> profile -> count from the inventory."""
     return dict(values.get("mig_layout") or {})
 
 

@@ -16,29 +16,31 @@ DASHBOARDS = ("fleet", "node", "fabric", "jobs", "cost", "power")
 
 
 def node_exporter(found: RoleMeasurements) -> Iterator[Result]:
-    """It answers, and what other programs leave for it can be read."""
+    """The exporter responds, and its textfile folder can be read."""
 
-    def told(text: str) -> Reading:
+    def metrics(text: str) -> Reading:
         if "node_uname_info" not in text:
-            return Reading("nothing", "it does not tell what host it is on")
+            return Reading("nothing", "node_uname_info is missing")
         if re.search(r"^node_textfile_scrape_error [1-9]", text, re.M):
             return Reading("an unreadable file", "a *.prom file in its folder cannot be read")
         failed = re.findall(r'^node_scrape_collector_success\{collector="(systemd|textfile)"\} 0', text, re.M)
         return Reading("answers", f"its collectors {', '.join(failed)} fail" if failed else "")
 
     yield found.expect(
-        "metrics", "metrics", told, expected="answers", remedy="systemctl status prometheus-node-exporter"
+        "metrics", "metrics", metrics, expected="answers", remedy="systemctl status prometheus-node-exporter"
     )
 
 
 def slurm_exporter(found: RoleMeasurements) -> Iterator[Result]:
-    """It runs, and all of Slurm's commands answer it."""
+    """The exporter runs, and all Slurm commands respond."""
     yield found.active("service", "service", "gpufleet-slurm-exporter")
 
     def sources(text: str) -> Reading:
         states = dict(re.findall(r'source="(\w+)"\} (\d)', text))
         silent = sorted(name for name, state in states.items() if state != "1")
-        problem = f"no answer of {', '.join(silent)}" if silent else "" if states else "it tells nothing"
+        problem = (
+            f"no response of {', '.join(silent)}" if silent else "" if states else "it reports no sources"
+        )
         return Reading(f"{len(states) - len(silent)} of {len(states)} answer", problem)
 
     yield found.expect(
@@ -47,7 +49,7 @@ def slurm_exporter(found: RoleMeasurements) -> Iterator[Result]:
 
 
 def alertmanager(found: RoleMeasurements) -> Iterator[Result]:
-    """It runs with a configuration that its own judge takes, and its secrets are nobody else's."""
+    """Alertmanager runs with a valid configuration (amtool), and only its user can read its secrets."""
     yield found.active("service", "service", "prometheus-alertmanager")
     yield found.runs("configuration", "config", remedy=again(found))
     yield found.same("secrets", "secret_mode", "prometheus 600", remedy=again(found))
@@ -100,7 +102,7 @@ def prometheus(found: RoleMeasurements) -> Iterator[Result]:
 
 
 def grafana(found: RoleMeasurements) -> Iterator[Result]:
-    """It runs with its database, all dashboards are there, and the password is nobody else's."""
+    """Grafana runs with its database and all dashboards, and only its user can read the password."""
     yield found.active("service", "service", "grafana-server")
     yield found.same("password", "secret_mode", "grafana 400", remedy=again(found))
 

@@ -1,4 +1,4 @@
-"""Role -> the function that judges what its hosts measured."""
+"""Role -> function that evaluates the measurements of its hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpufleet.racks.verify import (
 from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.result import Result
 
-JUDGES: Mapping[str, Callable[[RoleMeasurements], Iterator[Result]]] = {
+EVALUATORS: Mapping[str, Callable[[RoleMeasurements], Iterator[Result]]] = {
     "bmc": management.bmc,
     "base": hosts.base,
     "users": hosts.users,

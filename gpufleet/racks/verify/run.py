@@ -1,4 +1,4 @@
-"""Runs the playbook verify.yml and judges what hosts measured."""
+"""Run the playbook verify.yml and evaluate the measurements."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gpufleet.racks.configure.transport import Transport, transport_environment
 from gpufleet.racks.events import TaskEvent
 from gpufleet.racks.inventory import Inventory
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
+from gpufleet.racks.verify.evaluation import evaluate
 from gpufleet.racks.verify.expected import (
     PLAYBOOK,
     defaults_of_role,
@@ -23,7 +24,6 @@ from gpufleet.racks.verify.expected import (
     roles_of_hosts,
     values_of_hosts,
 )
-from gpufleet.racks.verify.judge import judge
 from gpufleet.racks.verify.result import Result
 
 
@@ -104,7 +104,7 @@ class _Collector:
 
 
 def verify(request: VerifyRequest, on_task: OnTask | None = None) -> VerifyResult:
-    """Measure `hosts` and judge them. Changes nothing on them; `secrets` are those of management controllers.
+    """Measure and evaluate `hosts`. Changes nothing on them; `secrets` are those of management controllers.
 
     A host that was not reached is in the result. Raises what `run_playbook` raises.
     """
@@ -112,7 +112,7 @@ def verify(request: VerifyRequest, on_task: OnTask | None = None) -> VerifyResul
     collector = _Collector(on_task, {}, set(), {})
     outcome = run_playbook(_playbook(request), collector)
     measuring = measuring_roles(request.project)
-    results = judge(
+    results = evaluate(
         collector.measurements,
         roles_of_hosts(measuring, request.groups, request.hosts),
         values_of_hosts(request.plan, request.catalog),

@@ -17,17 +17,15 @@ _UNFIT = ("down", "drain", "drng", "fail", "unk", "not_respond", "boot", "maint"
 
 
 def munge(found: RoleMeasurements) -> Iterator[Result]:
-    """A credential can be made and read, and the key is munge's alone."""
+    """A credential can be created and decoded, and only munge can read the key."""
     yield found.active("service", "service", "munge")
-    yield found.runs(
-        "round trip", "round_trip", remedy="see that the key is that of the cluster, and the clock"
-    )
+    yield found.runs("round trip", "round_trip", remedy="check the key of the cluster and the clock")
     yield found.same("key", "key_mode", "munge 400", remedy=again(found))
 
 
 def slurm_database(found: RoleMeasurements) -> Iterator[Result]:
-    """MariaDB listens on this host only, slurmdbd knows the cluster, and its password is nobody else's.
-    Backups are made."""
+    """MariaDB listens only on this host, slurmdbd has the cluster, only slurm can read its password, and
+    backups exist."""
     yield found.active("services", "service", "mariadb, slurmdbd, gpufleet-slurm-backup.timer")
 
     def loopback(text: str) -> Reading:
@@ -37,7 +35,7 @@ def slurm_database(found: RoleMeasurements) -> Iterator[Result]:
         measured = ", ".join(databases) or "nothing"
         if outside:
             return Reading(measured, f"MariaDB listens on {', '.join(outside)}")
-        # A site may let it listen on its socket alone.
+        # A site may configure it to listen only on its socket.
         return Reading(measured)
 
     yield found.expect("listens", "listens", loopback, expected="loopback only", remedy=again(found))
@@ -55,7 +53,7 @@ def slurm_database(found: RoleMeasurements) -> Iterator[Result]:
     def backups(text: str) -> Reading:
         made = [item["created"] for item in json.loads(text)]
         if not made:
-            # The timer of a new host has not come yet; an alert tells of one that never does.
+            # On a new host the timer has not run yet; an alert reports a timer that never runs.
             return Reading("none yet")
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(max(made).replace("Z", "+00:00"))
         late = age > _OLDEST_BACKUP

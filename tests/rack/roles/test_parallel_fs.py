@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpufleet.racks.verify.measurements import RoleMeasurements
-from gpufleet.racks.verify.roles import JUDGES
+from gpufleet.racks.verify.roles import EVALUATORS
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.roles.proof import PlayResult, play, prove
 
@@ -96,7 +96,7 @@ def faults(lab: Lab) -> list[str]:
     found = RoleMeasurements(
         "dgx01", "parallel_fs_client", named, task.result["measurements"], container=True
     )
-    return [item.check for item in JUDGES["parallel_fs_client"](found) if item.status == "fail"]
+    return [item.check for item in EVALUATORS["parallel_fs_client"](found) if item.status == "fail"]
 
 
 def test_removed_file_system_is_unmounted_and_its_fstab_line_removed(lab: Lab) -> None:

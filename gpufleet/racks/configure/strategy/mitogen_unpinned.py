@@ -1,10 +1,10 @@
-"""Ansible's linear strategy over mitogen, with its processes on whatever core is free.
+"""Ansible's linear strategy over mitogen, without CPU pinning.
 
-mitogen ties its own process to the first core, and Ansible with all its workers to the others, which was
-made for machines with many cores. With two, all that Ansible does shares the second one while the first is
-nearly idle; and where a control group allows only some cores, it names others. Here the kernel chooses.
+mitogen pins its own process to the first core, and Ansible with its workers to the others, which suits
+machines with many cores. With two cores, Ansible shares the second one while the first is nearly idle. In a
+control group with few cores, it selects cores that are not allowed. Here the kernel schedules all processes.
 
-What each worker would look up anew is looked up once, before workers are forked: Jinja's filters and tests,
+Lookups that each worker would repeat are done once, before workers are forked: Jinja's filters and tests,
 and where collections are (about a sixth of a worker's time on tasks of this project). What a module imports
 is looked up once for each file: mitogen compiles all of Ansible's utilities again for each module. What goes
 to hosts is compressed already, and ssh does not try it again.
@@ -51,8 +51,8 @@ ansible_mitogen.affinity.policy = ansible_mitogen.affinity.Policy()
 _Linear = ansible_mitogen.loaders.strategy_loader.get("linear", class_only=True)
 
 
-# Actions that look at variables alone, by all names that they go by.
-_VARIABLES_ALONE = frozenset(
+# Actions that only read variables, with all their names.
+_VARIABLES_ONLY = frozenset(
     prefix + name
     for prefix in ("", "ansible.builtin.", "ansible.legacy.")
     for name in ("assert", "fail", "include_role", "include_tasks", "set_fact", "validate_argument_spec")
@@ -64,21 +64,21 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
 
     def run(self, *arguments: Any, **options: Any) -> Any:
         """A play, with what its workers share in memory."""
-        # Any one of them: the first question loads all.
+        # The first lookup loads all plugins.
         filter_loader.get("ansible.builtin.upper")
         test_loader.get("ansible.builtin.defined")
-        # A worker's collection of garbage would touch, and so copy, all of the memory that it shares.
+        # Garbage collection in a worker would touch, and so copy, all shared memory.
         gc.collect()
         gc.freeze()
         return super().run(*arguments, **options)
 
     def _queue_task(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> None:
-        """A task of a host, here where no host has to hear of it, and otherwise in a worker."""
-        alone = task.action in _VARIABLES_ALONE
+        """Run a task of a host in this process if it needs no connection, otherwise in a worker."""
+        variables_only = task.action in _VARIABLES_ONLY
         more = task.loop is not None or task.delegate_to or task.async_val or task.until or task.timeout
-        if (alone or task.when) and not more:
+        if (variables_only or task.when) and not more:
             try:
-                self._work_here(host, task, task_vars, play_context, alone=alone)
+                self._work_here(host, task, task_vars, play_context, variables_only=variables_only)
             except _NeedsWorker:
                 pass
             else:
@@ -86,16 +86,16 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
         super()._queue_task(host, task, task_vars, play_context)
 
     def _work_here(
-        self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any, *, alone: bool
+        self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any, *, variables_only: bool
     ) -> None:
-        """What a worker does with a task, in this process; the result goes the way of all results.
+        """Run a task in this process, and pass on the result as a worker does.
 
-        Raises _NeedsWorker once the task's condition turns out to be true, unless it needs variables `alone`.
+        Raises _NeedsWorker if the condition of the task is true, unless the action is `variables_only`.
         """
-        # A worker has all of these to itself, and changes them.
+        # A worker has its own copies of these and changes them.
         own = task.copy(exclude_parent=True, exclude_tasks=True)
         own._parent = task._parent
-        if not alone:
+        if not variables_only:
             own.post_validate = _ask_for_worker  # what follows the condition
         with TaskContext(own):
             said = TaskExecutor(

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from gpufleet.racks.hostlists import fold_hosts
-from gpufleet.racks.preflight import judge
+from gpufleet.racks.preflight import evaluate
 from gpufleet.racks.preflight.table import preflight_table
 
 
@@ -39,7 +39,7 @@ def test_equal_hosts_share_a_row_and_a_fault_is_printed_once(healthy, expected):
     hosts["dgx007"]["gpus"].pop()
     del hosts["dgx009"]
     wanted = {f"dgx{n:03}": expected() for n in range(1, 65)}
-    text = shown(judge(hosts, wanted))
+    text = shown(evaluate(hosts, wanted))
     assert "dgx[001-006,008,010-064] (62)" in text
     assert text.count("7 GPUs on the PCI bus instead of 8") == 1
     assert "fail dgx009: measured: the host gave no measurements" in text
@@ -49,22 +49,22 @@ def test_equal_hosts_share_a_row_and_a_fault_is_printed_once(healthy, expected):
 def test_hosts_that_differ_only_in_free_space_share_a_row(healthy, expected):
     hosts = {"dgx001": healthy(), "dgx002": healthy()}
     hosts["dgx002"]["disks"]["/"]["free_bytes"] //= 2
-    assert "dgx[001-002] (2)" in shown(judge(hosts, dict.fromkeys(hosts, expected())))
+    assert "dgx[001-002] (2)" in shown(evaluate(hosts, dict.fromkeys(hosts, expected())))
 
 
 def test_no_host_is_truncated_on_a_narrow_terminal(healthy, expected):
     names = [f"dgx{n:03}" for n in range(1, 99, 2)]
     hosts = {name: healthy() for name in names}
     text = io.StringIO()
-    Console(file=text, width=100).print(preflight_table(judge(hosts, dict.fromkeys(hosts, expected()))))
+    Console(file=text, width=100).print(preflight_table(evaluate(hosts, dict.fromkeys(hosts, expected()))))
     assert "…" not in "".join(line[:14] for line in text.getvalue().splitlines())
     assert "097" in text.getvalue()
 
 
 def test_text_in_brackets_is_shown_unchanged(healthy, expected):
     host = healthy(os={"id": "x", "version": "1", "name": "[red]Odd[/red]", "dgx_os": None})
-    assert "[red]Odd[/red]" in shown(judge({"a": host}, {"a": expected()}))
+    assert "[red]Odd[/red]" in shown(evaluate({"a": host}, {"a": expected()}))
 
 
 def test_fleet_without_faults_has_nothing_below_the_table(healthy, expected):
-    assert "fix:" not in shown(judge({"a": healthy()}, {"a": expected()}))
+    assert "fix:" not in shown(evaluate({"a": healthy()}, {"a": expected()}))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpufleet.racks.operations.judge import roles_of_host, verdict, without_own_drain
+from gpufleet.racks.operations.evaluation import roles_of_host, verdict, without_own_drain
 from gpufleet.racks.verify.expected import measuring_roles
 from tests.conftest import ROOT
 from tests.unit.racks.verify.samples import NODE_STATE, VALUES, measured

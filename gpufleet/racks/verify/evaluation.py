@@ -1,4 +1,4 @@
-"""From measurements to results: every role of every host, and what is missing."""
+"""Results of verification: all roles of all hosts, including missing measurements."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from gpufleet.racks.verify.measurements import RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
-from gpufleet.racks.verify.roles import JUDGES
+from gpufleet.racks.verify.roles import EVALUATORS
 
 Measurements = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Host -> name of the measurement -> `{rc, stdout, stderr}`."""
 
 
-def judge(
+def evaluate(
     measurements: Measurements,
     roles: Mapping[str, Sequence[str]],
     values: Mapping[str, Mapping[str, Any]],
@@ -22,9 +22,10 @@ def judge(
     containers: frozenset[str] = frozenset(),
     why: Mapping[str, str] | None = None,
 ) -> tuple[Result, ...]:
-    """The results of all hosts in `roles` (host -> roles). `why` says why a host has no measurements.
+    """Return the results of all hosts in `roles` (host -> roles). `why` has the reason for missing
+    measurements.
 
-    A role that nobody can judge and a measurement that is missing are failures.
+    An unknown role and a missing measurement are failures.
     """
     found: list[Result] = []
     for host, names in roles.items():
@@ -39,7 +40,7 @@ def judge(
                     "no answer",
                     "an answer",
                     reason,
-                    "see that ansible reaches it (ansible -m ping)",
+                    "check that Ansible reaches it (ansible -m ping)",
                 )
             )
             continue
@@ -55,12 +56,12 @@ def judge(
 
 
 def _role(measured: RoleMeasurements) -> list[Result]:
-    judged = JUDGES.get(measured.role)
-    if judged is None:
-        message = "gpufleet does not know how to judge this role"
+    evaluator = EVALUATORS.get(measured.role)
+    if evaluator is None:
+        message = "gpufleet has no checks for this role"
         return [Result(measured.host, measured.role, "judged", "fail", "", "", message, "update gpufleet")]
     try:
-        return list(judged(measured))
+        return list(evaluator(measured))
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        message = f"what it measured is not readable ({type(error).__name__}: {error})"
+        message = f"the measurements cannot be read ({type(error).__name__}: {error})"
         return [Result(measured.host, measured.role, "judged", "fail", "", "", message, again(measured))]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.racks.preflight import expectations_for, failed, judge
-from gpufleet.racks.preflight.judge import STOPPING, refusals
+from gpufleet.racks.preflight import evaluate, expectations_for, failed
+from gpufleet.racks.preflight.evaluation import STOPPING, refusals
 
 GIB = 1024**3
 
@@ -20,7 +20,7 @@ def one(verdicts, check):
 
 
 def test_healthy_host_passes_and_unpublished_values_are_shown_but_not_judged(healthy, expected):
-    found = statuses(judge({"dgx001": healthy()}, {"dgx001": expected()}))
+    found = statuses(evaluate({"dgx001": healthy()}, {"dgx001": expected()}))
     not_judged = {"cpu", "memory", "hugepages"}
     assert {check for check, status in found.items() if status == "not-judged"} == not_judged
     assert {status for check, status in found.items() if check not in not_judged} == {"pass"}
@@ -29,7 +29,7 @@ def test_healthy_host_passes_and_unpublished_values_are_shown_but_not_judged(hea
 
 def test_missing_gpu_fails_with_both_counts(healthy, expected):
     host = healthy(gpus=healthy()["gpus"][:7])
-    verdict = one(judge({"dgx001": host}, {"dgx001": expected()}), "gpus")
+    verdict = one(evaluate({"dgx001": host}, {"dgx001": expected()}), "gpus")
     assert (verdict.status, verdict.measured, verdict.expected) == ("fail", "7 H100", "8 H100")
     assert "7 GPUs on the PCI bus instead of 8" in verdict.message
     assert verdict.remedy
@@ -38,7 +38,7 @@ def test_missing_gpu_fails_with_both_counts(healthy, expected):
 @pytest.mark.parametrize(("device", "name"), [("20b2", "8 A100"), ("beef", "8 unknown 10de:beef")])
 def test_gpus_of_another_model_fail_by_name(healthy, expected, device, name):
     gpus = [gpu | {"device": device} for gpu in healthy()["gpus"]]
-    verdict = one(judge({"dgx001": healthy(gpus=gpus)}, {"dgx001": expected()}), "gpus")
+    verdict = one(evaluate({"dgx001": healthy(gpus=gpus)}, {"dgx001": expected()}), "gpus")
     assert verdict.status == "fail"
     assert verdict.measured == name
     assert "is no H100 of this system" in verdict.message
@@ -46,16 +46,16 @@ def test_gpus_of_another_model_fail_by_name(healthy, expected, device, name):
 
 def test_missing_adapter_fails_and_extra_storage_adapters_pass(healthy, expected):
     short = healthy(nics=healthy()["nics"][:7])
-    assert one(judge({"a": short}, {"a": expected()}), "nics").status == "fail"
+    assert one(evaluate({"a": short}, {"a": expected()}), "nics").status == "fail"
     assert len(healthy()["nics"]) > 8
-    assert one(judge({"a": healthy()}, {"a": expected()}), "nics").status == "pass"
+    assert one(evaluate({"a": healthy()}, {"a": expected()}), "nics").status == "pass"
 
 
 @pytest.mark.parametrize(("part", "check"), [("gpus", "gpu-links"), ("nics", "nic-links")])
 def test_narrow_link_fails_with_its_address(healthy, expected, part, check):
     devices = healthy()[part]
     devices[3]["link_width"] = 8
-    verdict = one(judge({"a": healthy(**{part: devices})}, {"a": expected()}), check)
+    verdict = one(evaluate({"a": healthy(**{part: devices})}, {"a": expected()}), check)
     assert verdict.status == "fail"
     assert f"{devices[3]['address']} x8 of x16" in verdict.message
 
@@ -63,7 +63,7 @@ def test_narrow_link_fails_with_its_address(healthy, expected, part, check):
 def test_link_of_unknown_width_fails(healthy, expected):
     gpus = healthy()["gpus"]
     gpus[0]["link_width"] = None
-    assert one(judge({"a": healthy(gpus=gpus)}, {"a": expected()}), "gpu-links").status == "fail"
+    assert one(evaluate({"a": healthy(gpus=gpus)}, {"a": expected()}), "gpu-links").status == "fail"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_link_of_unknown_width_fails(healthy, expected):
     ],
 )
 def test_only_supported_operating_systems_pass(healthy, expected, os, status):
-    verdict = one(judge({"a": healthy(os=os)}, {"a": expected()}), "os")
+    verdict = one(evaluate({"a": healthy(os=os)}, {"a": expected()}), "os")
     assert verdict.status == status
     if status == "fail":
         assert os["name"] in verdict.message
@@ -85,13 +85,13 @@ def test_only_supported_operating_systems_pass(healthy, expected, os, status):
 
 def test_unsynchronized_clock_fails(healthy, expected):
     host = healthy(clock={"synchronized": False, "max_error_us": 16_000_000})
-    assert one(judge({"a": host}, {"a": expected()}), "clock").status == "fail"
+    assert one(evaluate({"a": host}, {"a": expected()}), "clock").status == "fail"
 
 
 def test_full_disk_fails_with_free_and_required_space(healthy, expected):
     disks = healthy()["disks"]
     disks["/var"]["free_bytes"] = 2 * GIB
-    verdict = one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk")
+    verdict = one(evaluate({"a": healthy(disks=disks)}, {"a": expected()}), "disk")
     assert verdict.status == "fail"
     assert verdict.message == "/var has 2.0 GiB free, 10 GiB are needed"
 
@@ -99,25 +99,25 @@ def test_full_disk_fails_with_free_and_required_space(healthy, expected):
 def test_unmeasured_path_fails(healthy, expected):
     disks = healthy()["disks"]
     del disks["/tmp"]
-    assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
+    assert one(evaluate({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
 
 
 def test_file_system_without_inode_counts_passes_and_one_without_free_inodes_fails(healthy, expected):
     disks = healthy()["disks"]
     disks["/"]["free_inodes"] = None
-    assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "pass"
+    assert one(evaluate({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "pass"
     disks["/"]["free_inodes"] = 0
-    assert one(judge({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
+    assert one(evaluate({"a": healthy(disks=disks)}, {"a": expected()}), "disk").status == "fail"
 
 
 def test_secure_boot_and_translating_iommu_are_warnings(healthy, expected):
     gpus = [gpu | {"iommu": "DMA-FQ"} for gpu in healthy()["gpus"]]
     host = healthy(gpus=gpus, secure_boot={"efi": True, "enabled": True})
-    found = statuses(judge({"dgx001": host}, {"dgx001": expected()}))
+    found = statuses(evaluate({"dgx001": host}, {"dgx001": expected()}))
     assert found["secure-boot"] == found["gpu-iommu"] == "warn"
     assert "fail" not in found.values()
     passed = [gpu | {"iommu": "identity"} for gpu in healthy()["gpus"]]
-    assert statuses(judge({"dgx001": healthy(gpus=passed)}, {"dgx001": expected()}))["gpu-iommu"] == "pass"
+    assert statuses(evaluate({"dgx001": healthy(gpus=passed)}, {"dgx001": expected()}))["gpu-iommu"] == "pass"
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_secure_boot_and_translating_iommu_are_warnings(healthy, expected):
     [("cpus", 256, "cpu"), ("memory_gib", 4096, "memory"), ("hugepages", 512, "hugepages")],
 )
 def test_expected_value_is_judged(healthy, expected, field, value, check):
-    verdict = one(judge({"a": healthy()}, {"a": expected(**{field: value})}), check)
+    verdict = one(evaluate({"a": healthy()}, {"a": expected(**{field: value})}), check)
     assert verdict.status == "fail"
     assert verdict.expected
 
 
 def test_memory_reserved_by_firmware_is_not_a_fault(healthy, expected):
     host = healthy(memory={"total_kib": int(2048 * 0.98 * 1024 * 1024)})
-    assert one(judge({"a": host}, {"a": expected(memory_gib=2048)}), "memory").status == "pass"
+    assert one(evaluate({"a": host}, {"a": expected(memory_gib=2048)}), "memory").status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -142,24 +142,24 @@ def test_memory_reserved_by_firmware_is_not_a_fault(healthy, expected):
 def test_every_missing_measurement_is_a_failure_with_its_reason(healthy, expected, part):
     host = healthy(errors={part: "PermissionError: no"})
     del host[part]
-    bad = failed(judge({"a": host}, {"a": expected()}))
+    bad = failed(evaluate({"a": host}, {"a": expected()}))
     assert bad
     assert all(verdict.message == f"{part} was not measured: PermissionError: no" for verdict in bad)
 
 
 def test_unreachable_host_is_one_failure(expected):
-    (verdict,) = judge({}, {"dgx001": expected()})
+    (verdict,) = evaluate({}, {"dgx001": expected()})
     assert (verdict.host, verdict.check, verdict.status) == ("dgx001", "measured", "fail")
 
 
 def test_measurements_of_another_version_are_refused(healthy, expected):
-    (verdict,) = judge({"a": healthy(schema=2)}, {"a": expected()})
+    (verdict,) = evaluate({"a": healthy(schema=2)}, {"a": expected()})
     assert verdict.status == "fail"
     assert "another version" in verdict.message
 
 
 def test_malformed_measurement_is_a_failure(healthy, expected):
-    verdict = one(judge({"a": healthy(clock={"sync": 1})}, {"a": expected()}), "clock")
+    verdict = one(evaluate({"a": healthy(clock={"sync": 1})}, {"a": expected()}), "clock")
     assert verdict.status == "fail"
     assert "not what the role's module reports" in verdict.message
 
@@ -167,7 +167,7 @@ def test_malformed_measurement_is_a_failure(healthy, expected):
 def test_only_the_host_that_differs_from_its_peers_is_named(healthy, expected):
     hosts = {f"dgx{n:03}": healthy() for n in range(1, 5)}
     hosts["dgx003"]["cpu"] = {"logical": 112, "sockets": 1}
-    differing = [v for v in judge(hosts, dict.fromkeys(hosts, expected())) if v.check == "uniform"]
+    differing = [v for v in evaluate(hosts, dict.fromkeys(hosts, expected())) if v.check == "uniform"]
     assert [(v.host, v.status) for v in differing] == [("dgx003", "warn")]
     assert "processors: 112 here, 224 on 3 of 4" in differing[0].message
 
@@ -175,14 +175,14 @@ def test_only_the_host_that_differs_from_its_peers_is_named(healthy, expected):
 def test_hosts_of_another_role_are_not_peers(healthy, expected):
     hosts = {"dgx001": healthy(), "ctl01": healthy(cpu={"logical": 16, "sockets": 1})}
     wanted = {"dgx001": expected(), "ctl01": expected(peers="dc1 controller", gpu_node=False)}
-    assert not [v for v in judge(hosts, wanted) if v.check == "uniform"]
+    assert not [v for v in evaluate(hosts, wanted) if v.check == "uniform"]
 
 
 def test_controller_needs_no_gpus(healthy, expected):
     host = healthy()
     for part in ("gpus", "nics", "iommu", "hugepages"):
         del host[part]
-    found = statuses(judge({"ctl01": host}, {"ctl01": expected(gpu_node=False)}), "ctl01")
+    found = statuses(evaluate({"ctl01": host}, {"ctl01": expected(gpu_node=False)}), "ctl01")
     assert not {"gpus", "nics", "gpu-links", "iommu"} & set(found)
     assert "fail" not in found.values()
 
@@ -198,7 +198,7 @@ def test_expectations_follow_from_plan_and_catalog(make_fleet, make_rack, catalo
 def test_system_without_published_adapters_does_not_judge_them(make_fleet, make_rack, catalog, healthy):
     wanted = expectations_for(make_fleet(make_rack(system="dgx-b300", gpu="B300")), catalog)
     assert wanted["dgx001"].nics is None
-    assert one(judge({"dgx001": healthy()}, {"dgx001": wanted["dgx001"]}), "nics").status == "not-judged"
+    assert one(evaluate({"dgx001": healthy()}, {"dgx001": wanted["dgx001"]}), "nics").status == "not-judged"
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,14 @@ def test_system_without_published_adapters_does_not_judge_them(make_fleet, make_
 )
 def test_wrong_time_fails_even_if_the_clock_reports_synchronized(healthy, expected, offset, status, says):
     host = healthy(clock={"synchronized": True, "max_error_us": 400, "offset_s": offset})
-    verdict = one(judge({"a": host}, {"a": expected()}), "clock")
+    verdict = one(evaluate({"a": host}, {"a": expected()}), "clock")
     assert (verdict.status, says in verdict.message) == (status, True)
 
 
 @pytest.mark.parametrize(("sockets", "status"), [(2, "not-judged"), (1, "fail"), (None, "not-judged")])
 def test_empty_cpu_socket_fails(healthy, expected, sockets, status):
     host = healthy(cpu={"logical": 224, "sockets": sockets})
-    assert one(judge({"a": host}, {"a": expected(cpu_sockets=2)}), "cpu").status == status
+    assert one(evaluate({"a": host}, {"a": expected(cpu_sockets=2)}), "cpu").status == status
 
 
 def test_memory_and_sockets_of_a_system_come_from_the_catalog(make_fleet, make_rack, catalog):
@@ -254,5 +254,5 @@ def test_run_excludes_hosts_with_failed_verdicts(healthy, expected, changes, che
     host = healthy(**changes)
     found = refusals("dgx001", host, expected())
     assert [verdict.check for verdict in found] == checks
-    verdicts = judge({"dgx001": host}, {"dgx001": expected()})
+    verdicts = evaluate({"dgx001": host}, {"dgx001": expected()})
     assert found == tuple(verdict for verdict in failed(verdicts) if verdict.check in STOPPING)

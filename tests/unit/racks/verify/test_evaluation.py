@@ -10,13 +10,13 @@ from rich.console import Console
 from gpufleet.catalog import load_catalog
 from gpufleet.plan.models import FleetPlan, OnPremSitePlan
 from gpufleet.racks.inventory import build_inventory
+from gpufleet.racks.verify.evaluation import evaluate
 from gpufleet.racks.verify.expected import (
     defaults_of_role,
     measuring_roles,
     roles_of_hosts,
     values_of_hosts,
 )
-from gpufleet.racks.verify.judge import judge
 from gpufleet.racks.verify.result import Result
 from gpufleet.racks.verify.run import VerifyResult
 from gpufleet.racks.verify.table import verify_table
@@ -64,13 +64,13 @@ def test_role_defaults_count_unless_ansible_must_resolve_them() -> None:
 
 
 def test_host_without_measurements_fails_once_with_the_reason() -> None:
-    (result,) = judge({}, {"dgx01": ["munge", "base"]}, {}, {}, why={"dgx01": "Connection refused"})
+    (result,) = evaluate({}, {"dgx01": ["munge", "base"]}, {}, {}, why={"dgx01": "Connection refused"})
     assert (result.role, result.check, result.status) == ("host", "reached", "fail")
     assert result.message == "Connection refused"
 
 
 def test_unmeasured_role_fails_even_if_others_of_the_host_were_measured() -> None:
-    results = judge(
+    results = evaluate(
         {"dgx01": MUNGE},
         {"dgx01": ["munge", "slurm_node"]},
         {"dgx01": VALUES},
@@ -83,18 +83,18 @@ def test_unmeasured_role_fails_even_if_others_of_the_host_were_measured() -> Non
 
 
 def test_role_without_a_judge_is_a_failure() -> None:
-    (result,) = judge({"dgx01": MUNGE}, {"dgx01": ["sauna"]}, {}, {})
+    (result,) = evaluate({"dgx01": MUNGE}, {"dgx01": ["sauna"]}, {}, {})
     assert (result.role, result.status) == ("sauna", "fail")
 
 
 def test_measurements_of_unassigned_roles_are_ignored() -> None:
-    assert judge({"dgx01": MUNGE}, {"dgx01": []}, {}, {}) == ()
+    assert evaluate({"dgx01": MUNGE}, {"dgx01": []}, {}, {}) == ()
 
 
 def test_table_folds_hosts_and_prints_each_fault_once() -> None:
     bad = {"munge_key_mode": {"rc": 0, "stdout": "munge 644", "stderr": ""}}
     hosts = [f"dgx0{number}" for number in range(1, 5)]
-    results = judge(
+    results = evaluate(
         {host: MUNGE | (bad if host in hosts[1:3] else {}) for host in hosts},
         {host: ["munge"] for host in hosts},
         {},
@@ -109,7 +109,7 @@ def test_table_folds_hosts_and_prints_each_fault_once() -> None:
 
 
 def test_json_counts_all_checks_and_lists_the_failures() -> None:
-    results = judge(
+    results = evaluate(
         {"dgx01": MUNGE, "dgx02": {}},
         {"dgx01": ["munge"], "dgx02": ["munge"]},
         {},

@@ -1,4 +1,4 @@
-"""The verdict on one host in the middle of an operation: the judges of `gpufleet verify`."""
+"""Verification of one host during an operation, with the checks of `gpufleet verify`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpufleet.racks.verify.evaluation import evaluate
 from gpufleet.racks.verify.expected import defaults_of_role, measuring_roles
-from gpufleet.racks.verify.judge import judge
 
 REASON = "gpufleet operate: "
-"""What reasons of drains start with; the module gpufleet.rack.slurm_drain has the same."""
+"""The prefix of drain reasons. The module gpufleet.rack.slurm_drain has the same."""
 _STATE = "slurm_node_state"
 
 
 def roles_of_host(project: Path, groups: Mapping[str, Sequence[str]], host: str) -> list[str]:
-    """The roles that the host has to measure, by the plays of verify.yml. `groups` are Ansible's."""
+    """Return the roles that the host measures, by the plays of verify.yml. `groups` are those of Ansible."""
     return [role for group, role in measuring_roles(project) if host in groups.get(group, ())]
 
 
@@ -30,10 +30,10 @@ def verdict(
     operation: str = "",
     container: bool = False,
 ) -> list[str]:
-    """What is wrong with the host, a line each; empty if nothing is.
+    """Return the failures of the host, one line each.
 
-    `measured` is what each role's tasks/verify.yml answered. What is missing is wrong. Warnings are not
-    told: they do not keep a node from its jobs.
+    `measured` are the results of each role's tasks/verify.yml. A missing measurement is a failure. Warnings
+    are omitted, because they do not keep a node from jobs.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for answer in measured.values():
@@ -44,7 +44,7 @@ def verdict(
             **found[_STATE],
             "stdout": without_own_drain(str(found[_STATE].get("stdout", "")), operation),
         }
-    results = judge(
+    results = evaluate(
         {host: found},
         {host: roles},
         {host: values},
@@ -55,7 +55,7 @@ def verdict(
 
 
 def without_own_drain(text: str, operation: str) -> str:
-    """`scontrol -o show node` as it will be once the node is returned, if this operation has drained it."""
+    """Return `scontrol -o show node` without the drain of this operation."""
     if not operation or f" Reason={REASON}{operation} " not in f"{text} ":
         return text
     return re.sub(r"(\bState=\S*?)\+DRAIN\b", r"\1", text)

@@ -1,4 +1,4 @@
-"""From measurements to verdicts: every check of every host, and hosts that differ from their peers."""
+"""Verdicts on preflight measurements: all checks of all hosts, and differences between peers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpufleet.racks.preflight.expectations import Expectations
 from gpufleet.racks.preflight.verdict import PreflightVerdict, failed
 
 SCHEMA = 1
-"""The shape of measurements that this module reads, as the role's module writes it."""
+"""The version of the measurements' format that this module reads."""
 
 STOPPING = frozenset({"measured", "os", "disk"})
-"""Checks without which nothing can be installed. A clock is set right by the role base, and a node with a
-fault of its hardware is set up, shown, and drained by its health check."""
+"""Checks that must pass before an installation. The role base corrects clocks; a node with a hardware fault
+is installed, reported, and drained by its health check."""
 
 Measurements = Mapping[str, Mapping[str, Any] | None]
-"""By host: what its `preflight_measurements` said; None or absent for a host that did not answer."""
+"""Host -> its `preflight_measurements`, None or missing for a host that did not respond."""
 
 # Memory varies a little between equal hosts: they are compared in steps of 16 GiB.
 _MEMORY_STEP_GIB = 16
@@ -35,13 +35,13 @@ _TRAITS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def judge(
+def evaluate(
     measurements: Measurements, expectations: Mapping[str, Expectations]
 ) -> tuple[PreflightVerdict, ...]:
-    """A verdict for every check of every expected host, in the order of `expectations`.
+    """Return a verdict for each check of each expected host, in the order of `expectations`.
 
-    What was expected and not measured fails: a host that did not answer, a probe that could not
-    run, a path that is missing. Measurements of hosts that nobody expects are left alone.
+    A missing measurement fails: a host that did not respond, a probe that could not run, a missing path.
+    Measurements of other hosts are ignored.
     """
     verdicts = [
         verdict
