@@ -151,7 +151,7 @@ def _facts(rule: Rule[Any]) -> str:
     rows = [
         ("severity", rule.severity),
         ("level", f"{rule.enforcement} unless configured otherwise"),
-        ("judges", SCOPES[rule.scope]),
+        ("checks", SCOPES[rule.scope]),
         ("resource types", types_text(rule, code="`")),
     ]
     if rule.remediate is not None:

@@ -20,7 +20,7 @@ _REMEDY = "run `gpufleet refresh` and `gpufleet up`, so that the outputs are tho
 
 @dataclass(frozen=True, slots=True)
 class CloudNode:
-    """A running cloud node. `user` is who Ansible logs in as, empty for Ansible's own default."""
+    """A running cloud node. `user` is the login user of Ansible, empty for Ansible's default."""
 
     site: str
     node_group: str

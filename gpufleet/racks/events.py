@@ -1,4 +1,4 @@
-"""What a playbook run says while it goes on: ansible-runner's raw events as typed ones."""
+"""Typed events of a playbook run, converted from ansible-runner's raw events."""
 
 from __future__ import annotations
 

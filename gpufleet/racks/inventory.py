@@ -20,7 +20,7 @@ from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
 from gpufleet.racks.variables import fleet_values, host_values, site_values
 
 Inventory = dict[str, Any]
-"""An Ansible inventory as its YAML format has it: `{"all": {"vars": ..., "children": ...}}`."""
+"""An Ansible inventory in its YAML structure: `{"all": {"vars": ..., "children": ...}}`."""
 
 ONPREM, CLOUD = "onprem", "cloud"
 _RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD, *RACK_GROUPS})

@@ -45,7 +45,7 @@ class _Writer:
         self._made: dict[tuple[type, str], str] = {}
 
     def mapping(self, values: Mapping[str, Any], pad: str, first: str | None = None) -> None:
-        """The entries at an indentation; `first` is what stands before the first of them instead."""
+        """Render the entries at an indentation. `first` replaces the indentation of the first one."""
         for key, value in values.items():
             if len(pad) == _HOSTS_DEPTH:
                 self._entries += 1
@@ -84,7 +84,7 @@ class _Writer:
 
 
 def _one_line(value: Any) -> str:
-    """What stands after a key. A text of several lines is in double quotes, with its line feeds spelled."""
+    """Render the value of a key. A multi-line text is in double quotes with escaped line feeds."""
     text = dump_yaml({"k": _inert(value)}).removeprefix("k: ").removesuffix("\n")
     if "\n" not in text:
         return text

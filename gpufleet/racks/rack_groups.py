@@ -37,7 +37,7 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_slurm_exporter": "the same on Slurm sites: it measures Slurm",
     "rack_grafana": "the same where Grafana is not switched off",
 }
-"""Group name -> who is in it."""
+"""Group name -> its hosts."""
 
 _CLIENTS = {"nfs": "rack_nfs_clients", "lustre": "rack_lustre_clients"}
 

@@ -66,7 +66,7 @@ class PlaybookRun:
 
 
 class CutShortError(CloudError):
-    """Ansible was ended in the middle, by whom or whatever: some hosts are done and some are not."""
+    """Ansible ended early: some hosts are done and some are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _environment(run: PlaybookRun, private: Path) -> dict[str, str]:
 
 
 def _allow_open_files(wanted: int) -> None:
-    """Raises this process's limit, which Ansible inherits, as far as the system lets it."""
+    """Raise the limit of open files of this process, which Ansible inherits, up to the system's limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:

@@ -51,7 +51,7 @@ def _is_key(value: str) -> bool:
 
 
 def _monitoring(asks: Callable[[MonitoringPlan], object]) -> Callable[[OnPremSitePlan], bool]:
-    """Sites with monitoring that asks for something."""
+    """Return the sites whose monitoring needs this secret."""
 
     def needed(site: OnPremSitePlan) -> bool:
         return site.rack.monitoring_settings is not None and bool(asks(site.rack.monitoring_settings))

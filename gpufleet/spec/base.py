@@ -22,7 +22,7 @@ class Model(BaseModel):
 
     exactly_one_of: ClassVar[tuple[str, ...]] = ()
     narrowed_by: ClassVar[Narrowed] = {}
-    """Fields whose choices depend on another one. Rules judge it; remedies offer nothing else."""
+    """Fields whose choices depend on another field. Rules check this; remedies suggest only valid choices."""
 
     @model_validator(mode="after")
     def _has_exactly_one(self) -> Self:

@@ -55,7 +55,7 @@ Way = Literal["fill", "fill otherwise", "drop"]
 def partials(root: Entry) -> tuple[Partial, ...]:
     """The file at `root` with its broken parts filled in, filled in otherwise, and without them.
 
-    The first is what the others are compared with; empty where nothing is left to judge.
+    The first is what the others are compared with; empty if nothing is left to check.
     """
     ways: tuple[Way, ...] = ("fill", "fill otherwise", "drop")
     found = [_repaired(root, way) for way in ways]

@@ -27,16 +27,16 @@ def steps_of(events: Iterable[ResourceEvent], before: Stack, after: Stack) -> tu
 
     Resources that neither side has (default providers) are omitted too.
     """
-    told: dict[str, ResourceEvent] = {}
+    reported: dict[str, ResourceEvent] = {}
     for event in events:
         if event.status != "done" or event.type == _STACK or event.op not in _OPERATIONS:
             continue
         # Engines report a replacement in up to three steps; use the one with reasons.
-        known = told.get(event.urn)
+        known = reported.get(event.urn)
         if known is None or (known.op is not Op.REPLACE and event.op is not Op.CREATE_REPLACEMENT):
-            told[event.urn] = event
+            reported[event.urn] = event
     steps: list[ChangeStep] = []
-    for urn, event in told.items():
+    for urn, event in reported.items():
         operation = _OPERATIONS[event.op]
         new = after.by_urn.get(urn) if operation != "delete" else None
         old = _former(urn, new, before) if operation != "create" else None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.racks.preflight import Expectations, judge
+from gpufleet.racks.preflight import Expectations, evaluate
 from gpufleet.racks.preflight.run import measure
 from gpufleet.racks.runner import PlaybookRun
 
@@ -80,7 +80,7 @@ def test_verdict_reports_that_this_machine_is_not_a_dgx(first):
         peers="here", gpu_node=True, gpu="H100", gpus=8, gpu_device_ids=frozenset({"2330"}), nics=8
     )
     measurements = first[0].measurements
-    verdicts = {v.check: v for v in judge(measurements, {"here": dgx}) if v.host == "here"}
+    verdicts = {v.check: v for v in evaluate(measurements, {"here": dgx}) if v.host == "here"}
     if len(measurements["here"].get("gpus", ())) != 8:
         assert verdicts["gpus"].status == "fail"
     assert verdicts["cpu"].measured == str(os.sysconf("SC_NPROCESSORS_ONLN"))

@@ -1,4 +1,4 @@
-"""Which hosts' keys are known, as ssh itself would judge: read before anything runs.
+"""Known host keys, read with the rules of ssh before a run starts.
 
 Ansible refuses a host whose key is unknown anyway. Asking first turns a hundred unreachable hosts
 into one finding with its remedy.

@@ -1,4 +1,4 @@
-"""Preflight within a run: what hosts measured becomes verdicts, and who is left out."""
+"""Preflight within a run: verdicts on measurements, and hosts to skip."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def verdicts_of(
 def left_out(
     verdicts: Iterable[PreflightVerdict], found: PreflightMeasurements, *, strict: bool = False
 ) -> tuple[dict[str, HostStats], list[Failure]]:
-    """The hosts that a run does not go on with, and why.
+    """Return the hosts that a run skips, with reasons.
 
     Those are the ones on which nothing can be installed; with `strict` all that fail a check.
     """
@@ -54,7 +54,7 @@ def left_out(
     for verdict in failed(verdicts):
         if verdict.check not in STOPPING and not strict:
             continue
-        # Of a host that measured nothing, Ansible knows more.
+        # For a host without measurements, use Ansible's error.
         event = None if verdict.host in found.measurements else found.ended.get(verdict.host)
         if event is None:
             leave_out(verdict.host, "failed", verdict.check, verdict.message)

@@ -1,4 +1,4 @@
-"""What a run leaves behind: the journal as it goes on, and `last.json` from which the next one resumes.
+"""Records of a run: the journal, and `last.json`, from which the next run resumes.
 
 Everything is below `.gpufleet/configure/<env>/`, and of operations below
 `.gpufleet/operate/<env>/<operation>/`, readable by its owner only. `last.json` is written
@@ -62,7 +62,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One run at a time: the lock goes with the process that holds it, however that ends.
+        """Allow one run at a time. The lock is released when its process ends.
 
         Raises RefusedError when another run of the environment is at work.
         """
@@ -79,7 +79,7 @@ class RunFolder:
             yield
 
     def last(self) -> LastRun | None:
-        """The last run, with what its journal knows if it was cut short; None if there is none."""
+        """Return the last run, completed from its journal if it was cut short, None if there is none."""
         if not self.last_file.is_file():
             return None
         try:

@@ -133,7 +133,7 @@ class Collector:
 
     @property
     def counts(self) -> dict[str, HostStats]:
-        """The counts so far; Ansible's own are exact where it ended by itself."""
+        """Return the counts so far. Ansible's counts are exact if it finished."""
         return dict(self._counts)
 
     @property

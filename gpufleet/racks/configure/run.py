@@ -68,7 +68,7 @@ def configure(
     on_task: OnTask,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> ConfigureResult:
-    """Run it; the caller holds the folder's lock. `on_stage` gets `preflight`, then `site`.
+    """Run the request. The caller holds the lock of the folder. `on_stage` receives `preflight`, then `site`.
 
     A host on which nothing can be installed is not touched and counts as failed; so do hosts that fail
     later, and the others go on. If only preflight runs, every host that fails a check counts as failed.

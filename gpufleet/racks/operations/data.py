@@ -50,7 +50,7 @@ def _kubernetes(options: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _here(options: Mapping[str, Value]) -> dict[str, Any]:
-    """Whether the backup lies on this machine; else it is a folder of the host that made it."""
+    """Return whether the backup is on this machine. Otherwise it is a folder of the host that created it."""
     return {"operation_here": Path(str(options["backup"])).is_dir()}
 
 

@@ -29,7 +29,7 @@ _READY = Option(
 
 
 def _driver(options: Mapping[str, Value]) -> dict[str, Any]:
-    """Driver and Fabric Manager in one version, where another than the channel's is asked for."""
+    """Return one version for driver and Fabric Manager if it differs from the channel's."""
     found: dict[str, Any] = {}
     if "timeout" in options:
         found["nvidia_driver_reboot_timeout_s"] = options["timeout"]

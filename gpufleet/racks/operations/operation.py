@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gpufleet.errors import InputError
 
 OptionKind = Literal["str", "int", "bool", "batch"]
-"""`batch` is a number of hosts or a percentage of them, as `serial` of Ansible has it."""
+"""`batch` is a number or percentage of hosts, as `serial` in Ansible."""
 Value = str | int | bool
 
 _BATCH = re.compile(r"[1-9][0-9]{0,3}|(?:100|[1-9][0-9]?)%")

@@ -23,7 +23,7 @@ from gpufleet.racks.runner import CutShortError, OnTask, PlaybookRun, run_playbo
 
 @dataclass(frozen=True, slots=True)
 class OperationRequest:
-    """What to run. `targets` is whom the operation is for, `helpers` who takes part beside them.
+    """The request of an operation. `targets` are its target hosts, `helpers` other hosts that take part.
 
     `options` are all of the operation's, as they were read. `by` is who runs it, for reasons of drains and
     for records. `facts` is the folder with the facts of `gpufleet configure`: a controller has to know the
@@ -53,7 +53,7 @@ class OperationRequest:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Everybody whom the playbook may visit."""
+        """All hosts of the playbook."""
         return (*self.targets, *self.helpers)
 
     @property
@@ -89,7 +89,8 @@ def operate(
     on_task: OnTask,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> OperationResult:
-    """Run it; the caller holds the environment's lock. `on_stage` gets `preflight`, then the operation.
+    """Run the operation. The caller holds the lock of the environment. `on_stage` receives `preflight`, then
+    the operation.
 
     A target that fails preflight is not touched and counts as failed. Raises what `run_playbook` raises for
     mistakes of the user, and KeyboardInterrupt; a run that is cut short is in the result.

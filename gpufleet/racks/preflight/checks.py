@@ -16,7 +16,7 @@ MOST_CLOCK_OFFSET_S = 60.0
 that is wrong and not just late. The share is our own choice."""
 
 KIB_PER_GIB = 1024**2
-# The firmware and the kernel keep a part: what is left is this share of the installed memory at least.
+# Firmware and kernel reserve a part: at least this share of the installed memory must be available.
 _MEMORY_SHARE = 0.95
 
 
@@ -226,7 +226,7 @@ def check_secure_boot(found: Mapping[str, Any], _expected: Expectations) -> Outc
 
 
 def check_iommu(found: Mapping[str, Any], _expected: Expectations) -> Outcome:
-    """What the IOMMU does; `check_gpu_iommu` says whether it stands in a GPU's way."""
+    """Show the IOMMU mode. `check_gpu_iommu` checks its effect on GPUs."""
     arguments = " ".join(found["arguments"])
     return Outcome("pass", f"{'on' if found['units'] else 'off'}{f' ({arguments})' if arguments else ''}")
 

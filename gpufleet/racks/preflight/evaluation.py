@@ -54,7 +54,7 @@ def evaluate(
 def refusals(
     host: str, found: Mapping[str, Any] | None, expected: Expectations
 ) -> tuple[PreflightVerdict, ...]:
-    """The verdicts for which nothing can be installed on a host; the same as `judge` has them."""
+    """Return the failed verdicts that prevent an installation on a host, as `evaluate` does."""
     return failed(_judge_host(host, found, expected, STOPPING))
 
 

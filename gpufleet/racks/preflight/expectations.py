@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.files import write_atomically
 
-# Ansible loads this module in the middle of a run, to judge one host, and needs none of the catalog for it.
+# Ansible loads this module during a run to evaluate one host, which does not need the catalog.
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog
     from gpufleet.plan.models import FleetPlan

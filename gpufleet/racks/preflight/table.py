@@ -1,4 +1,4 @@
-"""One table for all hosts: equal hosts share a row, and what is wrong stands below it once."""
+"""One table for all hosts: equal hosts share a row, and failures are listed below."""
 
 from __future__ import annotations
 

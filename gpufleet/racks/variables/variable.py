@@ -1,4 +1,4 @@
-"""A role's variable: who gets it, and how it follows from the plan. What it means is in argument_specs."""
+"""A role variable: its hosts, and its value from the plan. argument_specs has the description."""
 
 from __future__ import annotations
 

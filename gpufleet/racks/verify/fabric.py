@@ -18,7 +18,7 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
     Adapters that manage NVSwitches are none of the fabric's. A node always needs one good port.
     """
     gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
-    # A host that only manages the subnet has adapters of its own, which are no rails of a node.
+    # The adapters of a subnet manager host are not rails of a node.
     node = found.values.get("gpufleet_role") == "gpu"
     named = list(found.value("devices", [])) if node else []
     adapters = int(found.value("adapters", 0) or 0) if node else 1

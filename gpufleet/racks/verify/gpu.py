@@ -169,7 +169,7 @@ def dcgm_health(text: str) -> Reading:
     """
     body = json.loads(text[text.index("{") :])["body"]
     overall = str(body["Overall Health"]["value"])
-    told: dict[str, list[str]] = {"Warning": []}
+    errors: dict[str, list[str]] = {"Warning": []}
     count = 0
     for group, entities in body.items():
         for number, entity in entities.get("children", {}).items():
@@ -177,11 +177,11 @@ def dcgm_health(text: str) -> Reading:
                 words = " ".join(" ".join(map(str, error.get("overflow", []))).split())
                 count += 1
                 if not _IMEX.match(words):
-                    told.setdefault(str(error["value"]), []).append(f"{group} {number} {words or system}")
-    failures = [each for value, words in told.items() if value != "Warning" for each in words]
+                    errors.setdefault(str(error["value"]), []).append(f"{group} {number} {words or system}")
+    failures = [each for value, words in errors.items() if value != "Warning" for each in words]
     if failures or (overall != "Healthy" and not count):
         return Reading(overall, f"DCGM reports {overall}: {'; '.join(failures)[:200]}".rstrip(": "))
-    return Reading("Healthy" + (f" ({'; '.join(told['Warning'])[:200]})" if told["Warning"] else ""))
+    return Reading("Healthy" + (f" ({'; '.join(errors['Warning'])[:200]})" if errors["Warning"] else ""))
 
 
 def health_check(found: RoleMeasurements) -> Iterator[Result]:
@@ -220,7 +220,7 @@ def _healthy(text: str) -> Reading:
 
 
 def pyxis_enroot(found: RoleMeasurements) -> Iterator[Result]:
-    """Enroot runs, and srun knows the options of Pyxis: on sites with packages of them, their mirror's."""
+    """Enroot runs and srun has the options of Pyxis, on sites whose mirror has their packages."""
     if not found.found and not found.values.get("base_package_mirror"):
         return
     yield found.expect(

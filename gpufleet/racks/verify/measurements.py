@@ -82,13 +82,13 @@ class RoleMeasurements:
     ) -> Result:
         """The text that `read` finds in the output is `wanted`."""
 
-        def read(text: str) -> Reading:
+        def compare(text: str) -> Reading:
             measured = read(text)
             return Reading(
                 measured, "" if measured == wanted else f"{measured or 'nothing'} instead of {wanted}"
             )
 
-        return self.expect(check, name, read, expected=wanted, remedy=remedy, codes=codes)
+        return self.expect(check, name, compare, expected=wanted, remedy=remedy, codes=codes)
 
     def active(self, check: str, name: str, unit: str) -> Result:
         """`systemctl is-active` says active, for each unit that was asked for."""

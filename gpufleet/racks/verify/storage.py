@@ -122,7 +122,7 @@ def parallel_fs_client(found: RoleMeasurements) -> Iterator[Result]:
 
 
 def _parallel(found: RoleMeasurements, item: Mapping[str, Any], text: str) -> Reading:
-    """Judge type, source and options of a mount, as the kernel lists them."""
+    """Compare type, source and options of a mount with those of the kernel."""
     path, kind, source = str(item["path"]), str(item["kind"]), str(item["source"])
     there = _mounts(text).get(path)
     if there is not None and found.container:

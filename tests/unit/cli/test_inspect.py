@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.plan.models import FleetPlan
-from gpufleet.pricing.book import Book
+from gpufleet.pricing.book import CostBook
 
 from .conftest import Gpufleet
 
@@ -143,7 +143,7 @@ def test_command_builds_and_prices_the_plan_once(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     built = _count_calls(monkeypatch, FleetPlan, "__init__")
-    priced = _count_calls(monkeypatch, Book, "cost")
+    priced = _count_calls(monkeypatch, CostBook, "cost")
     assert gpufleet(*command.split()).code == 0
     assert (len(built), len(priced)) == (1, 1)
 

@@ -7,7 +7,7 @@ from typing import Any
 from .samples import NODE_METRICS, PROMETHEUS
 
 MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
-    ("node_exporter", {"metrics": "node_x 1\n"}, "metrics", "it does not tell what host it is on"),
+    ("node_exporter", {"metrics": "node_x 1\n"}, "metrics", "node_uname_info is missing"),
     (
         "node_exporter",
         {"metrics": NODE_METRICS.replace("scrape_error 0", "scrape_error 1")},
@@ -27,7 +27,7 @@ MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "sources",
         "no answer of sacct",
     ),
-    ("slurm_exporter", {"sources": ""}, "sources", "it tells nothing"),
+    ("slurm_exporter", {"sources": ""}, "sources", "it reports no sources"),
     ("alertmanager", {"service": (3, "failed\n")}, "service", "prometheus-alertmanager is failed"),
     ("alertmanager", {"config": (1, "FAILED: no route")}, "configuration", "exit code 1: FAILED: no route"),
     (

@@ -1,4 +1,4 @@
-"""Each role's judge: silent on a working host, and right about each thing that can be wrong."""
+"""Each role's evaluation: silent on a working host, and right about each thing that can be wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 from gpufleet.racks.verify.gpu import dcgm_health
 from gpufleet.racks.verify.measurements import Reading
-from gpufleet.racks.verify.roles import JUDGES
+from gpufleet.racks.verify.roles import EVALUATORS
 from tests.conftest import ROOT
 
 from .host_faults import HALF, HOST_FAULTS
@@ -29,26 +29,26 @@ from .scheduler_faults import SCHEDULER_FAULTS
 FAULTS = (*HOST_FAULTS, *MONITORING_FAULTS, *SCHEDULER_FAULTS)
 
 
-@pytest.mark.parametrize("role", JUDGES)
+@pytest.mark.parametrize("role", EVALUATORS)
 def test_working_host_passes_with_a_summary(role: str) -> None:
-    results = list(JUDGES[role](measured(role)))
+    results = list(EVALUATORS[role](measured(role)))
     assert results
     assert [(item.check, item.message) for item in results if item.status != "pass"] == []
 
 
 @pytest.mark.parametrize(("role", "changes", "check", "message"), FAULTS)
 def test_fault_is_named(role: str, changes: dict[str, Any], check: str, message: str) -> None:
-    results = list(JUDGES[role](measured(role, changes)))
+    results = list(EVALUATORS[role](measured(role, changes)))
     assert [item.message for item in results if item.check == check and item.status == "fail"] == [message]
     assert all(item.remedy for item in results if item.status == "fail")
 
 
-@pytest.mark.parametrize("role", JUDGES)
+@pytest.mark.parametrize("role", EVALUATORS)
 def test_each_missing_measurement_is_a_separate_failure(role: str) -> None:
-    judged = JUDGES[role](measured(role))
-    needed = {item.check for item in judged}
+    results_of_role = EVALUATORS[role](measured(role))
+    needed = {item.check for item in results_of_role}
     for name in GOOD[role]:
-        left = list(JUDGES[role](measured(role, {name: None})))
+        left = list(EVALUATORS[role](measured(role, {name: None})))
         lacking = [item for item in left if item.status == "fail" and "was not measured" in item.message]
         # The timer is not checked if Slurm runs the health check; one of two versions is enough.
         if (role, name) in (("health_check", "timer"), ("rdma", "driver_installed")):
@@ -57,10 +57,10 @@ def test_each_missing_measurement_is_a_separate_failure(role: str) -> None:
         assert {item.check for item in left} == needed
 
 
-@pytest.mark.parametrize("role", JUDGES)
+@pytest.mark.parametrize("role", EVALUATORS)
 def test_unparsable_output_is_a_failure_and_not_an_exception(role: str) -> None:
     found = measured(role, dict.fromkeys(GOOD[role], "\x00 ; || {"))
-    for item in JUDGES[role](found):
+    for item in EVALUATORS[role](found):
         assert item.status in ("pass", "fail", "warn")
 
 
@@ -69,7 +69,7 @@ def test_clock_without_servers_and_pending_reboot_are_warnings() -> None:
         "time_tracking": TRACKING.replace("Normal", "Not synchronised"),
         "reboot_required": "*** System restart required ***\n",
     }
-    results = {item.check: item for item in JUDGES["base"](measured("base", changes))}
+    results = {item.check: item for item in EVALUATORS["base"](measured("base", changes))}
     assert results["time servers"].status == results["reboot"].status == "warn"
     assert results["clock"].status == "pass"
 
@@ -80,26 +80,28 @@ def test_container_is_not_judged_by_settings_of_its_machine() -> None:
         "cpu_governor": (1, ""),
         "sysctl": "net.core.rmem_max = 1\n",
     }
-    assert [item.status for item in JUDGES["base"](measured("base", changes, container=True))] == ["pass"] * 3
+    assert [item.status for item in EVALUATORS["base"](measured("base", changes, container=True))] == [
+        "pass"
+    ] * 3
 
 
 def test_file_system_in_a_container_is_judged_by_its_path() -> None:
     bound = "/dev/vda /home ext4 rw 0 0\n"
-    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
+    first, *_ = EVALUATORS["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
     assert first.status == "pass"
-    first, *_ = JUDGES["nfs_client"](
+    first, *_ = EVALUATORS["nfs_client"](
         measured("nfs_client", {"mounted": "/dev/vda / ext4 rw 0 0"}, container=True)
     )
     assert first.message == "/home is not mounted"
-    first, *_ = JUDGES["nfs_client"](measured("nfs_client", {"mounted": bound}))
+    first, *_ = EVALUATORS["nfs_client"](measured("nfs_client", {"mounted": bound}))
     assert first.message == "/home is not mounted"
 
 
 def test_each_named_port_must_be_good() -> None:
     named = [f"mlx5_{number}" for number in range(1, 8)]
-    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=named))
+    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=named))
     assert first.status == "pass"
-    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=["mlx5_0", "mlx5_12"]))
+    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": HALF}, rdma_devices=["mlx5_0", "mlx5_12"]))
     assert first.message == "mlx5_0 at 200 Gb/s instead of 400; mlx5_12 is not there"
 
 
@@ -146,7 +148,7 @@ def test_a_second_port_of_a_rail_s_device_does_not_stand_in_for_the_first() -> N
 
 def test_timer_must_run_without_slurm() -> None:
     found = measured("health_check", {"timer": (3, "inactive\n")}, health_check_slurm=False)
-    results = {item.check: item for item in JUDGES["health_check"](found)}
+    results = {item.check: item for item in EVALUATORS["health_check"](found)}
     assert results["timer"].message == "gpufleet-health.timer is inactive"
 
 
@@ -180,7 +182,7 @@ def test_every_role_is_measured_where_it_is_installed_and_has_a_judge() -> None:
     # Health checks are on all GPU nodes, by one of two playbooks.
     installed["health_check"] = {"rack_gpu_nodes"}
     assert measuring == installed
-    assert set(installed) <= set(JUDGES)
+    assert set(installed) <= set(EVALUATORS)
 
 
 def test_mig_instances_are_counted_instead_of_gpus() -> None:
@@ -188,18 +190,20 @@ def test_mig_instances_are_counted_instead_of_gpus() -> None:
     listed = "".join(f"nvidia.com/gpu={name}\n" for name in [*(f"0:{i}" for i in range(7)), *range(1, 8)])
     (cdi,) = [
         item
-        for item in JUDGES["container_toolkit"](measured("container_toolkit", {"devices": listed}, **values))
+        for item in EVALUATORS["container_toolkit"](
+            measured("container_toolkit", {"devices": listed}, **values)
+        )
         if item.check == "cdi"
     ]
     assert (cdi.status, cdi.measured) == ("pass", "14 GPUs and instances")
     whole = measured("container_toolkit", {"devices": listed.replace("gpu=0:6\n", "gpu=0\n")}, **values)
-    assert [i.message for i in JUDGES["container_toolkit"](whole) if i.check == "cdi"] == [
+    assert [i.message for i in EVALUATORS["container_toolkit"](whole) if i.check == "cdi"] == [
         "1 GPUs and instances are missing"
     ]
     good = NODE_STATE.replace("gpu:h100:8", "gpu:h100:7(S:0-1),gpu:1g.10gb:7(S:0)")
     (state,) = [
         item
-        for item in JUDGES["slurm_node"](measured("slurm_node", {"state": good}, **values))
+        for item in EVALUATORS["slurm_node"](measured("slurm_node", {"state": good}, **values))
         if item.check == "state"
     ]
     assert (state.status, state.measured) == ("pass", "IDLE, 14 GPUs")
@@ -210,10 +214,10 @@ def test_mig_instances_are_counted_instead_of_gpus() -> None:
         (lines.replace(":14", ":13"), "dgx02 has 19 GPUs in Slurm instead of 20"),
     ):
         found = measured("slurm_controller", {"nodes": text}, slurm_controller_mig=layouts)
-        assert [i.message for i in JUDGES["slurm_controller"](found) if i.check == "nodes"] == [message]
+        assert [i.message for i in EVALUATORS["slurm_controller"](found) if i.check == "nodes"] == [message]
 
 
-@pytest.mark.parametrize("role", JUDGES)
+@pytest.mark.parametrize("role", EVALUATORS)
 def test_judges_use_only_measurements_that_the_role_makes(role: str) -> None:
     file = ROOT / "ansible" / "roles" / role / "tasks" / "verify.yml"
     text = file.read_text()
