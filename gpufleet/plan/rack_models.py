@@ -253,9 +253,9 @@ class MigPlan:
 class RackPlan:
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
-    `link_gbps` is the expected speed of all ports of the fabric. `rails` (RDMA devices) are those of the fleet
-    file, else of the catalog, and empty if neither has them; `interfaces` are empty if the fleet file has
-    none. `root_guids` are the switches of the highest tier that was declared with a GUID.
+    `link_gbps` is the expected speed of all ports of the fabric. `rails` (RDMA devices) are those of the
+    fleet file, else of the catalog, and empty if neither has them; `interfaces` are empty if the fleet file
+    has none. `root_guids` are the switches of the highest tier that was declared with a GUID.
     The RoCE settings apply only to RoCE sites.
 
     `groups` are group IDs by name. `local_nvme` is the mount point of the nodes' drives, None if they are not

@@ -25,7 +25,7 @@ def test_setup_and_first_up_of_the_sandbox_fit_60_rows_of_80_columns(
 
 def test_confirmation_of_235_resources_fits_one_screen(checkout: Checkout) -> None:
     terminal = Terminal(checkout, "up", "sandbox", "--engine", "embedded", columns=80)
-    terminal.wait(lambda: "Go on with these changes? [y/N]: " in terminal.text)
+    terminal.wait(lambda: "Apply these changes? [y/N]: " in terminal.text)
     rows = terminal.rows
     terminal.type("n\n")
     assert terminal.ended() == 1

@@ -92,7 +92,7 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     with site.configuring(*cycle, "-o", "confirm=dgx04", verb="operate") as run:
         out, _ = run.communicate(timeout=60)
     assert run.returncode == 2
-    assert "confirm=dgx04 names others than the targets dgx03" in out
+    assert "confirm=dgx04 does not match the targets dgx03" in out
     assert controllers.resets == {}
     back = site.configure(*cycle, "-o", "confirm=dgx03", verb="operate")
     assert back["states"] == {"dgx03": "done"}
@@ -116,7 +116,7 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
     with site.configuring("decommission", "--limit", "dgx04", "-o", "confirm=dgx03", verb="operate") as run:
         out, _ = run.communicate(timeout=60)
     assert run.returncode == 2
-    assert "confirm=dgx03 names others than the targets dgx04" in " ".join(out.split())
+    assert "confirm=dgx03 does not match the targets dgx04" in " ".join(out.split())
     assert lab.sh("dgx04", "cat /raid/cache/data") == "data\n"
     assert drains(site) == {}
     words = ("decommission", "--limit", "dgx04", "-o", "confirm=dgx04", "-o", "method=discard")

@@ -65,7 +65,7 @@ def test_profiles_of_two_memory_sizes_cannot_be_mixed(judge: Judge) -> None:
     [
         ([entry({"1g.10gb": 7}, nodes="dgx[007-009]")], "mig[0].nodes", "not GPU nodes of site"),
         ([entry({"1g.10gb": 7}, gpus=[8])], "mig[0].gpus[0]", "GPUs 0 to 7"),
-        ([entry({"1g.10gb": 7}, gpus=[1, 1])], "mig[0].gpus[1]", "occurs twice"),
+        ([entry({"1g.10gb": 7}, gpus=[1, 1])], "mig[0].gpus[1]", "listed twice"),
         (
             [entry({"1g.10gb": 7}), entry({"3g.40gb": 2}, nodes="dgx[004-005]", gpus=[3])],
             "mig[1].nodes",

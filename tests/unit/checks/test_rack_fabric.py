@@ -104,8 +104,8 @@ def test_a_system_whose_rails_the_catalog_lacks_needs_them_in_the_fleet_file(
     (finding,) = judge({"onprem.0.system": system}).of("fabric-rails")
     assert finding.severity == "warning"
     assert finding.message == (
-        f"the catalog has no rails of {system}, and `rails` is left out: a storage port can stand in for a"
-        " dead rail"
+        f"the catalog has no rails of {system}, and `rails` is not set: a storage port could be used"
+        " instead of a failed rail"
     )
     assert finding.remedy == remedy
     assert judge({"onprem.0.system": system, f"{FABRIC}.rails": RAILS}).of("fabric-rails") == []

@@ -109,7 +109,7 @@ def test_up_does_not_ask_without_changes(gpufleet: Gpufleet, engine: FakeEngine,
     answer = gpufleet("up", "dev")
     assert answer.code == 0
     assert engine.verbs == ["preview", "up"]
-    assert "Go on" not in answer.out + answer.err
+    assert "Apply these changes" not in answer.out + answer.err
 
 
 def test_up_stops_at_a_failed_preview(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:

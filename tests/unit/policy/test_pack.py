@@ -82,7 +82,7 @@ def test_module_without_a_rule_is_an_error_that_names_it(checkout: Path) -> None
     (checkout / "policies/rules/security/empty.py").write_text("ANYTHING = 1\n")
     done = loaded(checkout)
     assert done.returncode == 2
-    assert "policies.rules.security.empty holds 0 rules" in done.stdout
+    assert "policies.rules.security.empty has 0 rules" in done.stdout
 
 
 def test_duplicate_rule_name_is_an_error(checkout: Path) -> None:

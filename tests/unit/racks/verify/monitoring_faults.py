@@ -25,7 +25,7 @@ MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "slurm_exporter",
         {"sources": 'slurm_exporter_source_up{source="sacct"} 0\n'},
         "sources",
-        "no answer of sacct",
+        "no response of sacct",
     ),
     ("slurm_exporter", {"sources": ""}, "sources", "it reports no sources"),
     ("alertmanager", {"service": (3, "failed\n")}, "service", "prometheus-alertmanager is failed"),

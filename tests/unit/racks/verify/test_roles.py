@@ -135,14 +135,14 @@ ETHERNET = "mlx5_9|1|Ethernet|1: DOWN|40 Gb/sec (4X QDR)|MT4125|fabric\n"
 def test_ports_that_nobody_named_are_judged_by_their_number_and_kind(
     text: str, adapters: int, message: str
 ) -> None:
-    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": text}, rdma_adapters=adapters))
+    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": text}, rdma_adapters=adapters))
     assert first.message == message
 
 
 def test_a_second_port_of_a_rail_s_device_does_not_stand_in_for_the_first() -> None:
     second = "mlx5_0|2|InfiniBand|4: ACTIVE|400 Gb/sec (4X NDR)|MT4129|fabric\n"
     text = PORTS.replace("4: ACTIVE", "1: DOWN", 1) + second
-    first, *_ = JUDGES["rdma"](measured("rdma", {"ports": text}, rdma_devices=["mlx5_0", "mlx5_0:2"]))
+    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": text}, rdma_devices=["mlx5_0", "mlx5_0:2"]))
     assert (first.measured, first.message) == ("1 of 2 rails at 400 Gb/s", "mlx5_0 is DOWN")
 
 
