@@ -61,7 +61,7 @@ def test_uplink_to_the_same_tier_is_refused(judge: Judge) -> None:
                 {"name": "a", "rail": 0, "nodes": "dgx[001-002]"},
                 {"name": "b", "rail": 0, "nodes": "dgx[002-003]"},
             ],
-            "on rail 0 of leaf 'a' already (dgx002)",
+            "already on rail 0 of leaf 'a' (dgx002)",
         ),
         ([{"name": f"l{n}", "nodes": "dgx001"} for n in range(9)], "below more than 8 leaves"),
     ],
@@ -78,7 +78,7 @@ def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> Non
     roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
     said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
     assert said.only("fabric-rails").message == "1 interfaces for 8 rails"
-    assert judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message == "mlx5_0 is two rails"
+    assert judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message == "mlx5_0 is listed as two rails"
     of_the_catalog = {**roce, f"{FABRIC}.interfaces": [f"eth{number}" for number in range(8)]}
     del of_the_catalog[f"{FABRIC}.rails"]
     assert judge(of_the_catalog).rules == set()
@@ -135,7 +135,7 @@ def test_settings_of_the_other_fabric_type_are_refused(
     ("managers", "says"),
     [
         ([{"host": "dgx001", "priority": 1}], "is a GPU node"),
-        ([{"host": "ctl09", "priority": 1}], "is no host of site 'dc1'"),
+        ([{"host": "ctl09", "priority": 1}], "is not a host of site 'dc1'"),
         ([MANAGER, {"host": "login01", "priority": 15}], "priority 15 is declared twice"),
         ([MANAGER, {"host": "ctl01", "priority": 1}], "subnet manager ctl01 is declared twice"),
     ],
