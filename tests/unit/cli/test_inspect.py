@@ -104,8 +104,8 @@ def test_validate_shows_user_text_unchanged(gpufleet: Gpufleet, workplace: Path)
     [
         ("dve", "did you mean 'dev'?"),
         ("nowhere.yaml", "cannot read nowhere.yaml"),
-        ("stacks/dev", "name the file in it: stacks/dev/fleet.yaml"),
-        ("stacks/dev/", "name the file in it: stacks/dev/fleet.yaml"),
+        ("stacks/dev", "use the file in it: stacks/dev/fleet.yaml"),
+        ("stacks/dev/", "use the file in it: stacks/dev/fleet.yaml"),
         ("stacks/", "is a folder"),
         ("", "no environment"),
         ("..", "no environment"),

@@ -71,9 +71,7 @@ def test_cost_without_a_base_is_listed_line_by_line() -> None:
         ["use1/burst:", "volumes", "5.00", "10.00"],
         ["use1/burst:", "odd", "unknown", "unknown"],
     ]
-    assert ["USD", "a", "month", "asked", "for", "at", "maximum"] in [
-        each.split() for each in text.splitlines()
-    ]
+    assert ["USD", "a", "month", "requested", "at", "maximum"] in [each.split() for each in text.splitlines()]
 
 
 def test_cost_has_the_changed_lines_and_the_sums() -> None:
