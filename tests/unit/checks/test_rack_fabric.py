@@ -78,7 +78,10 @@ def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> Non
     roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
     said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
     assert said.only("fabric-rails").message == "1 interfaces for 8 rails"
-    assert judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message == "mlx5_0 is listed as two rails"
+    assert (
+        judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message
+        == "mlx5_0 is listed as two rails"
+    )
     of_the_catalog = {**roce, f"{FABRIC}.interfaces": [f"eth{number}" for number in range(8)]}
     del of_the_catalog[f"{FABRIC}.rails"]
     assert judge(of_the_catalog).rules == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from gpufleet.catalog import load_catalog
 KIT = Path(__file__).resolve().parents[2] / "rack" / "kit"
 sys.path.insert(0, str(KIT))
 
-import describe  # noqa: E402 - the description of the rack's hosts, found beside the rack only now
+describe = importlib.import_module("describe")
 
 RUN = """
 import sys

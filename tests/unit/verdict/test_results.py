@@ -45,7 +45,7 @@ def _configured(enforcement: Any = "mandatory", scope: Any = "resource") -> Conf
         settings=Settings,
         passes=Example(()),
         fails=Example(()),
-        judge=lambda *_: (),
+        evaluate=lambda *_: (),
     )
     return ConfiguredRule(rule, enforcement, Settings())
 

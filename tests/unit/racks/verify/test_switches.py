@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.racks.verify.result import Result
-from gpufleet.racks.verify.roles import JUDGES
+from gpufleet.racks.verify.roles import EVALUATORS
 from gpufleet.racks.verify.switches import broken_ports, parse_ports, switch_faults
 from tests.captures import read_capture
 
@@ -11,7 +11,7 @@ from .samples import LINKS, measured
 
 
 def judged(**changes: object) -> dict[str, Result]:
-    return {item.check: item for item in JUDGES["subnet_manager"](measured("subnet_manager", changes))}
+    return {item.check: item for item in EVALUATORS["subnet_manager"](measured("subnet_manager", changes))}
 
 
 def test_a_healthy_fabric_passes_without_ibswinfo() -> None:
