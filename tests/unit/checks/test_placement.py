@@ -42,7 +42,7 @@ def test_placement_group_with_a_reservation_made_without_one_is_refused(judge: J
     finding = judge({f"{HELD}.placement": "cluster", f"{HELD}.capacity.reserved.odcr.id": ID}).only(
         "placement-group-on-reservation"
     )
-    assert "lost" in finding.message
+    assert "cannot use it" in finding.message
     assert "placement: none" in finding.remedy
 
 

@@ -37,7 +37,7 @@ def test_valid_users_drives_and_addresses_pass(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("racks", "says"),
     [
-        ([("r1", "dgx[001-002]"), ("r2", "dgx002")], "are in 'r1' as well"),
+        ([("r1", "dgx[001-002]"), ("r2", "dgx002")], "are also in 'r1'"),
         ([("r1", "dgx999")], "not GPU nodes of site"),
         ([("r1", "dgx001"), ("r1", "dgx002")], "declared twice"),
     ],
@@ -110,7 +110,7 @@ def test_scratch_mount_is_checked_like_all_mounts(judge: Judge, mount: str, rule
     ("addresses", "says", "severity"),
     [
         ({"ctl9": "10.60.0.11"}, "is not a host of site", "error"),
-        ({"ctl01": "10.60.0.11", "login01": "10.60.0.11"}, "is the address of 'ctl01' too", "error"),
+        ({"ctl01": "10.60.0.11", "login01": "10.60.0.11"}, "is also the address of 'ctl01'", "error"),
         ({"ctl01": "192.168.7.1"}, "is not in the site's network", "warning"),
     ],
 )

@@ -70,7 +70,7 @@ def test_control_plane_without_a_quorum_is_refused(judge: Judge, controllers: An
     ("endpoint", "says"),
     [
         ("10.61.0.10", "is not in the site's network"),
-        ("10.60.0.12", "is the address of 'ctl02'"),
+        ("10.60.0.12", "is already the address of 'ctl02'"),
         ("10.60.0.0", "is the first or last address"),
         ("10.60.0.255", "is the first or last address"),
         ("api.example.com", "is not an IPv4 address"),
@@ -101,8 +101,8 @@ def test_three_members_need_a_virtual_address_and_their_own_addresses(judge: Jud
         ({"service_network": "10.244.8.0/24"}, "service_network", "overlaps the pod network 10.244.0.0/16"),
         ({"pod_network": "10.244.0.0/22"}, "pod_network", "room for 4 nodes (a /24 each)"),
         ({"pod_network": "10.244.0.1/16"}, "pod_network", "is not an IPv4 CIDR"),
-        ({"service_network": "11.0.0.0/8"}, "service_network", "kube-apiserver takes /12 to /28"),
-        ({"service_network": "10.96.0.0/29"}, "service_network", "kube-apiserver takes /12 to /28"),
+        ({"service_network": "11.0.0.0/8"}, "service_network", "kube-apiserver allows /12 to /28"),
+        ({"service_network": "10.96.0.0/29"}, "service_network", "kube-apiserver allows /12 to /28"),
     ],
 )
 def test_overlapping_or_invalid_networks_are_refused(
@@ -136,14 +136,14 @@ def test_cni_without_network_policies_needs_an_explicit_setting(judge: Judge) ->
 @pytest.mark.parametrize(
     ("groups", "field", "says"),
     [
-        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "no GPU nodes of site 'dc1' (ctl01)"),
+        ([{"name": "a", "nodes": "ctl01"}], "[0].nodes", "not GPU nodes of site 'dc1' (ctl01)"),
         (
             [{"name": "a", "nodes": "dgx[001-002]"}, {"name": "b", "nodes": "dgx[002-003]"}],
             "[1].nodes",
-            "are in 'a' as well (dgx002)",
+            "are also in 'a' (dgx002)",
         ),
         ([{"name": "a", "nodes": "dgx001"}, {"name": "a", "nodes": "dgx002"}], "[1].name", "declared twice"),
-        ([{"name": "gpu", "nodes": "dgx001"}], "[0].name", "there are 7"),
+        ([{"name": "gpu", "nodes": "dgx001"}], "[0].name", "the 7 nodes without a group"),
     ],
 )
 def test_groups_with_shared_or_unknown_nodes_are_refused(

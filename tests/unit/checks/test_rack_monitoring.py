@@ -31,7 +31,7 @@ def test_valid_monitoring_passes(judge: Judge) -> None:
 @pytest.mark.parametrize(
     ("declared", "rule", "field", "says"),
     [
-        ({"host": "dgx001"}, "monitoring-host", ".host", "'dgx001' is no controller or login host"),
+        ({"host": "dgx001"}, "monitoring-host", ".host", "'dgx001' is not a controller or login host"),
         ({"interval": "1 s"}, "monitoring-times", ".interval", "an interval of 1 s"),
         ({"interval": "10 min"}, "monitoring-times", ".interval", "an interval of 10 min"),
         ({"retention": "2 h"}, "monitoring-times", ".retention", "a retention of 2 h"),

@@ -36,7 +36,7 @@ def test_valid_partitions_and_qos_pass(judge: Judge) -> None:
         (
             [{"name": "a", "default": True}, {"name": "b", "default": True}],
             "[1].default",
-            "second default beside 'a'",
+            "second default besides 'a'",
         ),
         ([{"name": "a", "teams": ["nobody"]}], "[0].teams[0]", "team 'nobody'"),
     ],

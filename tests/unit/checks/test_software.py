@@ -32,7 +32,7 @@ def _findings(judge: Judge, catalog: Catalog, rule: str, branch: int) -> list[Fi
 def test_driver_too_old_for_a_gpu_of_the_fleet_is_refused(judge: Judge, catalog: Catalog) -> None:
     findings = _findings(judge, catalog, "driver-runs-gpu", 550)
     assert {finding.severity for finding in findings} == {"error"}
-    reported = {finding.message.split(" run ")[1].split(" ")[0] for finding in findings}
+    reported = {finding.message.split(" support ")[1].split(" ")[0] for finding in findings}
     assert reported == {"H100", "A100"}
     assert all("2026.08" in finding.remedy for finding in findings)
 

@@ -129,9 +129,9 @@ def test_bought_block_costs_what_aws_reports() -> None:
     [
         ((block() | {"depends": {}},), "does not look up its offering"),
         ((offering(count=UNKNOWN), block()), "number of nodes"),
-        ((offering(duration_hours=0), block()), "length"),
+        ((offering(duration_hours=0), block()), "duration"),
         ((offering(instance_type=TYPE), block()), "Capacity Block price"),
-        ((offering(upfront_fee="0"), block()), "cannot be"),
+        ((offering(upfront_fee="0"), block()), "invalid"),
         ((offering() | {"region": "us-east-1"}, block(region=UNKNOWN)), "region"),
     ],
 )

@@ -90,9 +90,9 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one("kubernetes:extensions/v1beta1:Ingress"), "load balancer"),
         (one("kubernetes:gateway.networking.k8s.io/v1:Gateway"), "load balancer"),
         (one("kubernetes:karpenter.sh/v1:NodePoolPatch"), "Karpenter"),
-        (one(CLAIM, spec={"resources": {"requests": {"storage": "64Ti"}}}), "a claim makes a volume"),
-        (one(CLAIM, spec=UNKNOWN), "a claim makes a volume"),
-        (one(CLAIM, spec={"storageClassName": "fast", "volumeName": UNKNOWN}), "a claim makes a volume"),
+        (one(CLAIM, spec={"resources": {"requests": {"storage": "64Ti"}}}), "a claim creates a volume"),
+        (one(CLAIM, spec=UNKNOWN), "a claim creates a volume"),
+        (one(CLAIM, spec={"storageClassName": "fast", "volumeName": UNKNOWN}), "a claim creates a volume"),
         (one("kubernetes:apps/v1:StatefulSet", spec={"volumeClaimTemplates": [{}]}), "volumeClaimTemplate"),
         (
             one("kubernetes:apps/v1:StatefulSet", spec={"volumeClaimTemplates": UNKNOWN}),

@@ -68,8 +68,8 @@ def test_types_without_tag_support_are_not_judged(ask: Ask) -> None:
         ("\u200b", "rejects"),
         ("a;b", "rejects"),
         ("x" * 257, "rejects"),
-        (True, "no text"),
-        ({"is": "research"}, "no text"),
+        (True, "not text"),
+        ({"is": "research"}, "not text"),
     ],
 )
 def test_blank_or_placeholder_value_is_found(ask: Ask, value: Any, why: str) -> None:

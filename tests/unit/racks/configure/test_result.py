@@ -129,7 +129,7 @@ def test_page_has_everything_and_escapes_it():
         "too small",
         "add space",
         "Nothing: every host",
-        "Where the time went",
+        "Time by role",
         '<html lang="en">',
     ):
         assert word in page
