@@ -68,7 +68,8 @@ def test_upgrade_of_all_packages_does_not_change_the_driver(rack: Lab) -> None:
 
 def test_nccl_has_only_the_settings_of_the_fabric(rack: Lab) -> None:
     lines = rack.sh("dgx01", "grep -v '^#' /etc/nccl.conf").splitlines()
-    assert lines == ["NCCL_CROSS_NIC=0"]
+    rails = "mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11"
+    assert lines == [f"NCCL_IB_HCA=={rails}", "NCCL_CROSS_NIC=0"]
     assert rack.sh("dgx01", "dpkg-query -W -f '${Version}' libnccl2") == "2.31.2-1+cuda13.0"
 
 
