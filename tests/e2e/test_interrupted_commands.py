@@ -156,7 +156,7 @@ def test_interrupted_refresh_keeps_the_catalog(place: Place, sign: signal.Signal
         terminal = place.start("catalog", "refresh")
         terminal.wait(lambda: _accepted(server, open_sockets))
         said = place.interrupt(terminal, sign)
-    assert said == "interrupted; the catalog is as it was; " + same("catalog refresh")
+    assert said == "interrupted; the catalog is unchanged; " + same("catalog refresh")
     assert not (place.checkout.root / ".gpufleet" / "catalog").exists()
 
 

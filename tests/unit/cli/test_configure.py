@@ -194,7 +194,7 @@ def test_limit_and_site_select_hosts_and_roles_have_names(rack: Rack) -> None:
         (("--limit", "nobody"), "no rack host matches 'nobody'"),
         (("--site", "moon"), "no rack site 'moon'"),
         (("--only", "mung"), "did you mean 'munge'?"),
-        (("--transport", "carrier-pigeon"), "none of auto, ssh, mitogen"),
+        (("--transport", "carrier-pigeon"), "not one of auto, ssh, mitogen"),
     ):
         done = rack.run("--yes", *arguments)
         assert done.returncode == 2, says

@@ -287,9 +287,9 @@ def test_unsaved_work_is_reported_after_an_interruption(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-q", "up", "dev", "--yes"), "interrupted; the state is kept; run the same command to go on"),
+        (("-q", "up", "dev", "--yes"), "interrupted; the state is kept; run the same command to continue"),
         (("check", "dev"), "interrupted; nothing was changed; run the same command again"),
-        (("catalog", "refresh"), "interrupted; the catalog is as it was; run the same command again"),
+        (("catalog", "refresh"), "interrupted; the catalog is unchanged; run the same command again"),
         (("rack", "up"), "interrupted; downloads are kept; run the same command again"),
     ],
 )

@@ -55,11 +55,15 @@ PLAY = """---
         (("sandbox", "power-cap"), 2, "there is no operation 'power-cap'"),
         (("sandbox", "power_cap"), 2, "power_cap needs option watts"),
         (("sandbox", "power_cap", "-o", "watts=9999"), 2, "a whole number from 0 to 5000"),
-        (("sandbox", "power_cap", "-o", "watts=1", "--limit", "ctl01"), 2, "power_cap is not for ctl01"),
-        (("sandbox", "upgrade_kubernetes"), 2, "sandbox has no host that upgrade_kubernetes is for"),
+        (
+            ("sandbox", "power_cap", "-o", "watts=1", "--limit", "ctl01"),
+            2,
+            "power_cap does not support ctl01",
+        ),
+        (("sandbox", "upgrade_kubernetes"), 2, "sandbox has no host for upgrade_kubernetes"),
         (("sandbox", "power_cap", "-o", "watts=1", "--site", "x"), 2, "no rack site 'x'"),
         (("sandbox", "power_cap", "--resume"), 2, "has no power_cap to resume"),
-        (("sandbox", "replace_node"), 2, "replace_node without --limit would be for all nodes"),
+        (("sandbox", "replace_node"), 2, "replace_node without --limit would run on all nodes"),
         (
             ("sandbox", "decommission", "--limit", "dgx01", "-o", "confirm=dgx02", "--yes"),
             2,

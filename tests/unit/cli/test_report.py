@@ -64,9 +64,9 @@ def test_earlier_report_is_replaced(gpufleet: Gpufleet, asked: list[CheckRequest
     ("place", "message"),
     [
         ("stacks", "--html stacks is a folder"),
-        ("stacks/dev/fleet.yaml", "stacks/dev/fleet.yaml exists and is no report of gpufleet"),
+        ("stacks/dev/fleet.yaml", "stacks/dev/fleet.yaml exists and is not a report of gpufleet"),
         ("Pulumi.yaml/report.html", "Pulumi.yaml is not a writable folder"),
-        ("/dev/null", "/dev/null exists and is no report of gpufleet"),
+        ("/dev/null", "/dev/null exists and is not a report of gpufleet"),
         ("a\0b", "embedded null"),
         ("x" * 300, "is not a valid path"),
     ],

@@ -90,7 +90,7 @@ def test_interrupted_question_counts_as_no_answer(
     assert answer.code == 130
     assert engine.verbs == ["preview"]
     assert answer.err.splitlines()[-1] == (
-        "interrupted; the state is kept; run the same command to go on: `gpufleet up dev`"
+        "interrupted; the state is kept; run the same command to continue: `gpufleet up dev`"
     )
 
 
@@ -137,7 +137,7 @@ def test_destroy_lists_deletions_before_it_asks(
     assert "   2 aws:ec2/subnet:Subnet" in answer.out
     assert "   1 aws:fsx/lustreFileSystem:LustreFileSystem" in answer.out
     assert "providers" not in answer.out
-    assert "Delete all 3 of dev in cloud aws?" in answer.out + answer.err
+    assert "Delete all 3 resources of dev in cloud aws?" in answer.out + answer.err
 
 
 FILE_SYSTEM = "urn:pulumi:dev::gpufleet::aws:fsx/lustreFileSystem:LustreFileSystem::scratch"

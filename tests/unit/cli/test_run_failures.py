@@ -136,15 +136,14 @@ def test_interruption_repeats_the_users_command_and_exits_130(gpufleet: Gpufleet
     engine.runs["up"] = ([event(VPC, status="started")], KeyboardInterrupt())
     answer = gpufleet("up", "dev", "--yes", "--parallel", "3")
     assert answer.code == 130
-    line = (
-        "interrupted; the state is kept; run the same command to go on: `gpufleet up dev --yes --parallel 3`"
-    )
+    same = "`gpufleet up dev --yes --parallel 3`"
+    line = f"interrupted; the state is kept; run the same command to continue: {same}"
     assert answer.err.splitlines()[-1] == line
     assert "Traceback" not in answer.out + answer.err
     document = gpufleet("up", "dev", "--yes", "--json").json
     assert document["exit_code"] == 130
     assert document["error"] == "interrupted; the state is kept"
-    assert document["remedy"] == "run the same command to go on: `gpufleet up dev --yes --json`"
+    assert document["remedy"] == "run the same command to continue: `gpufleet up dev --yes --json`"
 
 
 def test_orderly_end_after_an_interruption_shows_the_changes(gpufleet: Gpufleet, engine: FakeEngine) -> None:
@@ -158,7 +157,7 @@ def test_orderly_end_after_an_interruption_shows_the_changes(gpufleet: Gpufleet,
     assert "up: 1 created, 0 unchanged, 1 skipped in 1.2 s" in answer.out
     assert "skipped 1 that had not begun: atlas-dev-budget" in answer.err
     assert answer.err.splitlines()[-1].startswith(
-        "interrupted; the state is kept; run the same command to go on"
+        "interrupted; the state is kept; run the same command to continue"
     )
     answer = gpufleet("up", "dev", "--yes", "--json")
     assert answer.code == 130

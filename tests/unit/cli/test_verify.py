@@ -111,7 +111,7 @@ def test_role_that_is_no_longer_measured_is_reported(rack: Rack) -> None:
     tasks.write_text(tasks.read_text().replace("      munge_key_mode: [/bin/echo, munge 400]\n", ""))
     reported = rack.json("--limit", "dgx01", code=1)
     assert [item["message"] for item in reported["findings"]] == [
-        "was not measured: the role's measurements lack it"
+        "was not measured: it is missing in the role's measurements"
     ]
 
 
@@ -120,7 +120,7 @@ def test_role_that_is_no_longer_measured_is_reported(rack: Rack) -> None:
     [
         (("--limit", "nobody"), "no rack host matches 'nobody'"),
         (("--site", "moon"), "has no rack site 'moon'"),
-        (("--transport", "pigeon"), "transport 'pigeon' is none of"),
+        (("--transport", "pigeon"), "transport 'pigeon' is not one of"),
     ],
 )
 def test_bad_input_exits_2_with_a_remedy(rack: Rack, arguments: tuple[str, ...], said: str) -> None:

@@ -27,7 +27,7 @@ def test_text_is_printed_as_posted_outside_ci(file: Path, capsys: pytest.Capture
     said = capsys.readouterr()
     assert said.out.startswith("<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n")
     assert "@all" not in said.out
-    assert "not posted: this is what the pull request would get" in said.err
+    assert "not posted (--dry-run): the comment for the pull request" in said.err
 
 
 def test_pull_request_is_named_in_ci_without_a_request(

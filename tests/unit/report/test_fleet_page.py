@@ -165,7 +165,7 @@ def test_sum_with_unknown_parts_is_a_lower_bound_and_a_sum_of_unknowns_is_unknow
 
 def test_resource_without_a_price_is_listed_as_unknown_with_its_reason(sandbox: Verdict) -> None:
     text = str(PageText(fleet_page(sandbox)))
-    assert "6000 metadata IOPS : unknown (no price of provisioned metadata IOPS was read)" in text
+    assert "6000 metadata IOPS : unknown (no price is known for provisioned metadata IOPS)" in text
 
 
 def test_prices_have_source_date_and_age(sandbox: Verdict) -> None:

@@ -110,7 +110,7 @@ def test_kubernetes_rack_has_declared_member_addresses_and_a_free_virtual_one() 
 def test_unknown_or_duplicate_scheduler_is_refused() -> None:
     from gpufleet.cli.rack import _site
 
-    with pytest.raises(InputError, match="no rack has scheduler 'nomad'"):
+    with pytest.raises(InputError, match="unknown scheduler 'nomad'"):
         _site(None, None, "nomad")
     with pytest.raises(InputError, match="already declares the scheduler"):
         _site(str(FLEET), None, "kubernetes")
