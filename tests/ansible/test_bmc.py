@@ -121,6 +121,7 @@ def test_verify_judges_the_measurements_of_a_bmc(run: Run, service: Service) -> 
     judged = {item.check: item.status for item in bmc(RoleMeasurements("dgx01", "bmc", values, found))}
     assert judged == {
         "identity": "pass",
+        "health": "pass",
         "power": "pass",
         "power_cap": "pass",
         "boot_order": "pass",

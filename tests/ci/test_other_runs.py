@@ -122,7 +122,7 @@ def test_preview_is_shown_and_its_exit_code_is_that_of_the_step(runner: Runner, 
     gpufleet = runner.workspace / ".venv" / "bin" / "gpufleet"
     gpufleet.write_text(f'#!/bin/sh\necho "asked: $@"\necho "to stderr" >&2\nexit {code}\n')
     gpufleet.chmod(0o755)
-    ran = runner.step("gpufleet-environment", "preview", "Preview, judged by the policy pack")
+    ran = runner.step("gpufleet-environment", "preview", "Preview with the policy pack")
     assert ran.returncode == code, done(ran)
     text = runner.summary.read_text()
     assert "asked: preview prod --engine pulumi --cloud aws" in text and "to stderr" in text

@@ -121,7 +121,7 @@ def test_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(plac
 def test_invalid_faults_are_refused(place: Place) -> None:
     said = place.checkout.run("sandbox", "faults", "--fail", "nonsense")
     assert said.returncode == 2
-    assert "--fail 'nonsense' names no action of a service" in said.stderr
+    assert "--fail 'nonsense' is not an action of a service" in said.stderr
     assert place.faults()["faults"] == {
         "failures": [],
         "late_s": 0.0,

@@ -121,13 +121,13 @@ def test_ctrl_c_before_a_command_starts_prints_one_line_and_exits_130(
     [
         (
             "configure sandbox --skip-preflight --yes",
-            "interrupted; hosts keep what was done; "
+            "interrupted; finished tasks are kept on the hosts; "
             + same("configure sandbox --skip-preflight --yes --resume", "to continue"),
         ),
         ("verify sandbox", "interrupted; nothing was changed; " + same("verify sandbox")),
         (
             "operate sandbox power_cap -o watts=300 --yes",
-            "interrupted; hosts keep what was done; "
+            "interrupted; finished tasks are kept on the hosts; "
             + same("operate sandbox power_cap -o watts=300 --yes --resume", "to continue"),
         ),
     ],
@@ -172,7 +172,10 @@ def _accepted(server: socket.socket, open_sockets: contextlib.ExitStack) -> bool
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("sandbox start", "interrupted; what the emulated AWS holds is kept; " + same("sandbox start")),
+        (
+            "sandbox start",
+            "interrupted; the resources of the emulated AWS are kept; " + same("sandbox start"),
+        ),
         ("up sandbox --yes", "interrupted; the state is kept; " + same("up sandbox --yes", "to continue")),
         ("check sandbox", "interrupted; nothing was changed; " + same("check sandbox")),
     ],

@@ -215,7 +215,7 @@ def test_up_reports_a_resource_deleted_outside_and_refresh_lets_it_be_created(
     assert changed != PROGRAM
     lab.program(changed)
     assert not lab.run("up").ok
-    assert "is gone" in lab.errors()["sub"]
+    assert "does not exist: run refresh, then up" in lab.errors()["sub"]
     assert "run refresh, then up" in lab.errors()["sub"]
     refreshed = lab.run("refresh")
     assert refreshed.ok
