@@ -1,6 +1,6 @@
 """A mark beside the state, from the start of a stack's first `up` until an `up` completes.
 
-Rules that compare a change with the existing resources need it: nobody approved what an interrupted first run
+Rules that compare a change with the existing resources need it: no one approved what an interrupted first run
 has created.
 """
 

@@ -57,11 +57,11 @@ def without_gaps(resources: Sequence[Resource]) -> list[Resource]:
     any more. A missing provider cannot be replaced: that reference stays.
     """
     present: set[str] = set()
-    mended = []
+    repaired = []
     for resource in resources:
-        mended.append(_without_missing(resource, present))
+        repaired.append(_without_missing(resource, present))
         present.add(resource["urn"])
-    return mended
+    return repaired
 
 
 def _without_missing(resource: Resource, present: set[str]) -> Resource:

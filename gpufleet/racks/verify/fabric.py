@@ -52,7 +52,7 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
         if alike and len(kinds) > adapters:
             faults = {name: said for name, said in faults.items() if kinds[name] in alike}
         if good and node and not adapters:
-            # Nobody published how many there are: a dead port is one of them, a slower one may be storage's.
+            # No source says how many there are: a dead port is one of them, a slower one may be storage's.
             dead = [said for name, said in faults.items() if kinds[name][0] == "InfiniBand" and name in down]
             return Reading(measured, "; ".join(dead))
         if len(good) >= max(adapters, 1):

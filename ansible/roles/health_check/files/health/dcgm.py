@@ -14,7 +14,7 @@ from health.dcgm_codes import CODES, HEALTH_MESSAGES, SEVERITIES, severity_of
 from health.finding import Finding
 from health.readings import Readings
 
-# After these a node runs no jobs until somebody has repaired, examined or reset what they name.
+# After these a node runs no jobs until what they name is repaired, examined or reset.
 DRAINING = ("ISOLATE", "TRIAGE", "RESET", "UNKNOWN")
 REMEDY = {
     "ISOLATE": "drain the node and run `dcgmi diag -r 3`; exchange what fails again",

@@ -10,7 +10,20 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from health import adapter_log, dcgm, kernel_faults, nvlink, ports, readings, report, slurm, sxid, system, xid
+from health import (
+    adapter_log,
+    dcgm,
+    kernel_faults,
+    nvlink,
+    port_counters,
+    ports,
+    readings,
+    report,
+    slurm,
+    sxid,
+    system,
+    xid,
+)
 from health import config as configuration
 from health import gpus as gpu_checks
 from health import memory as remembering
@@ -147,7 +160,7 @@ def examine(
     ]
     if periodic:
         checks += [
-            lambda: ports.check_counters(config, found_ports, memory, taken.now),
+            lambda: port_counters.check(config, found_ports, memory, taken.now),
             lambda: adapter_log.check_carrier(config, taken, found_ports),
             lambda: adapter_log.check_ibstat(taken, found_ports),
             lambda: nvlink.check_errors(config, taken, memory),

@@ -158,7 +158,7 @@ def count(link: dict[str, int]) -> int:
 
 
 def check_errors(config: Config, readings: Readings, memory: Memory) -> list[Finding]:
-    """Errors by the hour, where a limit is set: nobody published one. Counts since the last run.
+    """Errors by the hour, where a limit is set: no source gives one. Counts since the last run.
 
     A recovery that failed is reported without a limit: DCGM's health watch fails a GPU that has one.
     """
