@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,28 @@ def test_preview_lists_what_up_creates(first_runs: tuple[Any, Any]) -> None:
     assert done["changes"] == promised["changes"]
     assert (done["engine"], done["cloud"]) == ("embedded", "sandbox")
     assert done["duration_s"] > 0
+
+
+def test_plan_preview_up_and_check_print_the_same_price(
+    deployed: Checkout, first_runs: tuple[Any, Any]
+) -> None:
+    planned = deployed.json("plan", "sandbox")["cost"]
+    assert [run["cost"] for run in first_runs] == [planned, planned]
+    checked = deployed.json("check", "sandbox")["cost"]
+    monthly = planned["monthly"]
+    assert (checked["after"], checked["at_max"]) == (monthly["amount"], monthly["high"])
+    assert checked["unknown"] == monthly["unknown"]
+    assert checked["upfront"]["after"] == planned["upfront"]["amount"]
+    assert checked["budget"] == planned["budget"]["monthly"]
+    assert sorted(checked["not_counted"]) == sorted(planned["not_counted"])
+    # A check has one line per resource, the others one per kind and owner: cents are rounded differently.
+    for key, amount in (("after", "expected"), ("at_max", "high")):
+        sums: dict[str, float] = defaultdict(float)
+        for line in checked["lines"]:
+            sums["/".join(filter(None, (line["site"], line["owner"])))] += line[key] or 0
+        assert sums == pytest.approx(
+            {name: each[amount] for name, each in planned["by_owner"].items()}, abs=0.1
+        )
 
 
 def test_second_up_changes_nothing(deployed: Checkout) -> None:
