@@ -206,6 +206,7 @@ class SoftwareLock(Fact):
     EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
     `kubernetes_releases` the release of each on racks, `cni` the version of each CNI's chart.
+    `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA.
     """
 
     channel: str
@@ -222,6 +223,7 @@ class SoftwareLock(Fact):
     efa_installer: str
     gdrcopy: str
     doca_ofed: str
+    doca_key_fingerprint: str
     dcgm: str
     dcgm_exporter: str
     container_toolkit: str

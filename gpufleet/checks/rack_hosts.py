@@ -203,6 +203,31 @@ def host_fingerprints(fleet: Fleet) -> Iterator[FieldFinding]:
                 )
 
 
+@check("doca-repository")
+def doca_repository(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Packages of DOCA-OFED come from one place, the site's mirror or its DOCA repository. Another key than
+    NVIDIA's is trusted by its own fingerprint."""
+    for path, site in fleet.onprem():
+        given = [
+            name for name in ("repository", "key", "fingerprint") if getattr(site.doca, name) is not None
+        ]
+        if given and site.package_mirror is not None:
+            yield FieldFinding(
+                (*path, "doca", given[0]),
+                f"{getattr(site.doca, given[0])} has no effect: with package_mirror {site.package_mirror} the"
+                " hosts use no other repository",
+                "remove `doca` or `package_mirror`",
+                "warning",
+            )
+        elif site.doca.key is not None and site.doca.fingerprint is None:
+            yield FieldFinding(
+                (*path, "doca", "key"),
+                f"{site.doca.key} has no fingerprint: only NVIDIA's own key is trusted without one",
+                "add `fingerprint`: the 40 digits that `gpg --show-keys` shows of it, confirmed by who"
+                " signs the repository",
+            )
+
+
 @check("reboot-settings")
 def reboot_settings(fleet: Fleet) -> Iterator[FieldFinding]:
     """A batch is at most 100% of the nodes. Firmware needs more than a minute to start, and a wait of hours
@@ -229,5 +254,6 @@ CHECKS = (
     nvme_cache,
     host_addresses,
     host_fingerprints,
+    doca_repository,
     reboot_settings,
 )

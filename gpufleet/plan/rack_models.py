@@ -260,7 +260,7 @@ class RackPlan:
 
     `groups` are group IDs by name. `local_nvme` is the mount point of the nodes' drives, None if they are not
     used; `local_nvme_drives` None means all unused ones. `reboot_batch` counts hosts. `management_settings`,
-    `mig` and `monitoring_settings` are None if they are not declared.
+    `mig`, `monitoring_settings` and the fields of DOCA are None if they are not declared.
     """
 
     network: str | None
@@ -284,6 +284,9 @@ class RackPlan:
     local_nvme_drives: int | None
     time_servers: tuple[str, ...]
     package_mirror: str | None
+    doca_repository: str | None
+    doca_key: str | None
+    doca_key_fingerprint: str | None
     host_addresses: Mapping[str, str]
     reboot_batch: int
     reboot_timeout_s: int

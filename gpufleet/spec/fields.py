@@ -110,6 +110,8 @@ SSH_KEY = (
 BMC_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@-]{0,31}$"
 CERTIFICATE = r"^[0-9a-f]{64}$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
+KEY_FINGERPRINT = r"^[0-9A-F]{40}$"
+KEY_SOURCE = r"^(https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*|/[A-Za-z0-9_./=+,@:%-]+)$"
 WEB_FOLDER = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*$"
 WEB_ADDRESS = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]?&#-]*$"
 HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
@@ -148,6 +150,8 @@ PATTERNS = {
     BMC_USER: "a login name of a management controller, such as admin",
     CERTIFICATE: "64 hexadecimal digits in lower case: what openssl shows, without its colons",
     FINGERPRINT: "a fingerprint as ssh-keygen -l shows it, such as SHA256: and 43 characters",
+    KEY_FINGERPRINT: "40 hexadecimal digits in upper case, as gpg --show-keys shows them",
+    KEY_SOURCE: "a web address or an absolute path, such as /etc/ssl/doca_keyring.gpg",
     WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
     WEB_ADDRESS: "a web address, such as https://metrics.example.com/api/v1/push",
     HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
@@ -200,6 +204,12 @@ SshKey = Annotated[str, Field(pattern=SSH_KEY, max_length=4096)]
 Fingerprint = Annotated[str, Field(pattern=FINGERPRINT)]
 BmcUser = Annotated[str, Field(pattern=BMC_USER)]
 Certificate = Annotated[str, Field(pattern=CERTIFICATE)]
+KeyFingerprint = Annotated[
+    str,
+    Field(pattern=KEY_FINGERPRINT),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": KEY_FINGERPRINT}),
+]
+KeySource = Annotated[str, Field(pattern=KEY_SOURCE, max_length=1024), STAYS]
 WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
 WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]

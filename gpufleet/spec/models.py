@@ -44,7 +44,17 @@ from gpufleet.spec.fields import (
     Word,
 )
 from gpufleet.spec.management import Management, MigLayout
-from gpufleet.spec.onprem import LocalNvme, OnPremSite, Ownership, Reboot, SitePower, Ssh, User, UserGroup
+from gpufleet.spec.onprem import (
+    Doca,
+    LocalNvme,
+    OnPremSite,
+    Ownership,
+    Reboot,
+    SitePower,
+    Ssh,
+    User,
+    UserGroup,
+)
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
@@ -69,6 +79,7 @@ __all__ = [
     "CapacityBlock",
     "CloudNetwork",
     "CloudSite",
+    "Doca",
     "EmailReceiver",
     "EtcdBackup",
     "Exemption",

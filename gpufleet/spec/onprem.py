@@ -20,6 +20,8 @@ from gpufleet.spec.fields import (
     Fingerprint,
     HostName,
     HostOrAddress,
+    KeyFingerprint,
+    KeySource,
     LoginName,
     Name,
     SshKey,
@@ -123,6 +125,33 @@ class LocalNvme(Model):
     ] = None
 
 
+class Doca(Model):
+    """NVIDIA's package repository of DOCA-OFED, or a copy of it, and the key that signs it."""
+
+    repository: Annotated[
+        WebFolder | None,
+        Field(
+            description="Its web folder; NVIDIA's of the system and the channel's release if left out.",
+            examples=["https://mirror.example.com/doca/3.4.0/ubuntu24.04/x86_64"],
+        ),
+    ] = None
+    key: Annotated[
+        KeySource | None,
+        Field(
+            description="Where its key is: a web address, or a file on the hosts; doca_keyring.gpg of the"
+            " repository if left out.",
+            examples=["/etc/ssl/doca_keyring.gpg"],
+        ),
+    ] = None
+    fingerprint: Annotated[
+        KeyFingerprint | None,
+        Field(
+            description="The fingerprint of the only key that is trusted; NVIDIA's if left out.",
+            examples=["70454E6BF5D9C2D3B78709E8DC726C5E41B9CC50"],
+        ),
+    ] = None
+
+
 class RackOfNodes(Model):
     """Nodes that stand in one rack: one feed supplies them, which `power.per_rack` is the capacity of."""
 
@@ -188,6 +217,7 @@ class OnPremSite(Model):
             examples=["http://mirror.example.com/rack"],
         ),
     ] = None
+    doca: Annotated[Doca, Field(description="Where the packages of DOCA-OFED come from.")] = Doca()
     addresses: dict[HostName, HostOrAddress] = Field(
         default_factory=dict,
         description="Addresses of hosts that no name server knows, by host name.",

@@ -110,6 +110,11 @@ RACKS_AFTER: list[dict[str, Any]] = [
         "local_nvme": {"mount": "/scratch", "cache": "/scratch/cache", "drives": 8},
         "time_servers": ["ntp1.example.com"],
         "package_mirror": "http://mirror.example.com/rack",
+        "doca": {
+            "repository": "https://mirror.example.com/doca",
+            "key": "/etc/doca.gpg",
+            "fingerprint": "AB" * 20,
+        },
         "addresses": {"dgx01": "10.90.0.11"},
         "reboot": {"batch": "50%", "timeout": "30 min"},
         "management": {

@@ -31,7 +31,7 @@ options:
         type: str
         default: ./
       key_url:
-        description: URL of the key.
+        description: URL of the key, or its absolute path on the host.
         type: str
         default: ""
       fingerprint:
@@ -136,7 +136,7 @@ def elsewhere(wanted: list[dict[str, Any]], ours: set[Path]) -> dict[str, str]:
 def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
     """The packets of the key with the given fingerprint."""
     want = item["fingerprint"].replace(" ", "").upper()
-    data = download(item["key_url"], timeout_s)
+    data = read_key(item["key_url"], timeout_s)
     try:
         keys = keys_in(data)
     except (ValueError, binascii.Error, IndexError) as error:
@@ -151,6 +151,19 @@ def fetch_key(item: dict[str, Any], timeout_s: int) -> bytes:
             "nothing was added."
         )
     return keys[want]
+
+
+def read_key(source: str, timeout_s: int) -> bytes:
+    """Read a key from a file of the host, or download it."""
+    if not source.startswith("/"):
+        return download(source, timeout_s)
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise RefusalError(
+            f"{source} could not be read: {error.strerror}. Copy the key of the repository to that file on"
+            " the host, or give its web address."
+        ) from None
 
 
 def download(url: str, timeout_s: int) -> bytes:

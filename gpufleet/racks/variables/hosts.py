@@ -45,6 +45,14 @@ HOST_VARIABLES = (
     Variable("base", "time_servers", "site", lambda c: list(c.site.rack.time_servers)),
     Variable("base", "package_mirror", "site", lambda c: c.site.rack.package_mirror),
     Variable("base", "doca_version", "fleet", lambda c: c.lock.doca_ofed),
+    Variable("base", "doca_repository", "site", lambda c: c.site.rack.doca_repository),
+    Variable("base", "doca_key", "site", lambda c: c.site.rack.doca_key),
+    Variable(
+        "base",
+        "doca_key_fingerprint",
+        "site",
+        lambda c: c.site.rack.doca_key_fingerprint or c.lock.doca_key_fingerprint,
+    ),
     Variable(
         "base",
         "kubernetes_minor",

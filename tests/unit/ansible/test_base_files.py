@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import jinja2
+import pytest
 import yaml
 
+DOCA = "https://linux.mellanox.com/public/repo/doca/3.4.0"
 ROLE = Path(__file__).resolve().parents[3] / "ansible" / "roles" / "base"
 
 
@@ -31,6 +34,31 @@ def test_processors_without_frequency_scaling_pass_and_a_refusal_fails(tmp_path:
     assert governor(tmp_path, "performance").returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "url", "key"),
+    [
+        ({}, f"{DOCA}/ubuntu24.04/x86_64", f"{DOCA}/ubuntu24.04/x86_64/doca_keyring.gpg"),
+        (
+            {"base_doca_repository": "https://m.example/d"},
+            "https://m.example/d",
+            "https://m.example/d/doca_keyring.gpg",
+        ),
+        ({"base_doca_key": "/etc/doca.gpg"}, f"{DOCA}/ubuntu24.04/x86_64", "/etc/doca.gpg"),
+    ],
+)
+def test_doca_repository_and_key_are_those_of_the_site_or_the_vendor(
+    given: dict[str, str], url: str, key: str
+) -> None:
+    variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
+    found = next(
+        item for item in variables["base__systems"]["ubuntu_24_04"]["repositories"] if item["name"] == "doca"
+    )
+    values = {"base_doca_repository": "", "base_doca_key": "", "base__doca_url": DOCA} | given
+    template = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    assert template.from_string(found["url"]).render(values) == url
+    assert template.from_string(found["key_url"]).render(values) == key
+
+
 def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
     variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
     for system, found in variables["base__systems"].items():
@@ -42,6 +70,10 @@ def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
             whole = len(digits) == 40 and set(digits) <= set("0123456789ABCDEF")
             asked = {"doca": "{{base_doca_key_fingerprint}}", "grafana": "{{base_grafana_key_fingerprint}}"}
             assert whole or digits == asked[item["name"]], item["name"]
-            assert item["url"].startswith(("https://", "{{ base__doca_url }}/"))
+            if item["name"] == "doca":
+                assert item["url"].startswith("{{ base_doca_repository or base__doca_url ~ '/")
+                assert "~ '/doca_keyring.gpg'" in item["key_url"]
+                continue
+            assert item["url"].startswith("https://")
             assert item["key_url"].startswith("https://")
     assert variables["base__doca_url"].startswith("https://")

@@ -134,3 +134,26 @@ def test_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str
 )
 def test_invalid_reboot_setting_is_refused(judge: Judge, reboot: dict[str, str], field: str) -> None:
     assert judge({f"{SITE}.reboot": reboot}).only("reboot-settings").field == f"onprem[0].reboot.{field}"
+
+
+def test_copy_of_the_doca_repository_keeps_the_key_of_nvidia(judge: Judge) -> None:
+    for doca in (
+        {"repository": "https://m.example.com/doca"},
+        {"key": "/etc/doca.gpg", "fingerprint": "AB" * 20},
+    ):
+        assert "doca-repository" not in judge({f"{SITE}.doca": doca}).rules
+
+
+def test_other_doca_key_needs_its_fingerprint(judge: Judge) -> None:
+    finding = judge({f"{SITE}.doca": {"key": "https://m.example.com/key.pub"}}).only("doca-repository")
+    assert finding.field == "onprem[0].doca.key" and "https://m.example.com/key.pub" in finding.message
+    assert "add `fingerprint`" in finding.remedy
+
+
+def test_doca_repository_beside_a_mirror_has_no_effect(judge: Judge) -> None:
+    changes = {
+        f"{SITE}.doca": {"repository": "https://m.example.com/doca"},
+        f"{SITE}.package_mirror": "http://mirror.example.com/rack",
+    }
+    finding = judge(changes).only("doca-repository", "warning")
+    assert finding.field == "onprem[0].doca.repository" and "no effect" in finding.message

@@ -101,6 +101,11 @@ EVERYTHING: dict[str, Any] = {
         {"nodes": "dgx003", "profiles": {"1g.10gb": 7}},
     ],
     "package_mirror": "http://mirror.example.com/rack",
+    "doca": {
+        "repository": "https://mirror.example.com/doca",
+        "key": "/etc/ssl/doca.gpg",
+        "fingerprint": "AB" * 20,
+    },
     "time_servers": ["ntp1.example.com"],
     "addresses": {"ctl01": "10.60.0.11"},
     "groups": [{"name": "vision", "gid": 3001}],
@@ -232,6 +237,17 @@ def test_minimal_site_has_no_null_and_no_empty_variable(make_fleet, make_rack, c
         "subnet_manager_priority",
     ):
         assert absent not in values
+
+
+def test_key_of_doca_is_the_one_of_the_lock_unless_the_site_names_another(
+    document, make_fleet, make_rack, catalog
+):
+    plain = given(build_inventory(make_fleet(make_rack()), catalog))
+    assert plain["base_doca_key_fingerprint"] == catalog.lock("2026.11").doca_key_fingerprint
+    assert "base_doca_repository" not in plain and "base_doca_key" not in plain
+    own = given(document)
+    assert own["base_doca_key_fingerprint"] == "AB" * 20 and own["base_doca_key"] == "/etc/ssl/doca.gpg"
+    assert own["base_doca_repository"] == "https://mirror.example.com/doca"
 
 
 def test_driver_and_fabric_manager_have_the_version_of_the_lock(document, catalog):

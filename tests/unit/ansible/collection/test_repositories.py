@@ -191,6 +191,25 @@ def test_removed_sources_are_deleted_with_their_keys_and_others_stay(
     assert text.endswith("deb http://mirror.example.com/vendor ./\n")
 
 
+def test_key_may_be_a_file_of_the_host_and_only_the_named_key_is_kept(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "vendor.gpg"
+    file.write_bytes(keys["both"])
+    done = run(module, repositories=[entry(served, keys, key_url=str(file))])
+    assert done["changed"] and served["asked"] == 0
+    kept = (module.KEYS / "gpufleet-cuda.gpg").read_bytes()
+    assert set(openpgp.keys_in(kept)) == {keys["vendor"]}
+    assert not run(module, repositories=[entry(served, keys, key_url=str(file))])["changed"]
+
+
+def test_missing_key_file_is_refused(
+    keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    refused = run(module, repositories=[entry(served, keys, key_url=str(tmp_path / "none.gpg"))])
+    assert "could not be read" in refused["msg"] and not list(module.SOURCES.iterdir())
+
+
 def test_keyring_of_a_mirror_must_exist(module: ModuleType, run: Run, tmp_path: Path) -> None:
     mirror = {"name": "mirror", "url": "http://m.example.com/vendor", "keyring": str(tmp_path / "none.gpg")}
     assert "is not on the host" in run(module, repositories=[mirror])["msg"]
