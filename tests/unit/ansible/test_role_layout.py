@@ -188,7 +188,8 @@ def test_same_step_has_the_same_name_in_all_roles(role: str) -> None:
             assert task["name"] == f"Import {stem} tasks"
     for task in load(folder / "install.yml") or []:
         if "gpufleet.rack.packages" in task:
-            assert task["name"] == "Install packages"
+            installs = "names" in task["gpufleet.rack.packages"]
+            assert task["name"] == "Install packages" if installs else task["name"].startswith("Remove ")
     for task in load(folder / "run.yml") or []:
         if "gpufleet.rack.units" in task:
             assert task["name"].startswith("Enable and start "), task["name"]
