@@ -8,13 +8,16 @@ import re
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from gpufleet.plan.rack_slurm import PRIORITIES
 from tests.programs import find_program
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
@@ -88,7 +91,7 @@ SETTINGS: dict[str, Any] = {
     "slurm_controller_unkillable_step_s": 180,
     "slurm_controller_priority_weights": {
         "age": 1000,
-        "fairshare": 5000,
+        "fairshare": 10000,
         "job_size": 0,
         "partition": 0,
         "qos": 1000000,
@@ -157,8 +160,42 @@ def lines(text: str) -> list[str]:
 
 
 def keys(line: str) -> list[str]:
-    """Names of options in a line; values in quotes may hold what looks like one."""
-    return re.findall(r"(\w+)=", re.sub(r'"[^"]*"', "", line))
+    """Names of options in a line; values may hold what looks like one."""
+    return re.findall(r"(?<![\w,=])(\w+)=", re.sub(r'"[^"]*"', "", line))
+
+
+@pytest.mark.parametrize(
+    ("limits", "parameters", "expected"),
+    [
+        ((60,), [], "bf_window=1440,bf_resolution=60"),
+        ((1440, 10080), ["bf_continue"], "bf_continue,bf_window=10080,bf_resolution=420"),
+        ((1440, 0), [], "bf_window=43200,bf_resolution=600"),
+        ((99999,), [], "bf_window=43200,bf_resolution=600"),
+        ((10080,), ["bf_window=2880"], "bf_window=2880"),
+        ((10080,), ["bf_resolution=60"], "bf_resolution=60,bf_window=10080"),
+    ],
+)
+def test_backfill_looks_as_far_as_the_longest_time_limit(
+    limits: tuple[int, ...], parameters: list[str], expected: str
+) -> None:
+    partition = SETTINGS["slurm_controller_partitions"][0]
+    partitions = [partition | {"max_minutes": limit} for limit in limits]
+    text = render(
+        "slurm.conf",
+        slurm_controller_partitions=partitions,
+        slurm_controller_scheduler_parameters=parameters,
+    )
+    assert re.findall(r"^SchedulerParameters=(.*)$", text, re.MULTILINE) == [expected]
+
+
+def test_share_of_a_team_outweighs_the_age_of_its_jobs_and_no_qos() -> None:
+    defaults = yaml.safe_load((ANSIBLE / "roles/slurm_controller/defaults/main.yml").read_text())
+    weights = defaults["slurm_controller_priority_weights"]
+    assert weights["fairshare"] >= 10 * max(weights["age"], weights["job_size"], weights["partition"])
+    # A factor is the QOS's priority through the highest one.
+    steps = sorted(PRIORITIES.values())
+    gap = min(after - before for before, after in pairwise(steps)) / max(steps) * weights["qos"]
+    assert gap > weights["fairshare"] + weights["age"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
