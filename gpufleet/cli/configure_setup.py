@@ -159,6 +159,7 @@ class Setup:
             roles,
             os.environ,
             lambda: read_vault(self.fleet_folder / VAULT, password),
+            self.target,
         )
 
     def _resumed(self) -> LastRun:

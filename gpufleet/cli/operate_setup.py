@@ -100,6 +100,7 @@ class OperateSetup(Setup):
             self.operation.secrets_of,
             os.environ,
             lambda: read_vault(self.fleet_folder / VAULT, password),
+            self.target,
         )
         return OperationRequest(
             operation=self.operation,

@@ -209,11 +209,12 @@ def collect_secrets(
     roles: Collection[str],
     environment: Mapping[str, str],
     vault: Callable[[], Mapping[str, str]],
+    target: str = "",
 ) -> dict[str, str]:
     """The secrets that `roles` need on `hosts`, by environment variable; the environment before the vault.
 
     `vault` is only asked where the environment lacks one. Raises InputError that names all that are
-    missing or unfit at once, never a value.
+    missing or unfit at once, never a value. `target` is the environment or fleet file of the command.
     """
     found: dict[str, str] = {}
     wrong: list[str] = []
@@ -237,8 +238,8 @@ def collect_secrets(
     if wrong:
         raise InputError(
             f"{len(wrong)} secret{'s' if len(wrong) > 1 else ''} of {plan.environment}: {'; '.join(wrong)}",
-            remedy=f"`gpufleet secrets new {plan.environment}` makes what is missing and keeps it in a vault"
-            " file; or set them in the environment",
+            remedy=f"`gpufleet secrets new {target or plan.environment}` makes what is missing and keeps it in a"
+            " vault file; or set them in the environment",
         )
     return found
 

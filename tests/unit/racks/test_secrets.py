@@ -68,3 +68,10 @@ def test_all_missing_secrets_are_named_at_once_without_values(make_fleet, make_r
     for name in ("REMOTE_WRITE_PASSWORD", "WEBHOOK_TOKEN", "SMTP_PASSWORD", "GRAFANA_PASSWORD"):
         assert f"GPUFLEET_SECRET_{name}_DC1" in said
     assert "SLACK_URL" not in said and "too-short" not in said
+
+
+def test_remedy_names_what_the_command_was_given(make_fleet, make_rack) -> None:
+    fleet = make_fleet(make_rack(rack=plan_rack(declared_site(monitoring=RECEIVERS))))
+    with pytest.raises(InputError) as error:
+        collect_secrets(fleet, ["ctl01"], {"grafana"}, {}, dict, "racks/fleet.yaml")
+    assert "`gpufleet secrets new racks/fleet.yaml`" in (error.value.remedy or "")
