@@ -238,8 +238,8 @@ def collect_secrets(
     if wrong:
         raise InputError(
             f"{len(wrong)} secret{'s' if len(wrong) > 1 else ''} of {plan.environment}: {'; '.join(wrong)}",
-            remedy=f"`gpufleet secrets new {target or plan.environment}` makes what is missing and keeps it in a"
-            " vault file; or set them in the environment",
+            remedy=f"`gpufleet secrets new {target or plan.environment}` makes what is missing and keeps it"
+            " in a vault file; or set them in the environment",
         )
     return found
 
