@@ -23,6 +23,7 @@ FETCH = re.compile(
     r"|temporary failure|not found on server|404",
     re.I,
 )
+NO_REMOVE = re.compile(r"remove is disabled", re.I)
 LOCKED = re.compile(r"could not (get|open) lock|unable to (acquire|lock)|is locked by|frontend lock", re.I)
 
 
@@ -47,6 +48,18 @@ class Wanted(NamedTuple):
     def suits(self, version: str) -> bool:
         """Whether a version matches."""
         return fnmatch.fnmatchcase(version, self.version)
+
+
+class Transaction(NamedTuple):
+    """What apt would remove and downgrade (name, old and new version)."""
+
+    removed: list[str]
+    downgraded: list[tuple[str, str, str]]
+
+    def lines(self) -> list[str]:
+        """One line each, for a diff."""
+        downgrades = [f"{name} would be downgraded from {old} to {new}" for name, old, new in self.downgraded]
+        return [f"{name} would be removed" for name in self.removed] + downgrades
 
 
 class Apt:
@@ -117,6 +130,11 @@ class Apt:
             self.update()
         if lacking:
             self.refuse(lacking, have)
+        return self.pick(install, have)
+
+    @staticmethod
+    def pick(install: list[Wanted], have: dict[str, list[str]]) -> list[str]:
+        """The first available alternative of each, in apt syntax."""
         chosen = []
         for w in install:
             way = next(way for way in w.ways() if any(way.suits(v) for v in have[way.name]))
@@ -146,16 +164,44 @@ class Apt:
 
     def change(self, install: list[Wanted], remove: list[str]) -> None:
         """Install and remove in one transaction; raises on failure."""
-        gone = [f"{name}-" for name in remove]
-        done = self.transact(self.choose(install) + gone)
+        done = self.transact(self.choose(install), remove)
         if done.returncode and FETCH.search(done.stderr) and not self.updated:
             self.update()  # the lists may be older than the repository
-            done = self.transact(self.choose(install) + gone)
+            done = self.transact(self.choose(install), remove)
         if done.returncode:
             raise RefusalError(explain(done.stderr or done.stdout))
 
-    def transact(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        """One apt transaction."""
+    def transact(self, words: list[str], remove: list[str]) -> subprocess.CompletedProcess[str]:
+        """One apt transaction, refused if it would remove other packages than `remove`."""
+        gone = [f"{name}-" for name in remove]
+        if remove:
+            refuse_removals(self.simulate(words, remove), words, remove)
+            return self.install(*words, *gone)
+        done = self.install("--no-remove", *words)
+        if done.returncode and NO_REMOVE.search(done.stderr):
+            refuse_removals(self.simulate(words, remove), words, remove)
+        return done
+
+    def simulate(self, words: list[str], remove: list[str]) -> Transaction:
+        """What the transaction would do, without a lock and without a change."""
+        done = self.install("--simulate", *words, *(f"{name}-" for name in remove))
+        if done.returncode:
+            raise RefusalError(explain(done.stderr or done.stdout))
+        return parse_simulation(done.stdout)
+
+    def foresee(self, install: list[Wanted], remove: list[str]) -> Transaction | None:
+        """What the transaction would do by the package lists of the host; None if they lack a package."""
+        names = [way.name for w in install for way in w.ways()]
+        have = self.candidates(names) if names else {}
+        if any(not any(way.suits(v) for way in w.ways() for v in have[way.name]) for w in install):
+            return None
+        words = self.pick(install, have)
+        found = self.simulate(words, remove)
+        refuse_removals(found, words, remove)
+        return found
+
+    def install(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `apt-get install`."""
         return self.run(
             *("apt-get", "install", "-y", "-q", "--allow-downgrades", "--allow-change-held-packages"),
             *("-o", f"DPkg::Lock::Timeout={self.lock_timeout_s}", "-o", "Acquire::Retries=2"),
@@ -169,6 +215,31 @@ class Apt:
         done = self.run(*command)
         if done.returncode:
             raise RefusalError(explain(done.stderr or done.stdout))
+
+
+def parse_simulation(text: str) -> Transaction:
+    """Lines `Remv name [version]` and `Inst name [old] (new origin [architecture])` of apt-get."""
+    removed = re.findall(r"^Remv (\S+)", text, re.M)
+    changed = re.findall(r"^Inst (\S+) \[(\S+)\] \((\S+) ", text, re.M)
+    older = [entry for entry in changed if is_older(entry[2], entry[1])]
+    return Transaction([name.partition(":")[0] for name in removed], older)
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether a Debian version is lower than another one."""
+    return subprocess.run(["dpkg", "--compare-versions", version, "lt", other], check=False).returncode == 0
+
+
+def refuse_removals(found: Transaction, words: list[str], remove: list[str]) -> None:
+    """Raise for packages that apt would remove and that were not named."""
+    others = sorted(set(found.removed) - set(remove))
+    if others:
+        listed = " ".join(others)
+        raise RefusalError(
+            f"To install {' '.join(words)} apt would also remove {listed}, which the role does not name. "
+            f"If nothing needs them, remove them (`apt-get remove {listed}`) and run again; nothing was "
+            "installed."
+        )
 
 
 class NoStarts:

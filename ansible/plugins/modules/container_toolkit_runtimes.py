@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import take_out_of_service
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 DOCUMENTATION = r"""
 ---
@@ -17,7 +19,8 @@ module: container_toolkit_runtimes
 short_description: Enables CDI in Docker and containerd
 description:
   - Runs C(nvidia-ctk runtime configure) if a runtime is installed with CDI disabled, and keeps
-    other settings. Restarts a runtime that started before its configuration was written.
+    other settings. Restarts a runtime that started before its configuration was written, after draining
+    the node; fails while work runs on it (see M(gpufleet.rack.node_guard)).
 options:
   runtimes:
     description: Runtimes to configure.
@@ -46,14 +49,12 @@ actions:
 """
 
 PROGRAMS = {"docker": "dockerd", "containerd": "containerd"}
+# Containers end with the daemon of Docker, those of containerd do not.
+STOPS = {"docker": "containers", "containerd": "gpus"}
 CONFIGURATIONS = {
     "docker": ["etc/docker/daemon.json"],
     "containerd": ["etc/containerd/config.toml", "etc/containerd/conf.d/99-nvidia.toml"],
 }
-
-
-class RuntimeRefusalError(Exception):
-    """Value, rule and remedy in one text."""
 
 
 class Host:
@@ -83,7 +84,7 @@ class Host:
         except FileNotFoundError:
             return False
         except (ValueError, AttributeError) as error:
-            raise RuntimeRefusalError(
+            raise RefusalError(
                 f"{path} is no JSON object ({error}). Docker does not start with it either: correct it."
             ) from None
 
@@ -105,25 +106,28 @@ class Host:
 def bring(host, runtime, check):
     """Enable CDI; the changes."""
     actions = []
-    if not host.uses_cdi(runtime):
+    configures, started = not host.uses_cdi(runtime), host.started(runtime)
+    # systemd reports whole seconds.
+    restarts = started is not None and (configures or int(host.written(runtime)) > started)
+    if restarts:
+        take_out_of_service(f"{runtime} restarts", stops=STOPS[runtime], check=check)
+    if configures:
         actions.append("configure")
         if not check:
             code, said = host.run(
                 "nvidia-ctk", "runtime", "configure", f"--runtime={runtime}", "--cdi.enabled"
             )
             if code or not host.uses_cdi(runtime):
-                raise RuntimeRefusalError(
+                raise RefusalError(
                     f"nvidia-ctk did not switch CDI on in {runtime}: {said.strip()[-300:]}. See "
                     f"/{CONFIGURATIONS[runtime][0]} on the host."
                 )
-    started = host.started(runtime)
-    # systemd reports whole seconds.
-    if started is not None and (actions or int(host.written(runtime)) > started):
+    if restarts:
         actions.append("restart")
         if not check:
             code, said = host.run("systemctl", "restart", f"{runtime}.service")
             if code:
-                raise RuntimeRefusalError(f"{runtime} did not restart: {said.strip()[-300:]}.")
+                raise RefusalError(f"{runtime} did not restart: {said.strip()[-300:]}.")
     return actions
 
 
@@ -137,7 +141,7 @@ def main():
     installed = [name for name in module.params["runtimes"] if host.has(PROGRAMS[name])]
     try:
         actions = {name: bring(host, name, module.check_mode) for name in installed}
-    except (RuntimeRefusalError, OSError, subprocess.SubprocessError) as error:
+    except (RefusalError, OSError, subprocess.SubprocessError) as error:
         module.fail_json(msg=str(error))
     lines = [f"{name}: {', '.join(done)}\n" for name, done in actions.items() if done]
     module.exit_json(

@@ -35,10 +35,6 @@ reboot_reasons:
   description: Reason for a reboot; empty if none is needed.
   type: list
   returned: always
-job_steps:
-  description: Number of running Slurm job steps on the host.
-  type: int
-  returned: always
 """
 
 import shutil
@@ -88,11 +84,6 @@ def read(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def job_steps(root: Path) -> int:
-    """Processes that run Slurm job steps."""
-    return sum(read(path).strip() == "slurmstepd" for path in (root / "proc").glob("[0-9]*/comm"))
 
 
 def reasons(root: Path, arguments: list[str], updates: bool) -> list[str]:
@@ -151,7 +142,6 @@ def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[st
     result: dict[str, Any] = {
         "changed": bool(todo),
         "reboot_reasons": reasons(root, arguments, params["updates"]),
-        "job_steps": job_steps(root),
     }
     if todo:
         result["diff"] = difference(f"/{DROP_IN}", before, drop_in(arguments) if arguments else "")

@@ -9,20 +9,11 @@ short_description: Creates MIG instances
 description:
   - Compares the instances of GPUs with the layout, and recreates those that differ. Others are
     not touched.
-  - Refuses while the node accepts jobs, before any change.
+  - Before any change it drains the node, and fails while work runs on it (see M(gpufleet.rack.node_guard)).
 options:
   layout:
     description: GPU index to profile to number of instances. Other GPUs are whole.
     type: dict
-    required: true
-  node:
-    description: Name of the node in its scheduler.
-    type: str
-    required: true
-  scheduler:
-    description: Scheduler of the node.
-    type: str
-    choices: [slurm, kubernetes]
     required: true
   pause:
     description: Units that use GPUs, stopped while instances change and started again.
@@ -35,7 +26,7 @@ options:
     elements: str
     default: []
   ask:
-    description: Whether to check only, without changes.
+    description: Whether to drain the node only if instances differ, and change no instance.
     type: bool
     default: false
 author:
@@ -46,8 +37,6 @@ EXAMPLES = r"""
 - name: Create MIG instances
   gpufleet.rack.mig:
     layout: {"0": {"1g.10gb": 7}}
-    node: dgx001
-    scheduler: slurm
 """
 
 RETURN = r"""
@@ -61,48 +50,13 @@ ansible_facts:
   returned: success
 """
 
-from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils import mig
-from ansible_collections.gpufleet.rack.plugins.module_utils.drained import MISSING, run, slurm_refusal
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import Taken, take_out_of_service
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
-
-KUBELET = Path("/etc/kubernetes/kubelet.conf")
-
-
-def kubernetes_refusal(node: str) -> str:
-    """Why the Kubernetes node must not change: it is not cordoned. Empty if it may, or is not a node yet."""
-    if not KUBELET.exists():
-        return ""
-    code, said = run(
-        *("kubectl", "--kubeconfig", str(KUBELET), "get", "node", node),
-        *("-o", "jsonpath={.spec.unschedulable}"),
-    )
-    if code == MISSING or "NotFound" in said:
-        return ""
-    if code != 0:
-        output = " ".join(said.split())
-        return f"Whether {node} is cordoned is unknown: {output!r}. Wait until the API server answers."
-    if said.strip() == "true":
-        return ""
-    remedy = f"`kubectl drain {node} --ignore-daemonsets`, and run again"
-    return f"{node} takes pods: they may use its GPUs. {remedy}."
-
-
-def refuse_under_jobs(params: dict[str, Any], wrong: list[str]) -> None:
-    """Raise if jobs may run on GPUs that would change."""
-    why = (slurm_refusal if params["scheduler"] == "slurm" else kubernetes_refusal)(params["node"])
-    if why:
-        raise RefusalError(
-            f"GPUs {', '.join(wrong)} would get new MIG instances, and {why} Nothing was changed."
-        )
-
-
-def active(unit: str) -> bool:
-    """Whether systemd runs it."""
-    return run("systemctl", "is-active", "--quiet", unit)[0] == 0
+from ansible_collections.gpufleet.rack.plugins.module_utils.workloads import active, run
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
@@ -119,15 +73,8 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         found, known = {}, [{"index": index} for index in layout]
     wrong = mig.differing(layout, found, [gpu["index"] for gpu in known])
     before = {index: [item["profile"] for item in items] for index, items in sorted(found.items())}
-    result: dict[str, Any] = {
-        "changed": bool(wrong) and not params["ask"],
-        "gpus": wrong,
-        "diff": difference("MIG", text(before), text({i: names(p) for i, p in sorted(layout.items())}))
-        if wrong
-        else {},
-    }
-    if wrong:
-        refuse_under_jobs(params, wrong)
+    wanted = text({index: names(profiles) for index, profiles in sorted(layout.items())})
+    changes = [difference("MIG", text(before), wanted)] if wrong and not params["ask"] else []
     try:
         # In MIG mode the driver lists its profiles: check before instances and files change.
         for index in wrong:
@@ -135,6 +82,13 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
                 mig.numbered(index, layout[index])
     except mig.MigError as error:
         raise RefusalError(str(error)) from None
+    change = f"GPUs {', '.join(wrong)} get other MIG instances"
+    taken = take_out_of_service(change, check=check) if wrong else Taken("")
+    result: dict[str, Any] = {
+        "changed": bool(changes or taken.diff),
+        "gpus": wrong,
+        "diff": [*taken.diff, *changes],
+    }
     if check or params["ask"]:
         return result
     try:
@@ -178,8 +132,6 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "layout": {"type": "dict", "required": True},
-            "node": {"type": "str", "required": True},
-            "scheduler": {"type": "str", "choices": ["slurm", "kubernetes"], "required": True},
             "pause": {"type": "list", "elements": "str", "default": []},
             "refresh": {"type": "list", "elements": "str", "default": []},
             "ask": {"type": "bool", "default": False},

@@ -5,22 +5,30 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmError, SlurmNode, run
+from ansible_collections.gpufleet.rack.plugins.module_utils.device_processes import (
+    GPU,
+    SERVICES,
+    device_processes,
+    text,
+)
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import take_out_of_service
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import run
 
 DOCUMENTATION = r"""
 ---
 module: nvidia_driver_state
 short_description: Replaces the loaded NVIDIA driver with the wanted one
 description:
-  - C(before) checks whether the driver must change. On a Slurm node it then drains the node, and fails while
-    jobs run.
+  - C(before) checks whether the driver must change. It then drains the node, and fails while work runs on it
+    (see M(gpufleet.rack.node_guard)).
   - C(load) loads the installed modules. It unloads older ones if no process uses a GPU; otherwise it reports
     that a reboot is needed.
-  - C(after) checks that the wanted driver is loaded, and resumes a node that C(before) drained.
+  - C(after) checks that the wanted driver is loaded. The node stays drained until
+    M(gpufleet.rack.node_guard) returns it.
   - All steps read the state of the host, so the next run completes a killed one.
 options:
   stage:
@@ -45,15 +53,11 @@ options:
     type: int
     default: 0
   drain_timeout_s:
-    description: Seconds that C(before) waits for jobs after draining the node.
+    description: Seconds that C(before) waits for running work after draining the node.
     type: int
     default: 0
   blacklisted:
     description: Whether the run wrote the blacklist of nouveau, for check mode.
-    type: bool
-    default: false
-  drained:
-    description: Result of C(before), for check mode.
     type: bool
     default: false
 author:
@@ -74,7 +78,7 @@ settled:
   type: bool
   returned: stage is before
 drained:
-  description: Whether the node is drained for the driver, also in check mode.
+  description: Whether the guard drained the node, also in check mode.
   type: bool
   returned: stage is before
 loaded:
@@ -91,14 +95,9 @@ reason:
   returned: stage is load
 """
 
-REASON = "gpufleet: driver"
 BLACKLIST = "/etc/modprobe.d/gpufleet-nouveau.conf"
 # Dependent modules first: the order for unloading.
 MODULES = ("nvidia_fs", "gdrdrv", "nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
-# Services that use the driver without jobs. Stopped to unload it; `units` tasks start them again.
-SERVICES = ("nvidia-dcgm-exporter", "nvidia-dcgm", "nvidia-fabricmanager", "nvidia-persistenced")
-# Their processes, with names truncated by the kernel.
-DAEMONS = {"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-persistenced"[:15]}
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
@@ -112,24 +111,17 @@ class Host:
     def __init__(self, root="/"):
         self.root = Path(root)
 
-    def text(self, path):
-        """The text of a small file, empty if it does not exist."""
-        try:
-            return (self.root / path).read_text(errors="replace").strip()
-        except OSError:
-            return ""
-
     def loaded(self, module="nvidia"):
         """Whether a module is loaded, and its version if it has one."""
         folder = self.root / "sys/module" / module
-        return folder.is_dir(), self.text(folder / "version")
+        return folder.is_dir(), text(folder / "version")
 
     def loaded_driver(self):
         """Version and type (open or not) of the loaded driver; empty and None without one."""
         there, version = self.loaded()
         if not there:
             return "", None
-        return version, "Open Kernel Module" in self.text("proc/driver/nvidia/version")
+        return version, "Open Kernel Module" in text(self.root / "proc/driver/nvidia/version")
 
     def installed_driver(self):
         """Version and type of the installed module; empty and None without one."""
@@ -142,30 +134,9 @@ class Host:
         """Number of GPUs on the PCI bus."""
         found = 0
         for device in self.root.glob("sys/bus/pci/devices/*"):
-            if self.text(device / "vendor") == "0x10de" and self.text(device / "class")[:6] in GPU_CLASSES:
+            if text(device / "vendor") == "0x10de" and text(device / "class")[:6] in GPU_CLASSES:
                 found += not (device / "physfn").exists()
         return found
-
-    def holders(self):
-        """Processes that use a GPU, except the driver's own daemons, as `name (pid)`."""
-        found = []
-        for folder in self.root.glob("proc/[0-9]*"):
-            name = self.text(folder / "comm")
-            if name in DAEMONS or not self.opens_gpu(folder):
-                continue
-            # A stand-in or wrapper is recognized by its unit.
-            if any(f"{service}.service" in self.text(folder / "cgroup") for service in SERVICES):
-                continue
-            found.append(f"{name} ({folder.name})")
-        return sorted(found)
-
-    @staticmethod
-    def opens_gpu(folder):
-        """Whether a process has a device file of the driver open."""
-        try:
-            return any(str(fd.readlink()).startswith("/dev/nvidia") for fd in folder.glob("fd/*"))
-        except OSError:  # the process ended meanwhile
-            return False
 
     def initramfs(self):
         """The initramfs of the running kernel."""
@@ -189,34 +160,22 @@ def of_branch(version, branch):
         )
 
 
-def before(host, wanted, drain_timeout_s, check, node):
-    """Whether the driver must change; if so, no job runs here afterwards."""
+def before(host, wanted, drain_timeout_s, check):
+    """Whether the driver must change; if so, no work runs here afterwards."""
     loaded, installed = host.loaded_driver(), host.installed_driver()
     there = loaded[0] or installed[0]
     right = loaded == wanted == installed and host.loaded("nvidia_uvm")[0]
-    ours = node.drained_by_us()
     result = {
         "changed": False,
         "loaded": loaded[0],
-        "settled": right and not ours and not host.initramfs_old(),
-        "drained": ours,
+        "settled": right and not host.initramfs_old(),
+        "drained": False,
     }
-    if right or not node.installed or not there:
+    if right or not there:
         return result
-    if node.known and not node.drained():
-        result |= {"changed": True, "drained": True}
-        if not check:
-            node.drain(wanted[0])
-    deadline = time.monotonic() + (0 if check else drain_timeout_s)
-    while jobs := node.jobs():
-        if time.monotonic() >= deadline:
-            raise DriverError(
-                f"{len(jobs)} jobs run on {node.name} ({', '.join(jobs[:5])}), and the driver has to change "
-                f"from {there} to {wanted[0]}: not under running jobs. The node "
-                f"{'would be' if check else 'is'} drained; run again with --resume when they have ended."
-            )
-        time.sleep(5)
-    return result
+    change = f"the driver changes from {there} to {wanted[0]}"
+    taken = take_out_of_service(change, check=check, wait_s=drain_timeout_s)
+    return result | {"changed": bool(taken.diff), "drained": taken.drained, "diff": taken.diff}
 
 
 def named(driver):
@@ -258,7 +217,7 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
             "reason": "the kernel has loaded nouveau, which holds the GPUs",
         }
     if loaded[0] and loaded != wanted:
-        holders = host.holders()
+        holders = device_processes(GPU, root=host.root)
         if holders:
             why = f"the driver {loaded[0]} is loaded and in use by {', '.join(holders[:5])}"
             return answer | {"reboot_required": True, "reason": why}
@@ -297,18 +256,15 @@ def insert(host):
             raise DriverError(f"The kernel did not load {module}: {said}. {hint}")
 
 
-def after(host, wanted, drained, check, node):
-    """Verify the driver and resume the node if it was drained for this."""
+def after(host, wanted, check):
+    """Check that the wanted driver is loaded."""
     loaded = host.loaded_driver()
     if not check and loaded != wanted:
         raise DriverError(
             f"The driver {named(loaded)} is loaded and {named(wanted)} is wanted, after all was done. "
             "See `dmesg | grep -e NVRM -e nvidia` on the host."
         )
-    ours = node.drained_by_us()
-    if ours and not check:
-        node.resume()
-    return {"changed": ours or (check and drained), "loaded": loaded[0]}
+    return {"changed": False, "loaded": loaded[0]}
 
 
 def main():
@@ -322,7 +278,6 @@ def main():
             "gpus": {"type": "int", "default": 0},
             "drain_timeout_s": {"type": "int", "default": 0},
             "blacklisted": {"type": "bool", "default": False},
-            "drained": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -331,12 +286,12 @@ def main():
     try:
         of_branch(given["version"], given["branch"])
         if given["stage"] == "before":
-            result = before(host, wanted, given["drain_timeout_s"], check, SlurmNode(REASON))
+            result = before(host, wanted, given["drain_timeout_s"], check)
         elif given["stage"] == "load":
             result = load(host, wanted, given["gpus"], given["blacklisted"], check, module.warn)
         else:
-            result = after(host, wanted, given["drained"], check, SlurmNode(REASON))
-    except (DriverError, SlurmError, OSError, subprocess.SubprocessError) as error:
+            result = after(host, wanted, check)
+    except (DriverError, RefusalError, OSError, subprocess.SubprocessError) as error:
         module.fail_json(msg=str(error))
     if result.get("reason"):
         result["diff"]["after"] += f"after a reboot: {result['reason']}\n"

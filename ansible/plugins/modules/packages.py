@@ -10,6 +10,8 @@ description:
   - Installs, upgrades, downgrades, removes and holds packages in one transaction.
   - Reads the state from dpkg and not from apt's lists, so that check mode needs no repository.
   - Package scripts start no services; M(gpufleet.rack.units) starts them.
+  - Refuses a transaction that would remove other packages than C(absent). Check mode shows what apt would
+    remove and downgrade, where the package lists of the host have the packages.
   - Completes an interrupted run of dpkg, and waits for apt's lock.
 options:
   names:
@@ -33,6 +35,12 @@ options:
     description: Whether recommended packages are installed too.
     type: bool
     default: false
+  guard:
+    description:
+      - What changes, as a clause, if the packages are used by running work. The node is drained before a
+        transaction, and the module fails while work runs (see M(gpufleet.rack.node_guard)).
+    type: str
+    default: ""
   lock_timeout_s:
     description: Seconds to wait for another apt or dpkg.
     type: int
@@ -66,6 +74,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, NoStarts, Wanted
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import Taken, take_out_of_service
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 
@@ -198,8 +207,11 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
     before, change = now()
     names = [*(w.name for w in change.install), *change.remove, *change.hold]
     after = before
+    apt = Apt(params["lock_timeout_s"], params["install_recommends"])
+    moves = bool(change.install or change.remove)
+    foreseen = apt.foresee(change.install, change.remove) if moves and check else None
+    taken = take_out_of_service(params["guard"], check=check) if moves and params["guard"] else Taken("")
     if change and not check:
-        apt = Apt(params["lock_timeout_s"], params["install_recommends"])
         with NoStarts():
             apply(
                 apt, change, [name for name in expand(hold, before) if name in before and before[name].held]
@@ -222,12 +234,13 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
         lines_after = say({}, after, names)
     extra = [f"{name} kept for itself" for name in change.manual]
     extra += ["unfinished packages configured"] if change.repair else []
+    extra += foreseen.lines() if foreseen else []
     texts = ["".join(f"{line}\n" for line in lines) for lines in (lines_before, lines_after + extra)]
     return {
         "changed": bool(change),
         "before": lines_before,
         "after": lines_after + extra,
-        "diff": difference("packages", *texts),
+        "diff": [*taken.diff, difference("packages", *texts)],
     }
 
 
@@ -247,6 +260,7 @@ def main() -> None:
             "absent": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
             "install_recommends": {"type": "bool", "default": False},
+            "guard": {"type": "str", "default": ""},
             "lock_timeout_s": {"type": "int", "default": 300},
         },
         supports_check_mode=True,

@@ -30,8 +30,32 @@ RETURN = r"""
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.drained import slurm_refusal
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
+from ansible_collections.gpufleet.rack.plugins.module_utils.workloads import MISSING, run
+
+
+def slurm_refusal(node: str) -> str:
+    """Why the Slurm node must not change, empty if it may: it is drained and idle, or Slurm does not have
+    it."""
+    shown = run("scontrol", "-o", "show", "node", node)
+    code, said = shown.code, shown.out + shown.err
+    if code == MISSING or "not found" in said:
+        return ""
+    if code != 0:
+        return (
+            f"Whether jobs run on {node} is unknown: scontrol says {' '.join(said.split())!r}. "
+            "Wait until slurmctld answers."
+        )
+    fields = dict(word.split("=", 1) for word in said.split() if "=" in word)
+    state = fields.get("State", "").upper()
+    idle = not {"ALLOCATED", "MIXED", "COMPLETING"} & set(state.replace("*", "").split("+"))
+    if "DRAIN" in state and idle and fields.get("CPUAlloc", "0") == "0":
+        return ""
+    remedy = (
+        f"`scontrol update nodename={node} state=drain reason=maintenance`, wait until it is drained, "
+        "and run again"
+    )
+    return f"{node} is {state or 'in an unknown state'} in Slurm: jobs may use its GPUs. {remedy}."
 
 
 def work(node: str) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         apt.update()  # the lists may be older than the repository
         packages = choose(here, new, apt.candidates([package.name for package in here]))
     if params["download"] and old != new and not check:
-        done = apt.transact(["--download-only", *packages])
+        done = apt.install("--download-only", *packages)
         if done.returncode:
             raise RefusalError(explain(done.stderr or done.stdout))
     return {

@@ -53,6 +53,12 @@ options:
         description: Whether it belongs to the system. It is only reloaded or restarted, and only if it runs.
         type: bool
         default: false
+      guard:
+        description:
+          - What changes, as a clause, if a restart disturbs running work. The node is drained before the
+            restart, and the module fails while work runs (see M(gpufleet.rack.node_guard)).
+        type: str
+        default: ""
       when:
         description: Whether to apply the item.
         type: bool
@@ -89,6 +95,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import take_out_of_service
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 RECORDS = Path("/var/lib/gpufleet/units")
@@ -100,6 +107,7 @@ FIELDS = (
 AS_GOOD_AS_ENABLED = {"enabled", "static", "indirect", "generated", "alias", "linked", "transient"}
 # Operations that only change links in /etc, in this order.
 LINKS = ("unmask", "enable", "disable")
+RESTARTS = {"restart", "reload-or-restart"}
 SETTLE_S = 0.4
 # Right after a boot units may still wait for others, or for a retry.
 UNDER_WAY_S = 20
@@ -307,6 +315,9 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
     # systemd detects a changed file, but not a first drop-in: it caches
     # the folders and starts without the new one. So reload before every start.
     coming = {unit["name"]: decided(unit, digest(unit["files"])) for unit in units}
+    for unit in units:
+        if unit["guard"] and RESTARTS & set(coming[unit["name"]]):
+            take_out_of_service(unit["guard"], check=check)
     if not check and (link(coming) or (any(coming.values()) and not read)):
         systemctl("daemon-reload")
     done: dict[str, list[str]] = {}
@@ -344,6 +355,7 @@ def main() -> None:
         "restart": {"type": "bool", "default": False},
         "reload": {"type": "bool", "default": False},
         "adopt": {"type": "bool", "default": False},
+        "guard": {"type": "str", "default": ""},
         "when": {"type": "bool", "default": True},
     }
     module = AnsibleModule(

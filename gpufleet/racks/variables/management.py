@@ -64,7 +64,6 @@ MANAGEMENT_VARIABLES = (
     Variable("bmc", "boot_order", "site", _of(lambda m: list(m.boot_order))),
     Variable("bmc", "bios", "site", _of(lambda m: dict(m.bios))),
     Variable("mig", "layout", "host", _layout),
-    Variable("mig", "scheduler", "site", lambda c: c.site.scheduler),
     Variable("slurm_controller", "mig", "site", _slurm_layouts),
     Variable("slurm_node", "mig", "host", _slurm_layout),
 )

@@ -37,7 +37,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         }
     },
     "files": {"changed_files": []},
-    "kernel_arguments": {"reboot_reasons": [], "job_steps": 0},
+    "kernel_arguments": {"reboot_reasons": []},
     "measure": {
         "measurements": {
             "firewall_sshd": QUIET | {"stdout": "port 22\n"},

@@ -79,35 +79,27 @@ def test_correct_gpus_keep_their_instances_when_another_changes(rack: Lab) -> No
     assert instances(rack)[3] == Counter({"2g.20gb": 3})
 
 
-@pytest.mark.parametrize(
-    ("said", "code", "why"),
-    [
-        ("NodeName=dgx01 CPUAlloc=16 State=MIXED", 0, "dgx01 is MIXED in Slurm"),
-        ("NodeName=dgx01 CPUAlloc=0 State=IDLE", 0, "dgx01 is IDLE in Slurm"),
-        ("NodeName=dgx01 CPUAlloc=16 State=MIXED+DRAIN", 0, "is MIXED+DRAIN in Slurm"),
-        (
-            "slurm_load_node error: Unable to contact slurm controller",
-            1,
-            "Whether jobs run on dgx01 is unknown",
-        ),
-    ],
-)
-def test_node_that_accepts_jobs_is_refused_before_any_change(
-    rack: Lab, said: str, code: int, why: str
-) -> None:
+def test_job_on_the_node_stops_the_change_before_anything_is_written(rack: Lab) -> None:
     before = rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}")
     rack.sh(
         NODE,
-        f"printf '#!/bin/sh\\necho \"{said}\"\\nexit {code}\\n' >/usr/local/bin/scontrol; "
-        "chmod 755 /usr/local/bin/scontrol",
+        """
+        cat >/usr/local/bin/scontrol <<'END'
+#!/bin/sh
+echo "NodeName=dgx01 CPUAlloc=16 State=MIXED Partitions=gpu"
+END
+        printf '#!/bin/sh\ncase "$*" in *-j*) echo "17 of ada (train, RUNNING)";; *) echo 17;; esac\n' >/usr/local/bin/squeue
+        chmod 755 /usr/local/bin/scontrol /usr/local/bin/squeue
+        """,
     )
     try:
         refused = divided(rack, {"1": {"7g.80gb": 1}})
         # A correct layout needs no drained node.
         same = play(rack, ["mig"], NODE, variables={"mig_layout": json.loads(before[before.index("{") :])})
     finally:
-        rack.sh(NODE, "rm /usr/local/bin/scontrol")
-    assert why in refused.messages() and "Nothing was changed" in refused.messages()
+        rack.sh(NODE, "rm /usr/local/bin/scontrol /usr/local/bin/squeue")
+    assert "dgx01 is in use by job 17 of ada (train, RUNNING)" in refused.messages()
+    assert "Nothing was changed" in refused.messages()
     assert rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}") == before
     assert not same.result.failures, same.messages()
 

@@ -92,7 +92,7 @@ def test_containerd_with_built_in_cdi_is_unchanged(runtimes: ModuleType, tmp_pat
 def test_invalid_docker_configuration_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": ')
-    with pytest.raises(runtimes.RuntimeRefusalError, match=r"daemon\.json is no JSON object"):
+    with pytest.raises(runtimes.RefusalError, match=r"daemon\.json is no JSON object"):
         runtimes.Host(tmp_path).uses_cdi("docker")
 
 

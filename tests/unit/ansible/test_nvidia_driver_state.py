@@ -75,35 +75,6 @@ class Kernel:
         return [call for call in self.calls if call[0] != "modinfo"]
 
 
-class Node:
-    """A Slurm node, for the module."""
-
-    def __init__(self, **state: Any) -> None:
-        self.name = "dgx01"
-        self.installed = self.known = True
-        self.running: list[str] = []
-        self.reason = ""
-        self.calls: list[str] = []
-        self.__dict__.update(state)
-
-    def drained(self) -> bool:
-        return bool(self.reason)
-
-    def drained_by_us(self) -> bool:
-        return self.reason.startswith("gpufleet: driver")
-
-    def jobs(self) -> list[str]:
-        return self.running
-
-    def drain(self, why: str) -> None:
-        self.calls.append("drain")
-        self.reason = f"gpufleet: driver {why}"
-
-    def resume(self) -> None:
-        self.calls.append("resume")
-        self.reason = ""
-
-
 @pytest.fixture
 def kernel(tmp_path: Path, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made = Kernel(tmp_path)
@@ -233,95 +204,65 @@ def test_version_of_another_branch_is_refused(module: ModuleType) -> None:
         module.of_branch("595.91.07", 580)
 
 
-def before(module: ModuleType, host: Any, node: Node, **more: Any) -> dict[str, Any]:
-    given = {"drain_timeout_s": 0, "check": False} | more
-    return module.before(host, WANTED, given["drain_timeout_s"], given["check"], node)
+@pytest.fixture
+def guard(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Calls of the guard, which finds nothing that runs on the node."""
+    calls: list[dict[str, Any]] = []
+
+    def take(change: str, **more: Any) -> Any:
+        calls.append({"change": change} | more)
+        return SimpleNamespace(drained=True, diff=["drained"])
+
+    monkeypatch.setattr(module, "take_out_of_service", take)
+    return calls
 
 
-def test_node_with_the_right_driver_is_unchanged(module: ModuleType, kernel: Kernel, host: Any) -> None:
+def before(module: ModuleType, host: Any, *, check: bool = False) -> dict[str, Any]:
+    return module.before(host, WANTED, 60, check)
+
+
+def test_node_with_the_right_driver_is_unchanged(
+    module: ModuleType, kernel: Kernel, host: Any, guard: list[Any]
+) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
-    node = Node(running=["17"])
-    assert before(module, host, node) == {
+    assert before(module, host) == {
         "changed": False,
         "loaded": WANTED[0],
         "settled": True,
         "drained": False,
     }
-    assert node.calls == []
+    assert guard == []
 
 
-def test_node_with_jobs_is_drained_and_refused_before_any_change(
-    module: ModuleType, kernel: Kernel, host: Any
+@pytest.mark.parametrize("check", [True, False])
+def test_node_is_drained_before_its_driver_changes(
+    module: ModuleType, kernel: Kernel, host: Any, guard: list[Any], check: bool
 ) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
-    node = Node(running=["17", "18"])
-    with pytest.raises(module.DriverError, match=r"2 jobs run on dgx01 \(17, 18\).* not under running jobs"):
-        before(module, host, node)
-    assert node.calls == ["drain"]
+    result = before(module, host, check=check)
+    assert (result["changed"], result["drained"], result["settled"]) == (True, True, False)
+    assert guard == [
+        {"change": f"the driver changes from {OLD} to {WANTED[0]}", "check": check, "wait_s": 60}
+    ]
     assert kernel.changes() == []
 
 
-def test_check_mode_refuses_the_same_and_drains_nothing(
-    module: ModuleType, kernel: Kernel, host: Any
-) -> None:
+def test_other_driver_after_the_change_is_an_error(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
-    node = Node(running=["17"])
-    with pytest.raises(module.DriverError, match="would be drained"):
-        before(module, host, node, check=True)
-    assert node.calls == []
-
-
-def test_drain_waits_for_jobs(
-    module: ModuleType, kernel: Kernel, host: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel.load("nvidia", "nvidia_uvm", version=OLD)
-    node = Node(running=["17"])
-    clock = iter(range(0, 1000, 5))
-    ends = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: node.running.clear())
-    monkeypatch.setattr(module, "time", ends)
-    assert before(module, host, node, drain_timeout_s=60)["drained"] is True
-
-
-def test_idle_node_is_drained_and_resumed(module: ModuleType, kernel: Kernel, host: Any) -> None:
-    kernel.load("nvidia", "nvidia_uvm", version=OLD)
-    node = Node()
-    result = before(module, host, node)
-    assert (result["changed"], result["drained"], result["settled"]) == (True, True, False)
     with pytest.raises(
         module.DriverError, match=r"570\.211\.01 \(open\) is loaded and 580\.159\.03 \(open\)"
     ):
-        module.after(host, WANTED, drained=True, check=False, node=node)
+        module.after(host, WANTED, check=False)
     kernel.load("nvidia", version=WANTED[0])
-    assert module.after(host, WANTED, drained=True, check=False, node=node)["changed"] is True
-    assert node.calls == ["drain", "resume"]
-    assert before(module, host, node)["settled"] is True
+    assert module.after(host, WANTED, check=False) == {"changed": False, "loaded": WANTED[0]}
 
 
-def test_node_drained_by_others_stays_drained(module: ModuleType, kernel: Kernel, host: Any) -> None:
-    kernel.load("nvidia", "nvidia_uvm", version=OLD)
-    node = Node(reason="broken fan")
-    assert before(module, host, node)["drained"] is False
-    kernel.load("nvidia", version=WANTED[0])
-    assert module.after(host, WANTED, drained=False, check=False, node=node)["changed"] is False
-    assert node.reason == "broken fan"
-    assert node.calls == []
-
-
-def test_next_run_resumes_a_node_that_a_killed_run_drained(
-    module: ModuleType, kernel: Kernel, host: Any
+def test_host_without_a_driver_needs_no_guard(
+    module: ModuleType, kernel: Kernel, host: Any, guard: list[Any]
 ) -> None:
-    kernel.load("nvidia", "nvidia_uvm", version=WANTED[0])
-    node = Node(reason="gpufleet: driver 580.159.03 [root@2026-11-21T17:00:00]")
-    assert before(module, host, node)["settled"] is False
-    assert module.after(host, WANTED, drained=True, check=False, node=node)["changed"] is True
-    assert node.calls == ["resume"]
-
-
-def test_host_without_a_driver_does_not_wait_for_jobs(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.installed = ""
-    node = Node(running=["17"])
-    assert before(module, host, node)["changed"] is False
-    assert node.calls == []
+    assert before(module, host)["changed"] is False
+    assert guard == []
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +294,13 @@ def test_output_of_scontrol_and_squeue_is_parsed(slurm: ModuleType, monkeypatch:
     assert not slurm.SlurmNode("gpufleet: kernel", "dgx01").drained_by_us()
     assert not slurm.SlurmNode("gpufleet: driver", "dgx0").known
     node.drain("595")
-    assert calls[-1] == ("scontrol", "update", "NodeName=dgx01", "State=DRAIN", "Reason=gpufleet: driver 595")
+    assert calls[-1] == (
+        "scontrol",
+        "update",
+        "NodeName=dgx01",
+        "State=DRAIN",
+        "Reason=gpufleet: driver 595",
+    )
 
 
 def test_local_job_steps_count_without_a_controller(

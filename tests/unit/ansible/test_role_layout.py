@@ -208,8 +208,10 @@ def test_registered_results_are_internal_to_the_role(role: str) -> None:
     for path, task in tasks_of(role):
         if "register" in task:
             assert task["register"].startswith(f"{role}__"), f"{path.name}: {task['name']}"
+        included = str(task.get("ansible.builtin.include_role", {}).get("name", "")).rpartition(".")[2]
         for name in task.get("vars", {}):
-            assert name.startswith(f"{role}__"), f"{path.name}: {task['name']}"
+            prefix = f"{included}_" if included else f"{role}__"
+            assert name.startswith(prefix), f"{path.name}: {task['name']}"
         for name in task.get("ansible.builtin.set_fact", {}):
             assert name.startswith(f"{role}__") or name == "cacheable", f"{path.name}: {task['name']}"
 
@@ -352,10 +354,11 @@ def reference() -> str:
 
 def test_site_playbook_runs_all_parts_in_order() -> None:
     parts = [play["ansible.builtin.import_playbook"] for play in load(ANSIBLE / "playbooks" / "site.yml")]
-    assert parts[0] == "base.yml" and parts.index("storage.yml") < parts.index("slurm.yml")
+    assert (parts[0], parts[-1]) == ("base.yml", "return_nodes.yml")
+    assert parts.index("storage.yml") < parts.index("slurm.yml")
     assert sorted(parts) == [
         *("base.yml", "bmc.yml", "fabric.yml", "gpu.yml", "kubernetes.yml", "monitoring.yml"),
-        *("slurm.yml", "storage.yml"),
+        *("return_nodes.yml", "slurm.yml", "storage.yml"),
     ]
 
 

@@ -73,16 +73,6 @@ def test_pending_updates_need_a_reboot_only_where_configured(tmp_path: Path) -> 
     assert module.reasons(host, [], updates=False) == []
 
 
-def test_steps_of_jobs_are_counted_by_their_processes(tmp_path: Path) -> None:
-    module = load("kernel_arguments")
-    host = root(tmp_path, running="", one="", two="")
-    assert module.job_steps(host) == 0
-    (host / "proc/77/comm").write_text("slurmstepd\n")
-    (host / "proc/78").mkdir()
-    (host / "proc/78/comm").write_text("slurmd\n")
-    assert module.job_steps(host) == 1
-
-
 def test_grub_generates_the_configuration_and_it_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.rack.plugins.module_utils import drained, mig
+from ansible_collections.gpufleet.rack.plugins.module_utils import mig, workloads
 
 from tests.unit.ansible.collection.conftest import PLUGINS, Programs, load
 
@@ -102,7 +102,7 @@ def host(programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def arguments(**changes: Any) -> dict[str, Any]:
-    return {"layout": {"0": {"3g.40gb": 2}}, "node": "dgx001", "scheduler": "slurm"} | changes
+    return {"layout": {"0": {"3g.40gb": 2}}} | changes
 
 
 def test_nvidia_smi_output_is_parsed(host: Path) -> None:
@@ -177,41 +177,15 @@ def test_check_mode_reports_the_layout_before_a_driver_exists(host: Path, run: R
     assert "Install the driver first" in run(module, **arguments())["msg"]
 
 
-@pytest.mark.parametrize(
-    ("said", "code", "free"),
-    [
-        ("NodeName=dgx001 CPUAlloc=0 State=IDLE+DRAIN ThreadsPerCore=2", 0, True),
-        ("NodeName=dgx001 CPUAlloc=0 State=DOWN*+DRAIN", 0, True),
-        ("NodeName=dgx001 CPUAlloc=4 State=MIXED+DRAIN", 0, False),
-        ("NodeName=dgx001 CPUAlloc=0 State=COMPLETING+DRAIN", 0, False),
-        ("NodeName=dgx001 CPUAlloc=0 State=IDLE", 0, False),
-        ("Node dgx001 not found", 1, True),
-        ("slurm_load_node error: Unable to contact slurm controller (connect failure)", 1, False),
-    ],
-)
-def test_node_is_free_once_slurm_has_drained_it(programs: Programs, said: str, code: int, free: bool) -> None:
-    programs.add("scontrol", f"echo '{said}'; exit {code}")
-    assert (drained.slurm_refusal("dgx001") == "") is free
-
-
-def test_host_without_slurm_has_no_slurm_jobs(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(programs.folder))
-    assert drained.slurm_refusal("dgx001") == ""
-
-
-@pytest.mark.parametrize(
-    ("said", "code", "free"),
-    [("true", 0, True), ("", 0, False), ("nodes dgx001 NotFound", 1, True), ("connection refused", 1, False)],
-)
-def test_kubernetes_node_must_be_cordoned(
-    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, free: bool
+@pytest.mark.parametrize("ask", [True, False])
+def test_instances_stay_while_work_runs_on_the_node(
+    host: Path, run: Run, programs: Programs, monkeypatch: pytest.MonkeyPatch, ask: bool
 ) -> None:
-    assert module.kubernetes_refusal("dgx001") == ""
-    kubelet = tmp_path / "kubelet.conf"
-    kubelet.touch()
-    monkeypatch.setattr(module, "KUBELET", kubelet)
-    programs.add("kubectl", f"echo '{said}'; exit {code}")
-    assert (module.kubernetes_refusal("dgx001") == "") is free
+    monkeypatch.setattr(workloads, "processes", lambda: ["process python3 (4711) of ada"])
+    said = run(module, **arguments(), ask=ask)["msg"]
+    assert said.startswith("GPUs 0 get other MIG instances, and ")
+    assert "process python3 (4711) of ada" in said and said.endswith("Nothing was changed.")
+    assert not [call for call in programs.called("nvidia-smi") if "-dci" in call]
 
 
 def test_boot_program_is_the_same_file() -> None:

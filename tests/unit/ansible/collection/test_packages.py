@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.rack.plugins.module_utils import apt
+from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -39,7 +40,7 @@ def host(programs: Programs, tmp_path: Path) -> Programs:
     programs.add("apt-cache", f"cat <<'END'\n{MADISON}END")
     programs.add(
         "apt-get",
-        f"""[ "$1" = update ] && exit 0
+        f"""case "$*" in update*|*--simulate*) exit 0;; esac
         test -x {tmp_path}/policy-rc.d && {tmp_path}/policy-rc.d; [ $? = 101 ] || exit 3
         for word in "$@"; do case "$word" in
           *=*.*) case "$word" in *::*) ;; *)
@@ -68,7 +69,8 @@ def test_newest_matching_version_is_installed_and_held(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     predicted = run(packages, check=True, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
-    assert host.called("apt-get") == []
+    assert [call for call in host.called("apt-get") if "--simulate" not in call] == []
+    host.log.unlink()
     answer = run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
     assert predicted["changed"] is answer["changed"] is True
     assert host.called("apt-get install")[0].endswith(" nvidia-open=580.159.03-1")
@@ -201,3 +203,71 @@ def test_apt_errors_are_explained(said: str, words: str) -> None:
 def test_automatically_installed_packages_come_from_the_apt_list(tmp_path: Path) -> None:
     text = "Package: a\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: b\nAuto-Installed: 0\n"
     assert load("packages").read_automatic(text) == {"a"}
+
+
+# As apt 2.6 of Debian 12 prints it.
+SIMULATED = """\
+Reading package lists...
+The following packages will be REMOVED:
+  libopenmpi3 ucx
+Remv libopenmpi3 [4.1.4-3] [openmpi-bin:amd64 ]
+Remv ucx:amd64 [1.13.1-1]
+Inst munge [0.5.15-2] (0.5.14-1 Debian:12 [amd64])
+Inst nvidia-open [580.159.03-1] (595.91.07-1 vendor [amd64]) []
+Inst libmunge2 (0.5.15-2 Debian:12 [amd64])
+Conf nvidia-open (595.91.07-1 vendor [amd64])
+"""
+
+
+@pytest.fixture
+def removing(host: Programs, tmp_path: Path) -> Programs:
+    """The same where apt would remove two packages and downgrade one."""
+    (tmp_path / "simulated").write_text(SIMULATED)
+    host.add(
+        "apt-get",
+        f"""case "$*" in
+          *--simulate*) cat {tmp_path}/simulated;;
+          *--no-remove*) echo 'E: Packages need to be removed but remove is disabled.' >&2; exit 100;;
+          *) exit 4;;
+        esac""",
+    )
+    host.add("dpkg", '[ "$2" = 0.5.14-1 ]')
+    return host
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("absent", [[], ["munge"]])
+def test_removals_that_the_role_does_not_name_are_refused(
+    packages: ModuleType, removing: Programs, run: Run, check: bool, absent: list[str]
+) -> None:
+    said = run(packages, check=check, names=["nvidia-open=595.*"], absent=absent)["msg"]
+    assert "apt would also remove libopenmpi3 ucx, which the role does not name" in said
+    assert said.endswith("nothing was installed.")
+    asked = [call for call in removing.called("apt-get install") if "--simulate" not in call]
+    assert all("--no-remove" in call for call in asked)
+
+
+def test_check_mode_shows_named_removals_and_downgrades(
+    packages: ModuleType, removing: Programs, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "dpkg").write_text(HELD + "ii \tlibopenmpi3\t4.1.4-3\nii \tucx\t1.13.1-1\n")
+    answer = run(packages, check=True, names=["nvidia-open=595.*"], absent=["libopenmpi*", "ucx"])
+    shown = answer["diff"][0]["after"].splitlines()
+    assert "ucx would be removed" in shown
+    assert "munge would be downgraded from 0.5.15-2 to 0.5.14-1" in shown
+    assert not [line for line in shown if "nvidia-open would" in line]
+
+
+def test_packages_that_running_work_uses_change_on_drained_nodes_only(
+    packages: ModuleType, host: Programs, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(change: str, *, check: bool) -> None:
+        raise RefusalError(f"{change} under work")
+
+    monkeypatch.setattr(packages, "take_out_of_service", refuse)
+    for check in (True, False):
+        answer = run(packages, check=check, names=["nvidia-open=595.*"], guard="libraries change")
+        assert answer["msg"] == "libraries change under work"
+    assert [call for call in host.called("apt-get install") if "--simulate" not in call] == []
+    # Nothing changes, or only which packages are held: no guard is needed.
+    assert run(packages, names=["munge"], hold=["munge"], guard="libraries change")["changed"] is True

@@ -297,3 +297,17 @@ def test_unit_named_without_files_keeps_the_record_of_another_task(
     run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])
     assert run(units, units=[{"name": "slurmctld.service", "restart": True}])["changed"] is True
     assert run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])["changed"] is False
+
+
+def test_restart_that_disturbs_work_is_guarded_and_a_first_start_is_not(
+    units: ModuleType, host: Host, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded: list[str] = []
+    monkeypatch.setattr(units, "take_out_of_service", lambda change, **_: guarded.append(change))
+    host.unit("containerd.service")
+    unit = {"name": "containerd.service", "guard": "containerd restarts"}
+    run(units, units=[unit])
+    assert guarded == []
+    run(units, units=[unit | {"restart": True}], check=True)
+    run(units, units=[unit | {"restart": True}])
+    assert guarded == ["containerd restarts"] * 2

@@ -1,0 +1,60 @@
+"""Processes that use GPUs or RDMA adapters."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+
+GPU = "/dev/nvidia"
+RDMA = "/dev/infiniband/uverbs"
+# Services that use the driver without jobs.
+SERVICES = ("nvidia-dcgm-exporter", "nvidia-dcgm", "nvidia-fabricmanager", "nvidia-persistenced")
+# Their processes, with names truncated by the kernel.
+_DAEMONS = frozenset({"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-persistenced"[:15]})
+# Programs that only show the state of GPUs.
+MONITORS = frozenset({"nvidia-smi", "dcgmi", "nvtop"})
+
+
+def device_processes(
+    *devices: str, root: Path = Path("/"), ignored: frozenset[str] = frozenset()
+) -> list[str]:
+    """Processes with an open device file whose path starts with one of `devices`, as `python3 (4711) of ada`.
+
+    The driver's own daemons are left out, and processes whose names are `ignored`.
+    """
+    found = []
+    for folder in root.glob("proc/[0-9]*"):
+        name = text(folder / "comm")
+        if name in _DAEMONS | ignored or not _opens(folder, devices):
+            continue
+        # A stand-in or wrapper is recognized by its unit.
+        if any(f"{service}.service" in text(folder / "cgroup") for service in SERVICES):
+            continue
+        found.append(f"{name} ({folder.name}){_owner(folder)}")
+    return sorted(found)
+
+
+def text(path: Path) -> str:
+    """The text of a small file, empty if it does not exist."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _opens(folder: Path, devices: tuple[str, ...]) -> bool:
+    try:
+        return any(str(fd.readlink()).startswith(devices) for fd in folder.glob("fd/*"))
+    except OSError:  # the process ended meanwhile
+        return False
+
+
+def _owner(folder: Path) -> str:
+    try:
+        user = folder.stat().st_uid
+    except OSError:  # the process ended meanwhile
+        return ""
+    try:
+        return f" of {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f" of user {user}"
