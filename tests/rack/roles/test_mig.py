@@ -79,26 +79,32 @@ def test_correct_gpus_keep_their_instances_when_another_changes(rack: Lab) -> No
     assert instances(rack)[3] == Counter({"2g.20gb": 3})
 
 
+JOB = "17 of ada (train, RUNNING)"
+# Slurm with one job on the node.
+SLURM = f"""
+cd /usr/local/bin
+cat >scontrol <<'END'
+#!/bin/sh
+echo "NodeName={NODE} CPUAlloc=16 State=MIXED Partitions=gpu"
+END
+cat >squeue <<'END'
+#!/bin/sh
+case "$*" in *-j*) echo "{JOB}";; *) echo 17;; esac
+END
+chmod 755 scontrol squeue
+"""
+
+
 def test_job_on_the_node_stops_the_change_before_anything_is_written(rack: Lab) -> None:
     before = rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}")
-    rack.sh(
-        NODE,
-        """
-        cat >/usr/local/bin/scontrol <<'END'
-#!/bin/sh
-echo "NodeName=dgx01 CPUAlloc=16 State=MIXED Partitions=gpu"
-END
-        printf '#!/bin/sh\ncase "$*" in *-j*) echo "17 of ada (train, RUNNING)";; *) echo 17;; esac\n' >/usr/local/bin/squeue
-        chmod 755 /usr/local/bin/scontrol /usr/local/bin/squeue
-        """,
-    )
+    rack.sh(NODE, SLURM)
     try:
         refused = divided(rack, {"1": {"7g.80gb": 1}})
         # A correct layout needs no drained node.
         same = play(rack, ["mig"], NODE, variables={"mig_layout": json.loads(before[before.index("{") :])})
     finally:
         rack.sh(NODE, "rm /usr/local/bin/scontrol /usr/local/bin/squeue")
-    assert "dgx01 is in use by job 17 of ada (train, RUNNING)" in refused.messages()
+    assert f"{NODE} is in use by job {JOB}" in refused.messages()
     assert "Nothing was changed" in refused.messages()
     assert rack.sh(NODE, f"nvidia-smi -L; cat {CONFIGURATION}") == before
     assert not same.result.failures, same.messages()

@@ -53,9 +53,8 @@ def booted(rack: Lab, node: str) -> str:
 def test_node_with_driver_570_is_upgraded_and_rebooted_only_if_gpus_are_in_use(rack: Lab) -> None:
     with_old_driver(rack, "dgx01", "dgx02")
     # Not work, but the kernel cannot unload the driver under it.
-    rack.sh(
-        "dgx01", "cp /bin/sleep /run/nvtop; systemd-run -q sh -c 'exec 3</dev/nvidia0; exec /run/nvtop 1000'"
-    )
+    monitor = "exec 3</dev/nvidia0; exec /run/nvtop 1000"
+    rack.sh("dgx01", f"cp /bin/sleep /run/nvtop; systemd-run -q sh -c '{monitor}'")
     boots = {node: booted(rack, node) for node in ("dgx01", "dgx02")}
 
     proof = prove(rack, ROLES, "dgx01,dgx02")
