@@ -81,7 +81,7 @@ def services(name: str) -> list[Node]:
 def holders(name: str, found: list[Node], stops: Stops) -> list[str]:
     """What runs on the host and would be stopped."""
     slurm = SlurmNode("", name)
-    jobs = slurm.jobs() if slurm.installed else []
+    jobs = slurm.jobs()
     held = [f"job {each}" for each in describe(jobs).split("; ")] if jobs and slurm.known else []
     held += [] if slurm.known else [f"job step of process {each}" for each in jobs]
     for each in found:

@@ -55,6 +55,11 @@ def _power(options: Mapping[str, Value]) -> dict[str, Any]:
     return found | ({"nvidia_driver_reboot_timeout_s": options["timeout"]} if "timeout" in options else {})
 
 
+def _reboot_timeout(options: Mapping[str, Value]) -> dict[str, Any]:
+    """The limit of a reboot, if it differs from the site's."""
+    return {"base_reboot_timeout_s": options["timeout"]} if "timeout" in options else {}
+
+
 _TIMEOUT = Option(
     "timeout",
     "int",
@@ -63,7 +68,37 @@ _TIMEOUT = Option(
     most=7200,
 )
 
+_ROLLING = (
+    Option("canary", "str", "the GPU node that goes first; default: the first of them"),
+    Option("batch", "batch", "GPU nodes at once, or percent of them, after the first", default="25%"),
+    _WAIT,
+    _TIMEOUT,
+    _READY,
+)
+
 NODE_OPERATIONS = (
+    Operation(
+        name="reboot",
+        playbook="playbooks/reboot.yml",
+        summary="reboot hosts: one GPU node, GPU nodes in batches, then the other hosts one by one",
+        group="onprem",
+        options=_ROLLING,
+        asks="drain and reboot",
+        secrets_of=_VERIFY_SECRETS,
+        marks=True,
+        variables=_reboot_timeout,
+    ),
+    Operation(
+        name="upgrade_os",
+        playbook="playbooks/upgrade_os.yml",
+        summary="upgrade packages and kernel of hosts in the same order, and reboot those that need it",
+        group="onprem",
+        options=_ROLLING,
+        asks="drain, upgrade and reboot",
+        secrets_of=_VERIFY_SECRETS,
+        marks=True,
+        variables=_reboot_timeout,
+    ),
     Operation(
         name="upgrade_driver",
         playbook="playbooks/upgrade_driver.yml",
