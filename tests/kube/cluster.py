@@ -97,7 +97,9 @@ class ApiServerProcess:
             f"--service-account-key-file={accounts}",
             f"--service-account-signing-key-file={accounts}",
             "--service-cluster-ip-range=198.51.100.0/24",
-            "--authorization-mode=RBAC",
+            # As kubeadm sets them.
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
             # Service accounts of pods are created by a controller that does not run here.
             "--disable-admission-plugins=ServiceAccount",

@@ -3,7 +3,8 @@
     - gpufleet.rack.judge: {stage: roles}                                  # -> roles: the roles to measure
     - gpufleet.rack.judge: {stage: verdict, operation: upgrade_driver}     # -> passed, wrong
 
-The tasks/verify.yml of the roles run in between; each registers its measurements as `<role>__verified`.
+Roles in `without` are left out. The tasks/verify.yml of the roles run in between; each registers its
+measurements as `<role>__verified`.
 The controller computes the verdicts. A drain of the same operation is not a fault: the node is judged
 before it is resumed.
 """
@@ -35,7 +36,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         known = task_vars or {}
         project = Path(str(known["playbook_dir"])).parent
         host = str(known["inventory_hostname"])
-        roles = roles_of_host(project, {name: list(found) for name, found in known["groups"].items()}, host)
+        groups = {name: list(found) for name, found in known["groups"].items()}
+        without = self._task.args.get("without", ())
+        roles = [role for role in roles_of_host(project, groups, host) if role not in without]
         answer = super().run(tmp, task_vars) | {"changed": False, "roles": roles}
         stage = self._task.args.get("stage", "verdict")
         if stage == "roles":

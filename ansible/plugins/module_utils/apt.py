@@ -56,10 +56,11 @@ class Transaction(NamedTuple):
     removed: list[str]
     downgraded: list[tuple[str, str, str]]
 
-    def lines(self) -> list[str]:
-        """One line each, for a diff."""
+    def lines(self, named: list[str]) -> list[str]:
+        """One line each, for a diff. The run refuses removals that are not `named`."""
+        refused = {name: "" if name in named else ", which the run refuses" for name in self.removed}
         downgrades = [f"{name} would be downgraded from {old} to {new}" for name, old, new in self.downgraded]
-        return [f"{name} would be removed" for name in self.removed] + downgrades
+        return [f"{name} would be removed{note}" for name, note in refused.items()] + downgrades
 
 
 class Apt:
@@ -190,15 +191,18 @@ class Apt:
         return parse_simulation(done.stdout)
 
     def foresee(self, install: list[Wanted], remove: list[str]) -> Transaction | None:
-        """What the transaction would do by the package lists of the host; None if they lack a package."""
+        """What the transaction would do by the host's package lists and pins; None if that is unknown.
+
+        Lists may lack a package, and pins that the run writes before may be missing.
+        """
         names = [way.name for w in install for way in w.ways()]
         have = self.candidates(names) if names else {}
         if any(not any(way.suits(v) for way in w.ways() for v in have[way.name]) for w in install):
             return None
-        words = self.pick(install, have)
-        found = self.simulate(words, remove)
-        refuse_removals(found, words, remove)
-        return found
+        try:
+            return self.simulate(self.pick(install, have), remove)
+        except RefusalError:
+            return None
 
     def install(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `apt-get install`."""

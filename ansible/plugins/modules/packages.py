@@ -234,7 +234,7 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
         lines_after = say({}, after, names)
     extra = [f"{name} kept for itself" for name in change.manual]
     extra += ["unfinished packages configured"] if change.repair else []
-    extra += foreseen.lines() if foreseen else []
+    extra += foreseen.lines(change.remove) if foreseen else []
     texts = ["".join(f"{line}\n" for line in lines) for lines in (lines_before, lines_after + extra)]
     return {
         "changed": bool(change),

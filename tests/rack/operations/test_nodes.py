@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from tests.rack.operations.operating import began, lose_power, wait_until, why
+from tests.rack.operations.operating import began, lose_power, wait_on, wait_until, why
 from tests.rack.site import Site
 
 CHANNEL, OTHER = "580.159.03", "595.91.07"
@@ -106,6 +106,43 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     site.wait_for_nodes()
 
 
+def test_hosts_reboot_without_disturbing_jobs_and_members_of_a_quorum_one_by_one(site_to_break: Site) -> None:
+    site = site_to_break
+    lab = site.lab
+    boots = {host.name: host.boots for host in lab.rack.status()}
+    lab.sh("login01", "su ada -c 'cd /tmp; sbatch -A research -J long -w dgx01 --wrap \"sleep 900\"'")
+    wait_on(site, "squeue -h -t R | grep -q .")
+    hosts = ("--limit", "dgx01,dgx02,ctl01,ctl02")
+    stopped = site.configure("reboot", *hosts, "-o", "wait=1", verb="operate", code=4)
+    assert stopped["states"] == {
+        "dgx01": "failed",
+        "dgx02": "pending",
+        "ctl01": "pending",
+        "ctl02": "pending",
+    }
+    assert "dgx01 still runs 1 job after 1 s" in why(stopped, "dgx01")
+    assert {host.name: host.boots for host in lab.rack.status()} == boots
+    assert lab.sh("ctl01", "squeue -h -o %T") == "RUNNING\n"
+    assert drains(site) == {}
+
+    lab.sh("ctl01", "scancel -u ada")
+    wait_on(site, "! squeue -h | grep -q .")
+    done = site.configure("reboot", "--resume", verb="operate")
+    assert set(done["states"].values()) == {"done"}
+    now = {host.name: host.boots for host in lab.rack.status()}
+    assert now == {
+        name: count + (name in ("dgx01", "dgx02", "ctl01", "ctl02")) for name, count in boots.items()
+    }
+    assert drains(site) == {}
+    # A member leaves when the services of the one before it answer.
+    journal = [json.loads(line) for line in site.journal().splitlines() if line.endswith("}")]
+    steps = ("Check that the other members run", "Reboot the member", "Wait for the services of the member")
+    assert [item["host"] for item in journal if item["task"] in steps] == ["ctl01"] * 3 + ["ctl02"] * 3
+    site.wait_for_nodes()
+    upgraded = site.configure("upgrade_os", "--limit", "dgx02", "--check", verb="operate", code=None)
+    assert "dgx02" in upgraded["states"]
+
+
 def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) -> None:
     site = site_to_break
     lab = site.lab
@@ -163,16 +200,26 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
         "dgx04",
     ]
 
-    # GPUs of one node have MIG: a job gets exactly the instance that it requests.
-    lab.sh("ctl01", "scontrol update nodename=dgx03 state=drain reason=mig")
+    # GPUs of one node have MIG: a job gets exactly the instance that it requests. A job stops the change,
+    # and without one the run drains the node, and resumes it once it is verified.
     mig = "    mig: [{ nodes: dgx03, gpus: [0], profiles: { 1g.10gb: 7 } }]\n"
     fleet.write_text(text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{mig}", 1))
     try:
         roles = ("--only", "mig,container_toolkit,slurm_controller,slurm_node", "--limit")
-        site.configure("--skip-preflight", *roles, "dgx03,rack_slurm_controllers")
+        hosts = (*roles, "dgx03,rack_slurm_controllers")
+        lab.sh("login01", "su ada -c 'cd /tmp; sbatch -A research -J long -w dgx03 --wrap \"sleep 900\"'")
+        wait_on(site, "squeue -h -t R | grep -q .")
+        stopped = site.configure("--skip-preflight", *hosts, code=4)
+        assert "dgx03 is in use by job " in why(stopped, "dgx03")
+        assert "of ada (long, RUNNING)" in why(stopped, "dgx03")
+        assert drains(site)["dgx03"].startswith("gpufleet operate: configure by ")
+        assert lab.sh("ctl01", "squeue -h -o %T") == "RUNNING\n"
+        lab.sh("ctl01", "scancel -u ada")
+        wait_on(site, "! squeue -h | grep -q .")
+        site.configure("--skip-preflight", *hosts)
         names = set(lab.sh("dgx03", "nvidia-ctk cdi list").split())
         assert names == {f"nvidia.com/gpu={name}" for name in (*range(1, 8), *(f"0:{n}" for n in range(7)))}
-        lab.sh("ctl01", "scontrol update nodename=dgx03 state=resume")
+        assert drains(site) == {}
         site.wait_for_nodes()
         said = lab.sh(
             "login01",

@@ -234,7 +234,7 @@ def test_driver_never_changes_while_jobs_run(rack: Lab) -> None:
     assert rack.sh("dgx01", LOADED).split() == [OLD, OLD]
     assert rack.sh("ctl01", "squeue -h -o %T") == "RUNNING\n"
     until(rack, "draining")
-    assert "gpufleet operate: configure" in rack.sh("ctl01", "sinfo -h -R")
+    assert "gpufleet operate: configure" in rack.sh("ctl01", "sinfo -h -N -t drain -o %E")
 
     rack.sh("ctl01", "scancel --full $(squeue -h -o %A)")
     until(rack, "drained")
