@@ -115,6 +115,18 @@ def test_bare_node_gets_drivers_modules_and_names(lab: Lab, rdma: RoleRuns) -> N
     lab.sh("ctl01", "test ! -e /etc/udev/rules.d/60-rdma-persistent-naming.rules")
 
 
+def test_libraries_stay_while_a_job_runs(lab: Lab, rdma: RoleRuns) -> None:
+    lab.sh(IB, "dpkg -r perftest >/dev/null; cp /bin/sleep /run/slurmstepd")
+    lab.sh(IB, "systemd-run -q --unit=step /run/slurmstepd 600")
+    try:
+        refused = play(lab, ["rdma"], IB)
+    finally:
+        lab.sh(IB, "systemctl stop step")
+    assert "RDMA drivers and libraries change, and dgx01 is in use by job step" in refused.messages()
+    assert "perftest" not in lab.sh(IB, "dpkg-query -W -f '${db:Status-Abbrev}${Package}\\n' | grep ^ii")
+    assert play(lab, ["rdma"], IB).changed == {(IB, "rdma : Install packages")}
+
+
 def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: Lab, rdma: RoleRuns) -> None:
     assert (IB, "rdma : Configure adapters") in rdma.first.changed
     wanted = {hca["name"]: hca["link_type_next"] for hca in lab.hardware(IB).state()["hcas"]}

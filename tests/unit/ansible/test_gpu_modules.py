@@ -21,9 +21,19 @@ all:
 """
 
 
-@pytest.fixture(scope="module")
-def runtimes() -> ModuleType:
-    return load_module("plugins/modules/container_toolkit_runtimes.py")
+@pytest.fixture
+def guarded() -> list[tuple[str, str]]:
+    """Changes that the guard let pass, and what each stops."""
+    return []
+
+
+@pytest.fixture
+def runtimes(guarded: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = load_module("plugins/modules/container_toolkit_runtimes.py")
+    monkeypatch.setattr(
+        module, "take_out_of_service", lambda change, *, stops, check: guarded.append((change, stops))
+    )
+    return module
 
 
 class Runtimes:
@@ -58,7 +68,9 @@ class Runtimes:
         return 0, ""
 
 
-def test_cdi_is_enabled_once_and_other_settings_stay(runtimes: ModuleType, tmp_path: Path) -> None:
+def test_cdi_is_enabled_once_and_other_settings_stay(
+    runtimes: ModuleType, tmp_path: Path, guarded: list[tuple[str, str]]
+) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": "/scratch"}')
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
@@ -67,6 +79,21 @@ def test_cdi_is_enabled_once_and_other_settings_stay(runtimes: ModuleType, tmp_p
     assert runtimes.bring(host, "docker", check=False) == ["configure", "restart"]
     assert json.loads((tmp_path / "etc/docker/daemon.json").read_text())["data-root"] == "/scratch"
     assert runtimes.bring(host, "docker", check=False) == []
+    assert guarded == [("docker restarts", "containers")] * 2
+
+
+def test_runtime_is_neither_configured_nor_restarted_while_containers_run(
+    runtimes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise runtimes.RefusalError("in use by container notebook")
+
+    monkeypatch.setattr(runtimes, "take_out_of_service", refuse)
+    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    for runtime in ("docker", "containerd"):
+        with pytest.raises(runtimes.RefusalError, match="in use by container notebook"):
+            runtimes.bring(host, runtime, check=False)
+    assert host.calls == []
 
 
 def test_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType, tmp_path: Path) -> None:

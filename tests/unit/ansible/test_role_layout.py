@@ -362,6 +362,19 @@ def test_site_playbook_runs_all_parts_in_order() -> None:
     ]
 
 
+def test_restart_of_containerd_is_guarded_and_the_last_play_returns_drained_nodes() -> None:
+    (units,) = [
+        task["gpufleet.rack.units"]["units"]
+        for _, task in tasks_of("kubernetes_base")
+        if "gpufleet.rack.units" in task
+    ]
+    assert [unit["name"] for unit in units if unit.get("guard")] == ["containerd.service"]
+    (play,) = load(ANSIBLE / "playbooks" / "return_nodes.yml")
+    # Also with `--only`, which selects by tags.
+    assert all(task["tags"] == ["always"] for task in play["tasks"])
+    assert load(ANSIBLE / "playbooks" / "site.yml")[-1]["tags"] == ["always"]
+
+
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "preflight"])
 def test_every_role_measures_under_its_own_name_and_changes_nothing(role: str) -> None:
     tasks = load(ANSIBLE / "roles" / role / "tasks" / "verify.yml")
