@@ -105,7 +105,10 @@ def leaves(tree: Any, path: str = "") -> Iterator[str]:
 
 
 RICH = {
-    "onprem": RACKS_AFTER,
+    # With a mirror a DOCA repository has no effect, which is a warning of its own.
+    "onprem": [
+        {key: value for key, value in site.items() if key != "package_mirror"} for site in RACKS_AFTER
+    ],
     "budget.sites": {"use1": "900000 USD"},
     "budget.node_groups": {"use1/train": "800000 USD"},
     "budget.teams": {"research": "1000 USD"},
