@@ -243,6 +243,7 @@ def test_driver_never_changes_while_jobs_run(rack: Lab) -> None:
     assert rack.sh("dgx01", LOADED).split() == [DRIVER, DRIVER]
     # Only the playbook return_nodes.yml resumes it, once it is verified; the rest of this node is missing.
     until(rack, "drained")
-    returned = play(rack, "playbooks/return_nodes.yml", "dgx01")
+    soon = {"operation_ready": 1}
+    returned = play(rack, "playbooks/return_nodes.yml", "dgx01", variables=soon)
     assert "verification failed" in returned.messages()
     until(rack, "drained")
