@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import jinja2
 import pytest
 import yaml
+
+from tests.unit.ansible.gpu_roles import SYSTEMS, Role
 
 DOCA = "https://linux.mellanox.com/public/repo/doca/3.4.0"
 ROLE = Path(__file__).resolve().parents[3] / "ansible" / "roles" / "base"
@@ -49,14 +50,16 @@ def test_processors_without_frequency_scaling_pass_and_a_refusal_fails(tmp_path:
 def test_doca_repository_and_key_are_those_of_the_site_or_the_vendor(
     given: dict[str, str], url: str, key: str
 ) -> None:
-    variables = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
-    found = next(
-        item for item in variables["base__systems"]["ubuntu_24_04"]["repositories"] if item["name"] == "doca"
-    )
-    values = {"base_doca_repository": "", "base_doca_key": "", "base__doca_url": DOCA} | given
-    template = jinja2.Environment(undefined=jinja2.StrictUndefined)
-    assert template.from_string(found["url"]).render(values) == url
-    assert template.from_string(found["key_url"]).render(values) == key
+    role = Role("base", "ubuntu_24_04", base_doca_version="3.4.0", **given)
+    found = role.value("base__repositories_of")["doca"]
+    assert (found["url"], found["key_url"]) == (url, key)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_has_its_folder_in_the_doca_repository(system: str) -> None:
+    url = Role("base", system, base_doca_version="3.4.0").value("base__doca_url")
+    folder = {"dgx_os_6": "ubuntu22.04", "dgx_os_7": "ubuntu24.04", "debian_12": "debian12.5"}
+    assert url == f"{DOCA}/{folder.get(system, system.replace('_', '', 1).replace('_', '.'))}/x86_64"
 
 
 def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
@@ -71,9 +74,16 @@ def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
             asked = {"doca": "{{base_doca_key_fingerprint}}", "grafana": "{{base_grafana_key_fingerprint}}"}
             assert whole or digits == asked[item["name"]], item["name"]
             if item["name"] == "doca":
-                assert item["url"].startswith("{{ base_doca_repository or base__doca_url ~ '/")
-                assert "~ '/doca_keyring.gpg'" in item["key_url"]
                 continue
             assert item["url"].startswith("https://")
             assert item["key_url"].startswith("https://")
-    assert variables["base__doca_url"].startswith("https://")
+
+
+def test_members_of_every_quorum_reboot_one_at_a_time_also_where_groups_are_missing() -> None:
+    groups = {
+        "rack_slurm_controllers": ["ctl01", "ctl02"],
+        "rack_slurm_database": ["ctl01"],
+        "rack_gpu_nodes": ["a"],
+    }
+    assert Role("base", groups=groups | {"rack_gpu_nodes": ["dgx01"]}).value("base__quorum") == ["ctl01", "ctl02"]
+    assert Role("base", groups={}).value("base__quorum") == []
