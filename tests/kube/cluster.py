@@ -31,7 +31,7 @@ class ApiServerProcess:
         self.flags = flags
         self.minor = minor
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._authority = Authority(folder)
+        self.authority = Authority(folder)
         self.token = secrets.token_urlsafe(24)
         self.server = ""
 
@@ -77,7 +77,7 @@ class ApiServerProcess:
         )
 
     def _server_flags(self, etcd: int, secure: int) -> tuple[str, ...]:
-        certificate, key = self._authority.issue("server", "kube-apiserver")
+        certificate, key = self.authority.issue("server", "kube-apiserver")
         accounts = signing_key(self.folder / "accounts.key")
         tokens = self.folder / "tokens.csv"
         tokens.touch(mode=0o600)
@@ -109,7 +109,7 @@ class ApiServerProcess:
         )
 
     def _write_kubeconfig(self) -> None:
-        certificate, key = self._authority.issue("admin", "admin", "system:masters")
+        certificate, key = self.authority.issue("admin", "admin", "system:masters")
         user = {"client-certificate": certificate.name, "client-key": key.name}
         self.kubeconfig.write_text(json.dumps(self.config(user)))
 

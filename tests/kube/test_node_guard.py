@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.kube.cluster import ApiServerProcess
-from tests.unit.ansible.collection.conftest import Programs, load, programs  # noqa: F401
+from tests.unit.ansible.collection.conftest import Programs, load
 
 node_guard = load("node_guard").node_guard
 pytestmark = pytest.mark.xdist_group("kube")
@@ -24,17 +25,19 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/default/pods"
 def node(
     api_server: ApiServerProcess,
     rest: Rest,
-    programs: Programs,  # noqa: F811
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
     """A node of the cluster, and this host with its kubelet's certificate."""
-    certificate, key = api_server._authority.issue(NODE, f"system:node:{NODE}", "system:nodes")
+    certificate, key = api_server.authority.issue(NODE, f"system:node:{NODE}", "system:nodes")
     config = api_server.folder / "kubelet.conf"
     config.write_text(
         json.dumps(api_server.config({"client-certificate": certificate.name, "client-key": key.name}))
     )
     monkeypatch.setattr(node_guard, "KUBELET", config)
     monkeypatch.setattr(node_guard.workloads, "device_processes", lambda *_, **__: [])
+    programs = Programs(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for name in ("scontrol", "docker", "loginctl", "systemctl"):
         programs.add(name, "echo not found; exit 1")
     rest.call("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})

@@ -36,7 +36,6 @@ Stops = Literal["gpus", "containers", "host"]
 class Taken:
     """Schedulers in which the guard drained the node (in check mode: would drain it)."""
 
-    name: str
     drained: bool = False
     diff: list[dict[str, str]] = field(default_factory=list)
 
@@ -108,7 +107,7 @@ def take_out_of_service(
     name = name or node_name()
     try:
         found = services(name)
-        taken = Taken(name)
+        taken = Taken()
         for each in found:
             if each.taken:
                 taken.drained |= each.ours

@@ -83,7 +83,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     except mig.MigError as error:
         raise RefusalError(str(error)) from None
     change = f"GPUs {', '.join(wrong)} get other MIG instances"
-    taken = take_out_of_service(change, check=check) if wrong else Taken("")
+    taken = take_out_of_service(change, check=check) if wrong else Taken()
     result: dict[str, Any] = {
         "changed": bool(changes or taken.diff),
         "gpus": wrong,

@@ -210,7 +210,7 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
     apt = Apt(params["lock_timeout_s"], params["install_recommends"])
     moves = bool(change.install or change.remove)
     foreseen = apt.foresee(change.install, change.remove) if moves and check else None
-    taken = take_out_of_service(params["guard"], check=check) if moves and params["guard"] else Taken("")
+    taken = take_out_of_service(params["guard"], check=check) if moves and params["guard"] else Taken()
     if change and not check:
         with NoStarts():
             apply(

@@ -104,7 +104,8 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "slurmctld": slurmctld_down,
     "slurmdbd": slurmdbd_down,
     "mariadb": unit_down("mariadb.service"),
-    "opensm": unit_down("opensm.service"),
+    # The role subnet_manager masks the packages' own units.
+    "gpufleet-opensm": unit_down("gpufleet-opensm.service"),
     "etcd": etcd_down,
 }
 

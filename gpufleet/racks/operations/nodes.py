@@ -75,6 +75,7 @@ _ROLLING = (
     _TIMEOUT,
     _READY,
 )
+"""Options of operations that reboot one GPU node first, then the others in batches."""
 
 NODE_OPERATIONS = (
     Operation(
@@ -90,7 +91,7 @@ NODE_OPERATIONS = (
     ),
     Operation(
         name="upgrade_os",
-        playbook="playbooks/upgrade_os.yml",
+        playbook="playbooks/reboot.yml",
         summary="upgrade packages and kernel of hosts in the same order, and reboot those that need it",
         group="onprem",
         options=_ROLLING,
@@ -111,12 +112,8 @@ NODE_OPERATIONS = (
                 "another version than the channel's, to try it: configure and verify go by the channel",
                 pattern=r"[0-9]{3,4}(\.[0-9]{1,4}){1,2}",
             ),
-            Option("canary", "str", "the node that goes first; default: the first of them"),
-            Option("batch", "batch", "nodes at once, or percent of them, after the first", default="25%"),
-            _WAIT,
-            _TIMEOUT,
+            *_ROLLING,
             Option("reboot", "bool", "reboot every node whose driver changed", default=True),
-            _READY,
         ),
         asks="drain and reboot",
         secrets_of=_VERIFY_SECRETS,

@@ -30,5 +30,6 @@ def test_packages_of_doca_ofed_stay(name: str) -> None:
 
 def test_older_ofed_is_removed_before_doca_ofed_is_installed() -> None:
     first, second = yaml.safe_load((ANSIBLE / "roles/rdma/tasks/install.yml").read_text())
-    assert first["gpufleet.rack.packages"] == {"absent": "{{ rdma__older_ofed }}"}
+    guard = second["gpufleet.rack.packages"]["guard"]
+    assert first["gpufleet.rack.packages"] == {"absent": "{{ rdma__older_ofed }}", "guard": guard}
     assert first["when"] == "rdma_stack == 'doca'" and "names" in second["gpufleet.rack.packages"]

@@ -362,13 +362,15 @@ def test_site_playbook_runs_all_parts_in_order() -> None:
     ]
 
 
-def test_restart_of_containerd_is_guarded_and_the_last_play_returns_drained_nodes() -> None:
+def test_roles_guard_what_stops_work_and_the_last_play_returns_drained_nodes() -> None:
     (units,) = [
         task["gpufleet.rack.units"]["units"]
         for _, task in tasks_of("kubernetes_base")
         if "gpufleet.rack.units" in task
     ]
     assert [unit["name"] for unit in units if unit.get("guard")] == ["containerd.service"]
+    changes = [task.get("gpufleet.rack.packages") for _, task in tasks_of("rdma")]
+    assert all(each.get("guard") for each in changes if each)
     (play,) = load(ANSIBLE / "playbooks" / "return_nodes.yml")
     # Also with `--only`, which selects by tags.
     assert all(task["tags"] == ["always"] for task in play["tasks"])

@@ -107,6 +107,6 @@ def test_database_and_subnet_manager_must_run_again(run: Run, programs: Programs
     for why in (
         "slurmdbd does not answer: Unable to connect",
         "mariadb.service is not",
-        "opensm.service is not",
+        "gpufleet-opensm.service is not",
     ):
         assert why in said
