@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.lab.rack import missing
-from tests.bench import commands, engines, hosts, many, policies, racks, scale, specs, validation
+from tests.bench import commands, engines, hosts, libraries, many, policies, racks, scale, specs, validation
 from tests.bench.measure import Row
 
 PARTS = ("commands", "engine", "scale", "rules", "racks", "hosts")
@@ -51,7 +51,8 @@ def main() -> int:
     console = Console(width=120)
     if "commands" in parts:
         with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
-            console.print(_table(commands.measure(Path(folder), options.rounds)))
+            rows = commands.measure(Path(folder), options.rounds)
+            console.print(_table([*rows, *libraries.measure(options.rounds)]))
     if "engine" in parts:
         console.print(engine_table(options))
         if shutil.which("pulumi") is None:

@@ -1,4 +1,4 @@
-"""Hostile files and command lines end in exit code 2 and one clear message within 2 s of processor time."""
+"""Hostile files and command lines end in exit code 2 and one clear message, about as fast as a valid file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.conftest import Checkout, make_checkout
 from tests.e2e.hostile import Case, cases
 
 SEED = 19
-BOUND_S = 2.0
+# Processor time in terms of that for a valid file. A file that makes a parser run away takes minutes.
+FACTOR = 10.0
 MADE = cases(SEED)
 _MESSAGE = re.compile(r"^(?:error: |Usage: |\S.*:\d+: error: )", re.MULTILINE)
 
@@ -29,6 +30,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     made.run("sandbox", "stop")
 
 
+@pytest.fixture(scope="module")
+def bound_s(place: Checkout) -> float:
+    """Seconds of processor time that a hostile file may take on this machine."""
+    done, seconds = _run(place, ["validate", "sandbox"])
+    assert done.returncode == 0, done.stderr
+    return FACTOR * seconds
+
+
 def test_seed_produces_the_same_two_hundred_hostile_files() -> None:
     assert len(MADE) >= 200
     assert [(case.name, case.arguments) for case in cases(SEED)] == [
@@ -40,7 +49,9 @@ def test_seed_produces_the_same_two_hundred_hostile_files() -> None:
 @pytest.mark.parametrize(
     "case", MADE, ids=[case.name.encode("ascii", "backslashreplace").decode() for case in MADE]
 )
-def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, case: Case) -> None:
+def test_each_hostile_file_is_bad_input_with_one_message(
+    place: Checkout, bound_s: float, case: Case
+) -> None:
     folder = place.root / "hostile" / str(MADE.index(case))
     folder.mkdir(parents=True)
     case.make(folder)
@@ -61,7 +72,7 @@ def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, case: 
         assert _MESSAGE.search(done.stderr), said[-2000:]
         assert len(re.findall(r"^error: ", done.stderr, re.MULTILINE)) <= 1
     assert len(said) < 2_000_000
-    assert seconds < BOUND_S
+    assert seconds < bound_s
 
 
 def _run(place: Checkout, arguments: list[str]) -> tuple[Any, float]:
