@@ -79,6 +79,6 @@ def mig_gpus() -> tuple[MigGpu, ...]:
     return read_entries(Path(__file__).parent / "data" / "mig.json", MigGpu, "mig")
 
 
-def mig_of(gpu: str) -> tuple[MigGpu, ...]:
-    """Return the memory sizes of `gpu` (`H100`) with their profiles; empty for a GPU without MIG."""
+def mig_of(gpu: str | None) -> tuple[MigGpu, ...]:
+    """Return the memory sizes of `gpu` (`H100`) with their profiles; empty for None or without MIG."""
     return tuple(item for item in mig_gpus() if item.gpu == gpu)

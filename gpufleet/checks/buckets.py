@@ -64,7 +64,7 @@ def import_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
         if lustre.import_from is None:
             continue
         name = lustre.import_from.removeprefix("s3://").partition("/")[0]
-        if _ADDRESS.fullmatch(name) or ".." in name or name.endswith(("-", ".")):
+        if _ADDRESS.fullmatch(name) or ".." in name:
             yield FieldFinding(
                 (*path, "import_from"),
                 f"'{name}' is not a valid bucket name",

@@ -30,11 +30,10 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
                     value=f"{block.nodes} nodes",
                 )
             continue
-        length = block.duration.delta
-        days, rest = divmod(length, DAY)
+        days, rest = divmod(block.duration.delta, DAY)
         if not rest and rules.allows_days(days):
             continue
-        if length > longest * DAY:
+        if days >= longest:
             yield FieldFinding(
                 where,
                 f"'{block.duration}' is longer than the maximum of a Capacity Block ({longest} d)",
@@ -114,12 +113,7 @@ def block_start(fleet: Fleet) -> Iterator[FieldFinding]:
                 where, f"block {block.id} exists and already has a start", "remove `start`", "warning"
             )
             continue
-        offset = block.start.offset
-        if offset is None and block.start.at is not None:
-            at = block.start.at if block.start.at.tzinfo else block.start.at.replace(tzinfo=dt.UTC)
-            offset = at - fleet.now
-        if offset is None:
-            continue
+        offset = block.start.after(fleet.now)
         if offset > ahead:
             yield FieldFinding(
                 where,

@@ -56,7 +56,7 @@ def efa_off_in_training(fleet: Fleet) -> Iterator[FieldFinding]:
         if each.group.network == "efa" or each.group.workload != "training":
             continue
         able = [item for item in fleet.types(each.group) if item.efa]
-        if able and len(able) == len(each.group.instance_types):
+        if len(able) == len(each.group.instance_types):
             yield FieldFinding(
                 (*each.path, "network"),
                 f"{each.name} is for training, but EFA is off: {able[0].name} has"

@@ -171,7 +171,7 @@ def host_names(fleet: Fleet) -> Iterator[FieldFinding]:
         domain = site.ssh.domain
         longest = max(len(host) for _, _, hosts in _ranges(path, site) for host in hosts)
         length = longest + 1 + len(domain)
-        if domain and length > LONGEST_FULL_NAME:
+        if length > LONGEST_FULL_NAME:
             yield FieldFinding(
                 (*path, "ssh", "domain"),
                 f"host names of site {site.site!r} have {length} characters with their domain"

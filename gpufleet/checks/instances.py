@@ -113,9 +113,7 @@ def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
 
 
 def _gpus(count: int, partition: float) -> str:
-    if count:
-        return f"{count} GPU{'s' if count != 1 else ''}"
-    return f"{partition:g} of a GPU" if partition < 1 else "no GPU"
+    return f"{count} GPU{'s' if count != 1 else ''}" if count else f"{partition:g} of a GPU"
 
 
 @check("accelerator-unknown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect
 from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
@@ -62,7 +63,7 @@ def lustre_capacity(fleet: Fleet) -> Iterator[FieldFinding]:
             continue
         below, above = nearest_sizes(gib, steps)
         kind = "an EFA-enabled file system" if lustre.efa else "a file system"
-        at = f" at {lustre.throughput}" if lustre.efa and lustre.throughput is not None else ""
+        at = f" at {lustre.throughput}" if lustre.efa else ""
         rule = f"a multiple of {multiple:,} GiB" + (f", or {first:,} GiB" if first != multiple else "")
         yield FieldFinding(
             (*path, "capacity"),
@@ -114,13 +115,12 @@ def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
                 "remove it, or use `persistent-2` with a throughput",
             )
         elif wanted not in METADATA_IOPS:
-            below = max((value for value in METADATA_IOPS if value < wanted), default=None)
-            above = min((value for value in METADATA_IOPS if value > wanted), default=None)
-            near = " or ".join(f"'{value}'" for value in (below, above) if value is not None)
+            above = bisect(METADATA_IOPS, wanted)
+            near = METADATA_IOPS[above - 1 : above + 1]
             yield FieldFinding(
                 where,
                 f"{wanted} metadata IOPS cannot be provisioned (1500, 3000, 6000, or a multiple of 12000)",
-                f"write {near}",
+                "write " + " or ".join(f"'{value}'" for value in near),
             )
 
 
@@ -140,7 +140,7 @@ def lustre_options(fleet: Fleet) -> Iterator[FieldFinding]:
         where = (*path, "backups")
         if lustre.deployment == "scratch-2":
             yield FieldFinding(where, "a scratch file system has no backups", "remove `backups`")
-        elif lustre.export or lustre.import_from is not None:
+        elif lustre.import_from is not None:
             yield FieldFinding(
                 where,
                 "a file system that is linked to a bucket has no backups: the bucket holds its files",
@@ -161,15 +161,13 @@ def lustre_efa_zone(fleet: Fleet) -> Iterator[FieldFinding]:
         if not lustre.efa:
             continue
         zone = lustre_zone(lustre, site)
-        groups = [each for each in fleet.groups() if each.site is site and each.group.network == "efa"]
-        away = [each.group.name for each in groups if zone not in (each.group.zones or site.zones)]
+        groups = [each for each in site.node_groups if each.network == "efa"]
+        away = {each.name: zones for each in groups if zone not in (zones := each.zones or site.zones)}
         if away:
             yield FieldFinding(
                 (*path, "zone"),
-                f"file system {item.name!r} has EFA in {zone}, but {listed(away)} cannot run there",
-                f"use one zone for all, such as 'zone: {groups[0].group.zones[0]}'"
-                if groups[0].group.zones
-                else f"write 'zones: [{zone}]' for them",
+                f"file system {item.name!r} has EFA in {zone}, but {listed(list(away))} cannot run there",
+                f"use one zone for all, such as 'zone: {next(iter(away.values()))[0]}'",
                 "warning",
                 zone,
             )

@@ -51,7 +51,7 @@ def mig_fits(fleet: Fleet) -> Iterator[FieldFinding]:
                 "list profiles, or remove the entry",
             )
             continue
-        sizes = _sizes_of(fleet, site)
+        sizes = mig_of(_gpu(fleet, site))
         if any(name not in {p.name for size in sizes for p in size.profiles} for name in item.profiles):
             continue  # `mig_profiles` reports unknown profiles
         if not any(size.holds(item.profiles) for size in sizes):
@@ -117,11 +117,6 @@ def _gpu(fleet: Fleet, site: OnPremSite) -> str | None:
     """Return the site's GPU, None for an unknown system type."""
     system = fleet.catalog.systems.get(site.system)
     return None if system is None else system.gpu
-
-
-def _sizes_of(fleet: Fleet, site: OnPremSite) -> tuple[MigGpu, ...]:
-    gpu = _gpu(fleet, site)
-    return () if gpu is None else mig_of(gpu)
 
 
 def _what_fits(sizes: tuple[MigGpu, ...], item: MigLayout) -> str:

@@ -16,7 +16,6 @@ from gpufleet.plan.names import (
 )
 from gpufleet.spec.models import NodeGroup, Spot
 
-EKS_CLUSTER = 100
 EKS_NODE_GROUP = 63
 IAM_ROLE = 64
 NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty")
@@ -94,8 +93,8 @@ def _repeated(kind: str, named: list[tuple[SpecPath, str]]) -> Iterator[FieldFin
 @check("name-too-long")
 def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
     """AWS names consist of fleet, environment, site and group, and the suffixes of components and Pulumi.
-    Maximum lengths: IAM role 64 characters, EKS node group 63, EKS cluster 100 (IAM and EKS API References).
-    Longer names fail in the middle of a deployment."""
+    Maximum lengths: IAM role 64 characters, EKS node group 63 (IAM and EKS API References). Longer names fail
+    in the middle of a deployment."""
     fleet_name, environment = fleet.spec.fleet, fleet.spec.environment
     for path, site in fleet.cloud():
         base = site_resource_name(fleet_name, environment, site.site)
@@ -103,8 +102,6 @@ def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
         if role > IAM_ROLE:
             yield _too_long((*path, "site"), f"IAM roles of '{base}'", role, IAM_ROLE)
             continue
-        if len(base) > EKS_CLUSTER:
-            yield _too_long((*path, "site"), f"EKS cluster '{base}'", len(base), EKS_CLUSTER)
         for index, group in enumerate(site.node_groups):
             name = group_resource_name(fleet_name, environment, site.site, group.name)
             length = len(name) + PULUMI_SUFFIX + (len(FALLBACK_SUFFIX) if falls_back(group) else 0)

@@ -29,8 +29,8 @@ POD_ADDRESSES_PER_NODE = 50
 addresses on the large types (amazon-vpc-cni-k8s, README and eni-max-pods)."""
 
 
-def parse_network(text: str) -> IPv4Network | None:
-    """Return the network of `text`, None if it is not an exact CIDR."""
+def parse_network(text: str | None) -> IPv4Network | None:
+    """Return the network of `text`, None if it is not an exact CIDR or not set."""
     try:
         return IPv4Network(text)
     except ValueError:
@@ -121,14 +121,10 @@ def cidr_overlap(fleet: Fleet) -> Iterator[FieldFinding]:
     """Sites of a fleet may be connected (peering, VPN, Direct Connect), which overlapping networks prevent. A
     VPC's CIDR cannot change later."""
     seen: list[tuple[str, IPv4Network]] = []
-    declared: list[tuple[SpecPath, str, str]] = [
+    declared: list[tuple[SpecPath, str, str | None]] = [
         ((*path, "network", "cidr"), site.site, site.network.cidr) for path, site in fleet.cloud()
     ]
-    declared += [
-        ((*path, "network"), site.site, site.network)
-        for path, site in fleet.onprem()
-        if site.network is not None
-    ]
+    declared += [((*path, "network"), site.site, site.network) for path, site in fleet.onprem()]
     taken = [network for _, _, text in declared if (network := parse_network(text)) is not None]
     for path, name, text in declared:
         network = parse_network(text)
@@ -250,7 +246,7 @@ def _private_sizes(site: CloudSite) -> dict[str, int]:
 def onprem_network_size(fleet: Fleet) -> Iterator[FieldFinding]:
     """Each host of a rack site needs an address of the site's network."""
     for path, site in fleet.onprem():
-        network = parse_network(site.network) if site.network is not None else None
+        network = parse_network(site.network)
         if network is None:
             continue
         ranges = (site.nodes, site.controllers, site.login)

@@ -58,7 +58,7 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[FieldFinding]:
                 "write 'placement: none', or the `placement_group` that the reservation was made in"
                 " (`placement_group`)",
             )
-        elif odcr.id is not None and odcr.placement_group is not None and each.group.placement == "none":
+        elif odcr.placement_group is not None and each.group.placement == "none":
             yield FieldFinding(
                 (*each.path, "placement"),
                 f"reservation {odcr.id} was made in placement group {odcr.placement_group}: nodes outside"

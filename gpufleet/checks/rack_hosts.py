@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
+from gpufleet.checks.networks import parse_network
 from gpufleet.checks.rack_fabric import twice
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.spec.models import OnPremSite
@@ -147,7 +148,7 @@ def nvme_cache(fleet: Fleet) -> Iterator[FieldFinding]:
 def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
     """An address belongs to one host of the site and is in the site's network."""
     for path, site in fleet.onprem():
-        hosts = _hosts(site)
+        hosts, network = _hosts(site), parse_network(site.network)
         seen: dict[str, str] = {}
         for name, address in site.addresses.items():
             where = (*path, "addresses", name)
@@ -162,19 +163,19 @@ def host_addresses(fleet: Fleet) -> Iterator[FieldFinding]:
                 yield FieldFinding(
                     where, f"{address} is also the address of {other!r}", "give each host its own"
                 )
-            if site.network is not None and not _within(address, site.network):
+            if network is not None and not _within(address, network):
                 yield FieldFinding(
                     where,
-                    f"{address} of {name!r} is not in the site's network {site.network}",
+                    f"{address} of {name!r} is not in the site's network {network}",
                     "correct the address or `network`",
                     "warning",
                 )
 
 
-def _within(address: str, network: str) -> bool:
-    """Return whether an address is in a network. Other checks report invalid values."""
+def _within(address: str, network: ipaddress.IPv4Network) -> bool:
+    """Return whether an address is in a network, True for a host name."""
     try:
-        return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+        return ipaddress.ip_address(address) in network
     except ValueError:
         return True
 

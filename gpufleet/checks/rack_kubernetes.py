@@ -114,7 +114,7 @@ def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
 
 def _free_addresses(site: OnPremSite) -> Iterator[str]:
     """Yield the free addresses of the site's network."""
-    network = parse_network(site.network) if site.network is not None else None
+    network = parse_network(site.network)
     taken = {*site.addresses.values(), site.kubernetes.endpoint}
     hosts = network.hosts() if network is not None else iter(())
     return (str(address) for address in hosts if str(address) not in taken)
@@ -129,7 +129,7 @@ def _endpoint_in_network(
     path: SpecPath, site: OnPremSite, address: ipaddress.IPv4Address
 ) -> Iterator[FieldFinding]:
     where = (*path, "kubernetes", "endpoint")
-    network = parse_network(site.network) if site.network is not None else None
+    network = parse_network(site.network)
     if site.network is None:
         yield FieldFinding(
             where,
@@ -166,7 +166,7 @@ def kubernetes_networks(fleet: Fleet) -> Iterator[FieldFinding]:
             ((*here, "pod_network"), "pod network", kubernetes.pod_network),
             ((*here, "service_network"), "service network", kubernetes.service_network),
         ]
-        others = [("the site's network", site.network)] if site.network is not None else []
+        others: list[tuple[str, str | None]] = [("the site's network", site.network)]
         for where, what, text in named:
             network = parse_network(text)
             if network is None:

@@ -80,7 +80,7 @@ def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
                     yield FieldFinding(
                         spot, f"QOS {item.name!r} preempts {name!r}, which is not a QOS", guess
                     )
-                elif item.name == name or item.name in _reached(name, declared):
+                elif item.name in _reached(name, declared):
                     yield FieldFinding(
                         spot,
                         f"QOS {item.name!r} preempts {name!r}, which leads back to itself",
@@ -114,8 +114,7 @@ def slurm_state(fleet: Fleet) -> Iterator[FieldFinding]:
             continue
         where = (*path, "slurm", "state")
         controllers = site.controllers.hosts
-        export = state_export(site)
-        if export is None and len(controllers) > 1:
+        if state_export(site) is None and len(controllers) > 1:
             yield FieldFinding(
                 where,
                 f"site {site.site!r} has {len(controllers)} controllers but no shared file system for their"
@@ -124,10 +123,11 @@ def slurm_state(fleet: Fleet) -> Iterator[FieldFinding]:
                 " system under `storage`, or use one controller",
                 value=site.controllers.text,
             )
-        if export is None or site.slurm.state is None:
+        export = site.slurm.state
+        if export is None:
             continue  # the check of the file system reports it
         server, _, folder = export.partition(":")
-        if not server or not folder.startswith("/"):
+        if not folder.startswith("/"):
             yield FieldFinding(
                 where, f"{export!r} is not an NFS export", "write it as host:/export", value=export
             )

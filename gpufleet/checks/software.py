@@ -36,23 +36,23 @@ def driver_runs_gpu(fleet: Fleet) -> Iterator[FieldFinding]:
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
     if lock is None:
         return
-    users: dict[str, list[str]] = {}
-    for each in fleet.groups():
-        for item in fleet.types(each.group):
-            if item.gpu is not None:
-                users.setdefault(item.gpu, []).append(f"{each.site.site}/{each.group.name}")
-    for _, site in fleet.onprem():
-        system = fleet.catalog.systems.get(site.system)
-        if system is not None:
-            users.setdefault(system.gpu, []).append(site.site)
-    for gpu, names in users.items():
-        needed = lock.gpus_min_driver.get(gpu)
-        if needed is not None and needed > lock.driver_branch:
+    used = [
+        (f"{each.site.site}/{each.group.name}", {item.gpu for item in fleet.types(each.group)})
+        for each in fleet.groups()
+    ]
+    used += [
+        (site.site, {system.gpu})
+        for _, site in fleet.onprem()
+        if (system := fleet.catalog.systems.get(site.system)) is not None
+    ]
+    for gpu, needed in lock.gpus_min_driver.items():
+        names = [name for name, gpus in used if gpu in gpus]
+        if names and needed > lock.driver_branch:
             able = [name for name, other in fleet.catalog.locks.items() if other.driver_branch >= needed]
             yield FieldFinding(
                 _CHANNEL,
                 f"driver {lock.driver} of channel {lock.channel} does not support {gpu}"
-                f" ({listed(list(dict.fromkeys(names)), 4)}), which needs branch {needed} or later",
+                f" ({listed(names, 4)}), which needs branch {needed} or later",
                 f"use channel {listed(sorted(able))}" if able else "wait for a channel with that branch",
             )
 

@@ -142,6 +142,10 @@ class Moment(Quantity):
         "a date and time with its zone."
     )
 
+    def after(self, now: datetime) -> timedelta:
+        """Return the time from `now` to the moment, negative if it has passed."""
+        return self.at - now if self.at is not None else self.offset or timedelta()
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """`in 14 d` -> an offset; a date or zoned time -> `at` in UTC. A time without zone is refused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.pricing.disks import Disk, price_volume
@@ -60,7 +60,7 @@ def template_disks(template: Resource) -> list[Disk]:
 def instance_disks(values: Mapping[str, Any], *, root: str = "rootBlockDevice") -> list[Disk]:
     """Return the volumes that an instance declares. Raises `UnpricedError`."""
     first = values.get(root)
-    if isinstance(first, Sequence) and not isinstance(first, str):
+    if isinstance(first, list | tuple):
         first = first[0] if first else None
     if first is UNKNOWN or values.get("ebsBlockDevices") is UNKNOWN:
         raise UnpricedError("its block devices are not known yet")

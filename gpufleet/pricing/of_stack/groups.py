@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.plan.names import SYSTEM
 from gpufleet.pricing.book import Owner
 from gpufleet.pricing.capacity import BLOCK
 from gpufleet.pricing.cost import Sizes
@@ -194,7 +193,7 @@ def _eks_launch(pricing: Pricing, resource: Resource) -> _Launch:
 
 def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, warm: str) -> None:
     source = launch.source
-    owner = pricing.owners.of(resource, source, default=_system(pricing, resource))
+    owner = pricing.owners.of(resource, source)
     prices = pricing.prices(resource)
     addresses = 0
     if source is not None and not launch.configuration:
@@ -210,11 +209,6 @@ def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, 
         market, bought = _outside_of_reservation(pricing, launch, running)
     group = PricedGroup(launch.choices, market, bought, existing, launch.disks, addresses, hours)
     price_group(pricing.book, priced_resource(resource, owner), prices, group)
-
-
-def _system(pricing: Pricing, resource: Resource) -> str:
-    known = pricing.owners.of(resource)
-    return known.owner if known.owner == SYSTEM else ""
 
 
 def _outside_of_reservation(pricing: Pricing, launch: _Launch, sizes: Sizes) -> tuple[Market, Sizes | None]:

@@ -33,9 +33,7 @@ def declared(resource: Resource, path: str) -> Any:
     A property that the program does not set is an unknown output until the resource exists and counts as not
     set (None). Only an unknown input is UNKNOWN.
     """
-    if resource.secrets and any(
-        path == each or path.startswith((f"{each}.", f"{each}[")) for each in resource.secrets
-    ):
+    if any(path == each or path.startswith((f"{each}.", f"{each}[")) for each in resource.secrets):
         raise UnpricedError(f"{path} is a secret")
     if resource.inputs is None:
         return dig(resource.props, path)
@@ -58,7 +56,7 @@ def text(resource: Resource, path: str) -> str | None:
 
 def whole(value: Any, path: str, *, least: int = 0) -> int:
     """Return a whole number of at least `least`. Raises `UnpricedError` for other or unknown values."""
-    if value is None or value is UNKNOWN or isinstance(value, bool):
+    if value is None or value is UNKNOWN:
         raise UnpricedError(f"{path} is {shown(value)}")
     try:
         number = Decimal(str(value))

@@ -5,13 +5,13 @@ The name has priority, so that a changed tag cannot move cost out of a cap.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import FALLBACK_SUFFIX, SYSTEM, group_resource_name, site_resource_name
 from gpufleet.pricing.book import Owner
-from gpufleet.resources.resource import UNKNOWN, Resource
+from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import KEY
 
@@ -48,15 +48,8 @@ class Owners:
     def _by_name(self, resource: Resource) -> tuple[str, str]:
         if resource.type == KEY and resource.name in self._keys:
             return self._keys[resource.name]
-        site = ""
-        for each in (resource, *self._stack.ancestors(resource)):
-            found = self._names.get(each.name)
-            if found is None:
-                continue
-            if found[1]:
-                return found
-            site = site or found[0]
-        return site, ""
+        nearest = (resource, *self._stack.ancestors(resource))
+        return next((self._names[each.name] for each in nearest if each.name in self._names), ("", ""))
 
     def _read(self, plan: FleetPlan) -> None:
         about = (plan.fleet, plan.environment)
@@ -81,12 +74,11 @@ def _tags(resource: Resource) -> dict[str, str]:
             continue
         if isinstance(tags, Mapping):
             found |= {key: each for key, each in tags.items() if isinstance(each, str) and each.strip()}
-        elif isinstance(tags, Sequence) and not isinstance(tags, str):
+        elif isinstance(tags, list | tuple):
             found |= {
                 str(each.get("key")): str(each.get("value"))
                 for each in tags
                 if isinstance(each, Mapping)
-                and each.get("key") is not UNKNOWN
                 and isinstance(each.get("value"), str)
                 and str(each["value"]).strip()
             }

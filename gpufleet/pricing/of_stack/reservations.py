@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from gpufleet.plan.capacity_models import ExistingBlockPlan
-from gpufleet.plan.models import NodeGroupPlan
 from gpufleet.pricing import capacity
 from gpufleet.pricing.book import Owner
 from gpufleet.pricing.cost import Sizes
@@ -107,7 +106,7 @@ def price_existing_block(
 
     Only the fleet file has its duration.
     """
-    group: NodeGroupPlan | None = pricing.groups.get((owner.site, owner.owner))
+    group = pricing.groups.get((owner.site, owner.owner))
     block = group.capacity if group is not None else None
     if group is None or not isinstance(block, ExistingBlockPlan) or block.reservation_id != reservation:
         raise UnpricedError(

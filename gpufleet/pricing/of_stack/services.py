@@ -11,7 +11,7 @@ from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.inputs import count, declared, flag, held, text
 from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.lustre import DEFAULT_DEPLOYMENT
-from gpufleet.resources.resource import UNKNOWN, Resource, shown
+from gpufleet.resources.resource import Resource, shown
 
 
 def price_cluster(pricing: Pricing, resource: Resource) -> None:
@@ -74,7 +74,7 @@ def price_endpoint(pricing: Pricing, resource: Resource) -> None:
     subnets = declared(resource, "subnetIds")
     if subnets is None:
         subnets = declared(resource, "subnetConfigurations")
-    if subnets is UNKNOWN or not isinstance(subnets, Sequence):
+    if not isinstance(subnets, Sequence):
         raise UnpricedError(f"the number of its zones is not known: subnetIds is {shown(subnets)}")
     prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
     pricing.price(resource, lambda: services.price_endpoint(prices, len(subnets)), owner)

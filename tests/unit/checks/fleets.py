@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,10 @@ class FindingList:
     def of(self, rule: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.rule == rule]
 
+    def fields(self, rule: str) -> list[str]:
+        """The fields of the findings of a rule."""
+        return [finding.field for finding in self.of(rule)]
+
     def only(self, rule: str, severity: str = "error") -> Finding:
         """The only finding: of this rule and severity."""
         reported = "\n".join(str(finding) for finding in self.findings)
@@ -166,9 +171,16 @@ class Judge:
         self._write(fleet)
         return said
 
+    def change_catalog(self, table: str, **changes: Mapping[str, Any]) -> None:
+        """Change entries of a table of the catalog: `change_catalog("locks", **{"2026.11": {...}})`."""
+        entries = dict(getattr(self.catalog, table))
+        for name, update in changes.items():
+            entries[name] = entries[name].model_copy(update=update)
+        self.catalog = dataclasses.replace(self.catalog, **{table: entries})
+
     def _write(self, fleet: Any) -> Path:
         file = self.folder / "fleet.yaml"
-        file.write_text(yaml.safe_dump(fleet, sort_keys=False), encoding="utf-8")
+        file.write_text(yaml.dump(fleet, Dumper=yaml.CSafeDumper, sort_keys=False), encoding="utf-8")
         return file
 
     def _findings(self, fleet: Any, now: dt.datetime) -> list[Finding]:

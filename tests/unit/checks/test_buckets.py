@@ -14,6 +14,9 @@ def test_reserved_s3_names_are_refused(judge: Judge, name: str) -> None:
     finding = judge({f"{BUCKET}.name": name}).only("bucket-name")
     assert finding.field == "cloud[0].storage[1].bucket.name"
     assert finding.value == name
+    part = name.replace("data", "")
+    how = "starts" if name.startswith(part) else "ends"
+    assert finding.message == f"bucket name '{name}' {how} with '{part}', which S3 reserves"
 
 
 def test_bucket_declared_twice_is_refused(judge: Judge) -> None:

@@ -40,6 +40,17 @@ def test_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ("dgx[008-011]", "1 host of nodes of site 'dc2' is also in nodes of site 'dc1' (dgx008)"),
+        ("dgx[007-010]", "2 hosts of nodes of site 'dc2' are also in nodes of site 'dc1' (dgx007, dgx008)"),
+    ],
+)
+def test_overlapping_hosts_are_counted(judge: Judge, nodes: str, message: str) -> None:
+    assert judge(_second(nodes=nodes, teams=[])).only("hosts-overlap").message == message
+
+
+@pytest.mark.parametrize(
     ("role", "hosts"), [("controllers", "dgx001"), ("login", "ctl01"), ("bmc", "dgx[001-008]")]
 )
 def test_host_with_two_roles_is_refused(judge: Judge, role: str, hosts: str) -> None:
@@ -79,6 +90,25 @@ def test_fabric_slower_than_the_adapters_is_a_warning(judge: Judge) -> None:
     judge({f"{SITE}.fabric.speed": "hdr"}).only("fabric-speed", "warning")
 
 
+@pytest.mark.parametrize(
+    ("kind", "speed", "remedy"),
+    [
+        ("infiniband", "xdr", "write 'speed: ndr'"),
+        ("roce", "800gbe", "write 'speed: 400gbe'"),
+        ("roce", "200gbe", "write 'speed: 400gbe'"),
+    ],
+)
+def test_speed_of_the_adapters_is_suggested(judge: Judge, kind: str, speed: str, remedy: str) -> None:
+    said = judge({f"{SITE}.fabric": {"kind": kind, "speed": speed}})
+    assert said.of("fabric-speed")[0].remedy == remedy
+
+
+def test_adapters_of_a_speed_without_a_name_have_no_suggestion(judge: Judge) -> None:
+    judge.change_catalog("systems", **{"dgx-h100": {"fabric_gbps": 100}})
+    finding = judge().only("fabric-speed")
+    assert finding.remedy == "see `gpufleet catalog` for the system's adapters"
+
+
 def test_roce_at_the_speed_of_the_adapters_passes(judge: Judge) -> None:
     assert judge({f"{SITE}.fabric": {"kind": "roce", "speed": "400gbe"}}).rules == set()
 
@@ -90,15 +120,20 @@ def test_rack_power_above_any_real_rack_is_refused(judge: Judge, power: str) -> 
     assert "600 kW" in finding.message
 
 
-@pytest.mark.parametrize("power", ["600 kW", "132 kW", "0.04 MW"])
+@pytest.mark.parametrize("power", ["600 kW", "132 kW", "0.04 MW", "10.2 kW"])
 def test_realistic_rack_power_passes(judge: Judge, power: str) -> None:
     assert judge({f"{SITE}.power.per_rack": power}).rules == set()
+
+
+def test_site_without_power_passes(judge: Judge) -> None:
+    assert judge({f"{SITE}.power": GONE}).of("rack-power") == []
 
 
 def test_fleet_without_a_site_is_refused(judge: Judge) -> None:
     finding = judge({"cloud": [], "onprem": []}).only("no-site")
     assert finding.value == "atlas"
     assert judge({"cloud": []}).rules == set()
+    assert judge({"onprem": []}).of("no-site") == []
 
 
 def test_rack_that_cannot_power_one_node_is_refused(judge: Judge) -> None:
@@ -108,12 +143,21 @@ def test_rack_that_cannot_power_one_node_is_refused(judge: Judge) -> None:
 
 
 def test_slurm_without_a_controller_is_a_warning(judge: Judge) -> None:
-    judge({f"{SITE}.controllers": GONE}).only("slurm-controllers", "warning")
+    without = {f"{SITE}.controllers": GONE}
+    judge(without).only("slurm-controllers", "warning")
+    assert judge(without | {f"{SITE}.scheduler": "kubernetes"}).of("slurm-controllers") == []
 
 
 def test_too_long_fully_qualified_name_is_refused(judge: Judge) -> None:
     finding = judge({f"{SITE}.ssh": {"domain": ".".join(["abcdefghi"] * 25)}}).only("host-names")
     assert finding.field == "onprem[0].ssh.domain"
+
+
+@pytest.mark.parametrize(("length", "found"), [(245, []), (246, ["onprem[0].ssh.domain"])])
+def test_longest_host_name_counts_with_its_domain(judge: Judge, length: int, found: list[str]) -> None:
+    domain = ".".join(["a" * 60] * 4 + ["a" * (length - 244)])
+    said = judge({f"{SITE}.ssh": {"domain": domain}})  # after "login01."
+    assert said.fields("host-names") == found
 
 
 def test_every_system_of_the_catalog_can_be_declared(judge: Judge, catalog: Catalog) -> None:

@@ -9,8 +9,10 @@ from gpufleet.checks import ALL_CHECKS
 from gpufleet.checks.rules import Fleet
 from gpufleet.spec.load import load_fleet
 from tests.unit.checks.fleets import NOW, Judge
+from tests.unit.checks.test_networks import SLURM
 
 GROUP = "cloud.0.node_groups.0"
+SAME_COUNT = "all nodes of a group need the same number of GPUs"
 
 
 def test_unknown_instance_type_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
@@ -45,6 +47,16 @@ def test_type_without_a_known_offering_is_a_warning(judge: Judge, catalog: Catal
     assert len(findings) == 2
 
 
+def test_types_in_a_region_without_known_offerings_are_a_warning(judge: Judge) -> None:
+    elsewhere = {
+        name: {"regions": item.regions - {"us-east-1"}} for name, item in judge.catalog.instances.items()
+    }
+    judge.change_catalog("instances", **elsewhere)
+    found = judge().of("instance-type-in-region")
+    assert {finding.severity for finding in found} == {"warning"}
+    assert judge({"cloud.0.region": "us-east-9"}).of("instance-type-in-region") == []
+
+
 def test_type_listed_twice_is_refused(judge: Judge) -> None:
     judge({"cloud.0.node_groups.3.instance_types": ["p4d.24xlarge", "p4d.24xlarge"]}).only(
         "instance-type-repeated"
@@ -52,20 +64,35 @@ def test_type_listed_twice_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "word"),
+    ("types", "message"),
     [
-        (["p4d.24xlarge", "p5.48xlarge"], "one kind of GPU"),
-        (["g6.xlarge", "g6.12xlarge"], "4 GPUs"),
-        (["g6.xlarge", "g6f.xlarge"], "0.125 of a GPU"),
-        (["g5.xlarge", "g6.xlarge"], "one kind of GPU"),
-        (["p4d.24xlarge", "m7i.xlarge"], "no GPU"),
+        (
+            ["p4d.24xlarge", "p5.48xlarge"],
+            "p5.48xlarge has H100 and p4d.24xlarge has A100: a node group has one kind of GPU",
+        ),
+        (
+            ["p4d.24xlarge", "m7i.xlarge"],
+            "m7i.xlarge has no GPU and p4d.24xlarge has A100: a node group has one kind of GPU",
+        ),
+        (
+            ["m7i.xlarge", "g6.xlarge"],
+            "g6.xlarge has L4 and m7i.xlarge has no GPU: a node group has one kind of GPU",
+        ),
+        (
+            ["g6.xlarge", "g6.12xlarge"],
+            f"g6.12xlarge has 4 GPUs and g6.xlarge has 1 GPU: {SAME_COUNT}",
+        ),
+        (
+            ["g6.xlarge", "g6f.xlarge"],
+            f"g6f.xlarge has 0.125 of a GPU and g6.xlarge has 1 GPU: {SAME_COUNT}",
+        ),
     ],
 )
-def test_different_types_cannot_share_a_group(judge: Judge, types: list[str], word: str) -> None:
+def test_different_types_cannot_share_a_group(judge: Judge, types: list[str], message: str) -> None:
     said = judge({"cloud.0.node_groups.3.instance_types": types})
     found = said.of("instance-types-alike")
     assert len(found) == 1
-    assert word in found[0].message
+    assert found[0].message == message
     assert found[0].value == types[1]
 
 
@@ -116,15 +143,36 @@ def test_public_address_on_a_type_with_one_card_passes(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "field"),
+    ("volume", "field", "message", "remedy"),
     [
-        ({"size": "200 GiB", "iops": 3000, "throughput": 1000}, "throughput"),
-        ({"size": "10 GiB", "iops": 8000}, "iops"),
+        (
+            {"size": "200 GiB", "iops": 3000, "throughput": 751},
+            "throughput",
+            "751 MB/s need 3004 IOPS, and the volume has 3000",
+            "write 'iops: 3004', or a throughput of 750",
+        ),
+        (
+            {"size": "10 GiB", "iops": 5001},
+            "iops",
+            "5001 IOPS are more than the 5000 that a gp3 volume of 10 GiB has",
+            "use 5000 IOPS or less, or a volume of 11 GiB",
+        ),
     ],
 )
-def test_volume_faster_than_gp3_is_refused(judge: Judge, volume: dict[str, object], field: str) -> None:
+def test_volume_faster_than_gp3_is_refused(
+    judge: Judge, volume: dict[str, object], field: str, message: str, remedy: str
+) -> None:
     finding = judge({f"{GROUP}.volume": volume}).only("volume-performance")
     assert finding.field == f"cloud[0].node_groups[0].volume.{field}"
+    assert (finding.message, finding.remedy) == (message, remedy)
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [{"size": "200 GiB", "iops": 3000, "throughput": 750}, {"size": "10 GiB", "iops": 5000}],
+)
+def test_fastest_volumes_of_gp3_pass(judge: Judge, volume: dict[str, object]) -> None:
+    assert judge({f"{GROUP}.volume": volume}).rules == set()
 
 
 def test_type_with_an_unknown_accelerator_is_a_warning(judge: Judge) -> None:
@@ -163,3 +211,14 @@ def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Cata
     reported = [finding.path for finding in check.run(Fleet(loaded.spec, other, loaded.source, NOW))]
     assert reported == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
     assert not list(check.run(Fleet(loaded.spec, catalog, loaded.source, NOW)))
+
+
+def test_system_nodes_that_cannot_boot_the_images_are_refused(judge: Judge) -> None:
+    judge.change_catalog("instances", **{"m7i.large": {"architectures": ("arm64",)}})
+    changes = {"cloud.0.kubernetes.system_nodes": {"instance_types": ["m7i.xlarge", "m7i.large"]}}
+    finding = judge(changes).only("architecture-unsupported")
+    assert finding.field == "cloud[0].kubernetes.system_nodes.instance_types[1]"
+
+
+def test_sites_without_system_nodes_pass(judge: Judge) -> None:
+    assert judge(SLURM).rules == {"slurm-cloud-unconnected"}

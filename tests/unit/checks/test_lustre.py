@@ -20,20 +20,20 @@ def test_sizes_supported_by_fsx_pass(judge: Judge, capacity: str) -> None:
 @pytest.mark.parametrize(
     ("capacity", "near"),
     [
-        ("3600 GiB", ["'2400 GiB'", "'4800 GiB'"]),
-        ("100 GiB", ["'1200 GiB'"]),
-        ("1300 GiB", ["'1200 GiB'", "'2400 GiB'"]),
-        ("25 TiB", ["'24000 GiB'", "'26400 GiB'"]),
+        ("3600 GiB", "'2400 GiB' or '4800 GiB'"),
+        ("100 GiB", "'1200 GiB'"),
+        ("1300 GiB", "'1200 GiB' or '2400 GiB'"),
+        ("25 TiB", "'24000 GiB' or '26400 GiB'"),
     ],
 )
-def test_sizes_between_the_steps_are_refused_with_the_nearest(
-    judge: Judge, capacity: str, near: list[str]
-) -> None:
+def test_sizes_between_the_steps_are_refused_with_the_nearest(judge: Judge, capacity: str, near: str) -> None:
     finding = judge({f"{LUSTRE}.capacity": capacity}).only("lustre-capacity")
     assert finding.field == f"{FIELD}.capacity"
     assert finding.value == capacity
-    for size in near:
-        assert size in finding.remedy
+    assert finding.remedy == f"write {near}"
+    assert finding.message.endswith(
+        " GiB is not a size of a file system: a multiple of 2,400 GiB, or 1,200 GiB"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,10 @@ def test_efa_enabled_sizes_depend_on_the_throughput(judge: Judge, throughput: in
     assert judge(changes).rules == set()
     finding = judge(changes | {f"{LUSTRE}.capacity": "2400 GiB"}).only("lustre-capacity")
     assert f"'{multiple} GiB'" in finding.remedy
-    assert "EFA" in finding.message
+    assert finding.message == (
+        f"2,400 GiB is not a size of an EFA-enabled file system at {throughput} MB/s/TiB:"
+        f" a multiple of {multiple:,} GiB"
+    )
 
 
 def test_persistent_file_system_without_throughput_is_refused(judge: Judge) -> None:
@@ -103,10 +106,17 @@ def test_supported_metadata_iops_pass(judge: Judge, iops: int) -> None:
     assert judge({f"{LUSTRE}.metadata_iops": iops}).rules == set()
 
 
-@pytest.mark.parametrize(("iops", "near"), [(2000, "'1500' or '3000'"), (13_000, "'12000' or '24000'")])
+@pytest.mark.parametrize(
+    ("iops", "near"),
+    [
+        (2000, "'1500' or '3000'"),
+        (13_000, "'12000' or '24000'"),
+        (191_999, "'180000' or '192000'"),
+    ],
+)
 def test_unsupported_metadata_iops_are_refused_with_the_nearest(judge: Judge, iops: int, near: str) -> None:
     finding = judge({f"{LUSTRE}.metadata_iops": iops}).only("lustre-metadata-iops")
-    assert near in finding.remedy
+    assert finding.remedy == f"write {near}"
 
 
 def test_metadata_iops_on_another_deployment_type_are_refused(judge: Judge) -> None:
@@ -122,6 +132,7 @@ def test_metadata_iops_on_another_deployment_type_are_refused(judge: Judge) -> N
 def test_export_without_an_import_is_refused(judge: Judge) -> None:
     finding = judge({f"{LUSTRE}.export": True, f"{LUSTRE}.import_from": GONE}).only("lustre-options")
     assert finding.field == f"{FIELD}.export"
+    assert judge({f"{LUSTRE}.export": True}).rules == set()
 
 
 @pytest.mark.parametrize(
@@ -157,3 +168,22 @@ def test_efa_file_system_in_another_zone_than_its_nodes_is_a_warning(judge: Judg
     assert "train" in finding.message
     assert "zone: us-east-1a" in finding.remedy
     assert judge(changes | {f"{LUSTRE}.zone": "us-east-1a"}).rules == set()
+    assert judge({f"{LUSTRE}.zone": "us-east-1b"}).rules == set()
+    assert judge(changes | {"cloud.0.node_groups.0.network": "ena"}).of("lustre-efa-zone") == []
+
+
+def test_zone_of_the_nodes_that_cannot_run_near_an_efa_file_system_is_suggested(judge: Judge) -> None:
+    changes: dict[str, Any] = {
+        f"{LUSTRE}.efa": True,
+        f"{LUSTRE}.metadata_iops": 6000,
+        f"{LUSTRE}.capacity": "38400 GiB",
+        f"{LUSTRE}.zone": "us-east-1b",
+        "cloud.0.node_groups.0.zones": GONE,
+        "cloud.0.node_groups.1.zones": ["us-east-1a"],
+    }
+    (finding,) = judge(changes).of("lustre-efa-zone")
+    assert finding.message.endswith("but block cannot run there")
+    assert finding.remedy == "use one zone for all, such as 'zone: us-east-1a'"
+    (outside,) = judge(changes | {f"{LUSTRE}.zone": "us-east-1c"}).of("lustre-efa-zone")
+    assert outside.message.endswith("but train, block cannot run there")
+    assert outside.remedy == "use one zone for all, such as 'zone: us-east-1a'"

@@ -74,6 +74,33 @@ def test_unsupported_bmc_setting_is_refused(judge: Judge, more: dict[str, Any], 
     assert finding.field == f"onprem[0].management.{field}" and finding.severity == "error"
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"protocol": "ipmi", "boot_order": ["disk"], "firmware": {"bmc": "1"}},
+        {"power_cap": "2.8 kW"},
+        {"power_cap": "10.2 kW"},
+    ],
+)
+def test_settings_at_the_limits_pass(judge: Judge, more: dict[str, Any]) -> None:
+    assert judge({f"{SITE}.management": PLAIN | more}).rules == set()
+
+
+def test_power_cap_below_half_the_gpus_draw_is_refused(judge: Judge) -> None:
+    finding = judge({f"{SITE}.management": PLAIN | {"power_cap": "2.799 kW"}}).only("management-settings")
+    assert finding.message == "2.799 kW is less than half the draw of the 8 GPUs of a dgx-h100 (5.6 kW)"
+
+
+@pytest.mark.parametrize("system", ["dgx-b300", "dgx-z9"])
+def test_power_cap_of_a_system_of_unknown_power_passes(judge: Judge, system: str) -> None:
+    said = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}, f"{SITE}.system": system})
+    assert said.of("management-settings") == []
+
+
+def test_site_without_management_settings_passes(judge: Judge) -> None:
+    assert judge().rules == set()
+
+
 def test_power_cap_above_the_maximum_power_is_a_warning(judge: Judge) -> None:
     (finding,) = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}}).of("management-settings")
     assert finding.severity == "warning" and "10.2 kW" in finding.message

@@ -34,6 +34,12 @@ def test_unknown_profile_is_refused_with_the_nearest(judge: Judge) -> None:
     assert "B200 has no MIG profile" in judge(changes).only("mig-gpu").message
 
 
+def test_layout_of_an_unknown_system_is_not_judged(judge: Judge) -> None:
+    layouts = [entry({"1g.10gb": 7}, gpus=[8])]
+    assert judge({f"{SITE}.mig": layouts, f"{SITE}.system": "dgx-z9"}).rules == {"system-known"}
+    assert judge().rules == set()
+
+
 def test_gpu_without_documented_mig_support_is_refused(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpufleet.checks.mig.mig_of", lambda gpu: ())
     finding = judge({f"{SITE}.mig": [entry({"1g.10gb": 7}), entry({"3g.40gb": 2}, "dgx008")]}).only("mig-gpu")

@@ -23,7 +23,13 @@ def test_overlapping_mount_points_are_refused(judge: Judge, mount: str) -> None:
     finding = judge(_second(mount)).only("mount-overlap")
     assert finding.field == "cloud[0].storage[2].mount"
     assert finding.value == mount
-    assert "'scratch'" in finding.message
+    how = "is also that of" if mount == "/fsx/scratch" else "overlaps that of"
+    assert finding.message == f"mount point {mount} of 'second' {how} 'scratch' (/fsx/scratch)"
+
+
+def test_scratch_mount_of_a_rack_overlaps_its_storage(judge: Judge) -> None:
+    finding = judge({"onprem.0.local_nvme": {"mount": "/shared/home/x"}}).only("mount-overlap")
+    assert finding.field == "onprem[0].local_nvme.mount"
 
 
 @pytest.mark.parametrize("mount", ["/fsx/scratch2", "/fsx/other"])
@@ -54,6 +60,9 @@ def test_mount_points_of_the_system_are_refused(judge: Judge, mount: str) -> Non
     assert finding.field == "cloud[0].storage[0].mount"
     assert finding.value == mount
     assert "/fsx/scratch" in finding.remedy
+    tree = {"/usr/local/data": " (/usr)", "/proc/x": " (/proc)", "/var/lib/docker/x": " (/var/lib/docker)"}
+    above = tree.get(mount, f" ({mount})" if mount in ("/etc", "/var/lib/kubelet") else "")
+    assert finding.message == f"mount point {mount} belongs to the system{above}"
 
 
 @pytest.mark.parametrize("mount", ["/home", "/home/ubuntu"])

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import FLEET, Judge
+from tests.unit.checks.fleets import FLEET, GONE, Judge
+from tests.unit.checks.test_networks import SLURM
 
 GROUPS = "cloud.0.node_groups"
 
@@ -25,6 +26,11 @@ def test_storage_with_the_name_of_a_node_group_is_refused(judge: Judge) -> None:
 def test_cloud_site_with_the_name_of_a_rack_site_is_refused(judge: Judge) -> None:
     finding = judge({"onprem.0.site": "use1"}).only("name-repeated")
     assert finding.field == "onprem[0].site"
+
+
+@pytest.mark.parametrize(("name", "found"), [("racks", ["onprem[0].storage[0].name"]), ("rack", [])])
+def test_storage_with_the_name_of_the_racks_is_refused(judge: Judge, name: str, found: list[str]) -> None:
+    assert judge({"onprem.0.storage.0.name": name}).fields("name-repeated") == found
 
 
 def test_duplicate_team_name_is_refused(judge: Judge) -> None:
@@ -62,12 +68,28 @@ def test_site_with_role_names_too_long_for_iam_is_refused(judge: Judge) -> None:
     finding = judge({"fleet": "a" * 50}).only("name-too-long")
     assert finding.field == "cloud[0].site"
     assert "IAM" in finding.message
+    excess = int(finding.remedy.split()[-2])
+    shorter = {"fleet": "a" * (50 - excess), f"{GROUPS}": [], "cloud.0.kubernetes.teams": []}
+    assert judge(shorter).of("name-too-long") == []
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "kube-team"])
 def test_team_with_the_name_of_a_cluster_namespace_is_refused(judge: Judge, name: str) -> None:
     finding = judge({"cloud.0.kubernetes.teams.+": {"name": name, "gpus": 1}}).only("team-name")
     assert finding.field == "cloud[0].kubernetes.teams[1].name"
+
+
+@pytest.mark.parametrize("name", ["kube-team", "network-operator", "kueue-system"])
+def test_team_with_the_name_of_a_namespace_of_a_rack_is_refused(judge: Judge, name: str) -> None:
+    teams = {"onprem.0.teams": [{"name": "research", "gpus": 8}, {"name": name, "gpus": 8}]}
+    kubernetes = {"onprem.0.scheduler": "kubernetes", "onprem.0.controllers": "ctl01"}
+    assert judge(teams | kubernetes).only("team-name").field == "onprem[0].teams[1].name"
+    assert judge(teams).rules == set()
+
+
+def test_site_without_kubernetes_has_no_team(judge: Judge) -> None:
+    assert judge({"cloud.0.kubernetes": GONE}).of("team-name") == []
+    assert judge(SLURM).rules == {"slurm-cloud-unconnected"}
 
 
 def test_group_of_an_unknown_team_is_refused_with_the_nearest(judge: Judge) -> None:

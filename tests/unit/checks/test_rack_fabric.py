@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 
 FABRIC = "onprem.0.fabric"
 RAILS = [f"mlx5_{number}" for number in range(8)]
@@ -72,6 +72,19 @@ def test_nodes_of_a_switch_belong_to_the_site_and_appear_once_per_rail(
     assert says in judge({f"{FABRIC}.switches": switches}).only("switch-nodes").message
 
 
+def test_each_rail_of_a_node_is_below_one_leaf(judge: Judge) -> None:
+    leaves = [{"name": f"l{number}", "nodes": "dgx001"} for number in range(5)]
+    four = {f"{FABRIC}.rails": RAILS[:4]}
+    (finding,) = judge(four | {f"{FABRIC}.switches": leaves}).of("switch-nodes")
+    assert "below more than 4 leaves" in finding.message
+    assert judge(four | {f"{FABRIC}.switches": leaves[:4]}).of("switch-nodes") == []
+
+
+def test_fabric_of_an_unknown_system_is_not_compared_with_its_adapters(judge: Judge) -> None:
+    leaves = [{"name": f"l{number}", "nodes": "dgx001"} for number in range(9)]
+    assert judge({"onprem.0.system": "dgx-z9", f"{FABRIC}.switches": leaves}).rules == {"system-known"}
+
+
 def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> None:
     finding = judge({f"{FABRIC}.rails": RAILS[:4]}).only("fabric-rails", "warning")
     assert finding.message == "4 rails, but dgx-h100 has 8 compute adapters"
@@ -115,30 +128,30 @@ def test_a_system_whose_rails_the_catalog_lacks_needs_them_in_the_fleet_file(
 
 
 @pytest.mark.parametrize(
-    ("changes", "field"),
+    ("kind", "key", "value", "other"),
     [
-        ({f"{FABRIC}.roce": {"dscp": 30}}, "onprem[0].fabric.roce"),
-        (
-            {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.ipoib": True},
-            "onprem[0].fabric.ipoib",
-        ),
-        (
-            {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.subnet_managers": [MANAGER]},
-            "onprem[0].fabric.subnet_managers",
-        ),
+        ("infiniband", "roce", {"dscp": 30}, "roce"),
+        ("roce", "ipoib", True, "infiniband"),
+        ("roce", "subnet_managers", [MANAGER], "infiniband"),
     ],
 )
 def test_settings_of_the_other_fabric_type_are_refused(
-    judge: Judge, changes: dict[str, Any], field: str
+    judge: Judge, kind: str, key: str, value: Any, other: str
 ) -> None:
-    assert judge(changes).only("fabric-settings").field == field
+    fabric = {f"{FABRIC}.kind": kind, f"{FABRIC}.speed": "400gbe" if kind == "roce" else "ndr"}
+    finding = judge(fabric | {f"{FABRIC}.{key}": value}).only("fabric-settings")
+    assert finding.field == f"onprem[0].fabric.{key}"
+    assert finding.remedy == f"remove it, or use `kind: {other}` and a speed of it"
+
+
+def test_disabled_settings_of_the_other_fabric_type_pass(judge: Judge) -> None:
+    roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe"}
+    assert judge(roce | {f"{FABRIC}.ipoib": False, f"{FABRIC}.partitions": []}).rules == set()
 
 
 @pytest.mark.parametrize(
     ("managers", "says"),
     [
-        ([{"host": "dgx001", "priority": 1}], "is a GPU node"),
-        ([{"host": "ctl09", "priority": 1}], "is not a host of site 'dc1'"),
         ([MANAGER, {"host": "login01", "priority": 15}], "priority 15 is declared twice"),
         ([MANAGER, {"host": "ctl01", "priority": 1}], "subnet manager ctl01 is declared twice"),
     ],
@@ -147,6 +160,23 @@ def test_subnet_managers_run_on_permanent_hosts_with_different_priorities(
     judge: Judge, managers: list[dict[str, Any]], says: str
 ) -> None:
     assert says in judge({f"{FABRIC}.subnet_managers": managers}).only("subnet-managers").message
+
+
+@pytest.mark.parametrize(
+    ("host", "says", "remedy"),
+    [
+        ("ctl11", "is a GPU node, which jobs can bring down", "use one of ctl01, ctl02, login01"),
+        ("ctl22", "is not a host of site 'dc1'", "did you mean 'ctl02'? If not, use one of"),
+        ("opensm", "is not a host of site 'dc1'", "use one of ctl01, ctl02, login01"),
+    ],
+)
+def test_subnet_manager_on_another_host_is_refused(judge: Judge, host: str, says: str, remedy: str) -> None:
+    nodes = {"onprem.0.nodes": "ctl[11-18]", f"{FABRIC}.subnet_managers": [{"host": host, "priority": 1}]}
+    finding = judge(nodes).only("subnet-managers")
+    assert finding.message == f"{host!r} {says}"
+    assert finding.remedy.startswith(remedy)
+    (finding,) = judge(nodes | {"onprem.0.controllers": GONE, "onprem.0.login": GONE}).of("subnet-managers")
+    assert finding.remedy == "declare `controllers` or `login` hosts first"
 
 
 @pytest.mark.parametrize("pkey", ["0x7fff", "0x0000"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 
 SITE = "onprem.0"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHJ1c3QgaXMgbm90IGEga2V5IGJ1dCBhIHRleHQu ada@example.com"
@@ -120,6 +120,13 @@ def test_address_belongs_to_one_host_of_the_site(
     assert says in judge({f"{SITE}.addresses": addresses}).only("host-addresses", severity).message
 
 
+def test_addresses_of_a_site_without_a_network_or_other_hosts_pass(judge: Judge) -> None:
+    addresses = {f"{SITE}.addresses": {"dgx001": "192.168.7.1"}}
+    assert judge(addresses | {f"{SITE}.network": GONE}).of("host-addresses") == []
+    only_nodes = {f"{SITE}.network": "192.168.7.0/24", f"{SITE}.login": GONE, f"{SITE}.controllers": GONE}
+    assert judge(addresses | only_nodes).of("host-addresses") == []
+
+
 @pytest.mark.parametrize(
     ("prints", "says"),
     [({"ctl9": PRINT}, "is not a host"), ({"ctl01": PRINT, "login01": PRINT}, "have the same host key")],
@@ -130,10 +137,15 @@ def test_host_key_belongs_to_one_host_of_the_site(judge: Judge, prints: dict[str
 
 @pytest.mark.parametrize(
     ("reboot", "field"),
-    [({"batch": "101%"}, "batch"), ({"timeout": "3 h"}, "timeout"), ({"timeout": "30 s"}, "timeout")],
+    [({"batch": "101%"}, "batch"), ({"timeout": "7201 s"}, "timeout"), ({"timeout": "59 s"}, "timeout")],
 )
 def test_invalid_reboot_setting_is_refused(judge: Judge, reboot: dict[str, str], field: str) -> None:
     assert judge({f"{SITE}.reboot": reboot}).only("reboot-settings").field == f"onprem[0].reboot.{field}"
+
+
+@pytest.mark.parametrize("reboot", [{"batch": "100%", "timeout": "1 min"}, {"batch": "1%", "timeout": "2 h"}])
+def test_largest_and_smallest_reboot_settings_pass(judge: Judge, reboot: dict[str, str]) -> None:
+    assert judge({f"{SITE}.reboot": reboot}).rules == set()
 
 
 def test_copy_of_the_doca_repository_keeps_the_key_of_nvidia(judge: Judge) -> None:

@@ -48,8 +48,8 @@ def test_settings_of_kubernetes_on_a_slurm_site_are_refused(judge: Judge) -> Non
 @pytest.mark.parametrize(
     ("controllers", "says"),
     [
-        ("ctl[01-02]", "has 2 controllers: an even number"),
-        ("ctl[01-04]", "has 4 controllers: an even number"),
+        ("ctl[01-02]", "has 2 controllers: an even number stops when half of its members fail"),
+        ("ctl[01-04]", "has 4 controllers: an even number stops when half of its members fail"),
         ("ctl[01-05]", "has 5 controllers"),
         (GONE, "has no host for its control plane"),
     ],
@@ -61,8 +61,9 @@ def test_control_plane_without_a_quorum_is_refused(judge: Judge, controllers: An
         changes = rack()
         del changes[SITE]["controllers"]
     found = [item for item in judge(changes).findings if item.rule == "kubernetes-members"]
-    assert [says in item.message for item in found] == [True]
+    assert [item.message.endswith(f" {says}") for item in found] == [True]
     assert found[0].field.startswith("onprem[0]")
+    assert found[0].value == ("dc1" if controllers is GONE else controllers)
     assert found[0].severity == "error"
 
 
@@ -83,14 +84,31 @@ def test_invalid_virtual_address_is_refused(judge: Judge, endpoint: str, says: s
 
 
 def test_three_members_need_a_virtual_address_and_their_own_addresses(judge: Judge) -> None:
-    bare = rack(controllers="ctl[01-03]")
-    assert "no virtual address" in judge(bare).only("kubernetes-endpoint").message
-    nowhere = three()
+    bare = rack(controllers="ctl[01-03]", addresses={"ctl01": "10.60.0.1"})
+    finding = judge(bare).only("kubernetes-endpoint")
+    assert "no virtual address" in finding.message
+    assert finding.remedy == "use a free address of the site's network, such as 10.60.0.2"
+    del bare[SITE]["network"]
+    assert judge(bare).only("kubernetes-endpoint").remedy == "declare its `network`"
+    nowhere = three(endpoint="10.60.0.1")
     del nowhere[SITE]["addresses"]["ctl03"]
-    assert "'ctl03' has no IPv4 address" in judge(nowhere).only("kubernetes-endpoint").message
+    finding = judge(nowhere).only("kubernetes-endpoint")
+    assert "'ctl03' has no IPv4 address" in finding.message
+    assert finding.remedy == "write '10.60.0.2', or its actual address"
+    del nowhere[SITE]["network"]
+    assert "write its address" in [found.remedy for found in judge(nowhere).findings]
     homeless = three()
     del homeless[SITE]["network"]
     assert "no `network`" in judge(homeless).only("kubernetes-endpoint").message
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["network", "kubernetes.pod_network", "kubernetes.service_network"],
+)
+def test_invalid_network_is_reported_once(judge: Judge, name: str) -> None:
+    changes = three() | {f"{SITE}.{name}": "abba"}
+    assert judge(changes).rules == {"cidr-valid" if name == "network" else "kubernetes-networks"}
 
 
 @pytest.mark.parametrize(
@@ -119,12 +137,23 @@ def test_remedy_for_a_small_pod_network_is_large_enough(judge: Judge) -> None:
     assert judge(rack(kubernetes={"pod_network": "10.244.0.0/20"})).rules == set()
 
 
+def test_pod_network_has_room_for_exactly_its_nodes(judge: Judge) -> None:
+    full = rack(nodes="dgx[001-015]", bmc="bmc[001-015]")  # with the controller 16 nodes
+    assert judge(full | {f"{KUBERNETES}.pod_network": "10.244.0.0/20"}).rules == set()
+    small = judge(full | {f"{KUBERNETES}.pod_network": "10.244.0.0/21"}).only("kubernetes-networks")
+    assert small.remedy == "use a /20 or larger"
+
+
 def test_minor_that_the_channel_does_not_have_is_refused(judge: Judge) -> None:
     for version in ("1.33", "1.37"):
         finding = judge(rack(kubernetes={"version": version})).only("kubernetes-release")
         assert "1.34, 1.35, 1.36" in finding.remedy
     for version in ("1.34", "1.35", "1.36"):
         assert judge(rack(kubernetes={"version": version})).rules == set()
+
+
+def test_release_of_an_unknown_channel_is_not_judged(judge: Judge) -> None:
+    assert judge(rack() | {"software.channel": "2031.01"}).rules == {"channel-known"}
 
 
 def test_cni_without_network_policies_needs_an_explicit_setting(judge: Judge) -> None:
@@ -152,6 +181,11 @@ def test_groups_with_shared_or_unknown_nodes_are_refused(
     finding = judge(rack(kubernetes={"node_groups": groups})).only("kubernetes-groups")
     assert finding.field == f"onprem[0].kubernetes.node_groups{field}"
     assert says in finding.message
+
+
+def test_default_group_can_be_declared_with_all_nodes(judge: Judge) -> None:
+    groups = [{"name": "gpu", "nodes": "dgx[001-008]"}]
+    assert judge(rack(kubernetes={"node_groups": groups})).rules == set()
 
 
 @pytest.mark.parametrize(
@@ -202,8 +236,8 @@ def test_group_with_different_mig_layouts_is_refused(
 @pytest.mark.parametrize(
     ("backup", "field"),
     [
-        ({"every": "10 s"}, "every"),
-        ({"every": "30 d"}, "every"),
+        ({"every": "599 s"}, "every"),
+        ({"every": "169 h"}, "every"),
         ({"folder": "/var/lib/etcd/backup"}, "folder"),
         ({"folder": "/run/etcd"}, "folder"),
     ],
@@ -213,9 +247,6 @@ def test_invalid_backup_settings_are_refused(judge: Judge, backup: dict[str, str
     assert finding.field == f"onprem[0].kubernetes.backup.{field}"
 
 
-@pytest.mark.parametrize("name", ["kube-system", "network-operator", "kueue-system"])
-def test_team_with_the_name_of_a_cluster_namespace_is_refused(judge: Judge, name: str) -> None:
-    teams = [{"name": name, "gpus": 8}]
-    assert judge(rack(teams=teams)).only("team-name").field == "onprem[0].teams[0].name"
-    site = copy.deepcopy(FLEET["onprem"][0]) | {"teams": teams}
-    assert "team-name" not in judge({SITE: site}).rules
+@pytest.mark.parametrize("every", ["10 min", "7 d"])
+def test_shortest_and_longest_backup_intervals_pass(judge: Judge, every: str) -> None:
+    assert judge(rack(kubernetes={"backup": {"every": every}})).rules == set()

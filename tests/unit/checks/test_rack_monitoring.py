@@ -32,9 +32,9 @@ def test_valid_monitoring_passes(judge: Judge) -> None:
     ("declared", "rule", "field", "says"),
     [
         ({"host": "dgx001"}, "monitoring-host", ".host", "'dgx001' is not a controller or login host"),
-        ({"interval": "1 s"}, "monitoring-times", ".interval", "an interval of 1 s"),
-        ({"interval": "10 min"}, "monitoring-times", ".interval", "an interval of 10 min"),
-        ({"retention": "2 h"}, "monitoring-times", ".retention", "a retention of 2 h"),
+        ({"interval": "4 s"}, "monitoring-times", ".interval", "an interval of 4 s"),
+        ({"interval": "121 s"}, "monitoring-times", ".interval", "an interval of 121 s"),
+        ({"retention": "23 h"}, "monitoring-times", ".retention", "a retention of 23 h"),
         ({"open_to": ["abba"]}, "monitoring-networks", ".open_to[0]", "is not a network"),
         (
             {"open_to": ["10.0.0.0/8"], "grafana": False},
@@ -65,6 +65,24 @@ def test_invalid_monitoring_is_refused(
     assert "secret" not in f"{finding.message} {finding.value}"
 
 
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"interval": "5 s"},
+        {"interval": "2 min"},
+        {"retention": "1 d"},
+        {"grafana": False},
+        {"alerts": {"email": {"to": ["ops@example.com"], "sender": "gpu@example.com", "server": "mx:25"}}},
+    ],
+)
+def test_monitoring_at_the_limits_passes(judge: Judge, declared: dict[str, Any]) -> None:
+    assert judge({MONITORING: {"alerts": ALERTS} | declared}).rules == set()
+
+
+def test_site_without_monitoring_passes(judge: Judge) -> None:
+    assert judge().rules == set()
+
+
 def test_site_without_a_host_for_monitoring_is_refused(judge: Judge) -> None:
     said = judge(
         {
@@ -78,7 +96,10 @@ def test_site_without_a_host_for_monitoring_is_refused(judge: Judge) -> None:
 
 def test_alerts_without_a_receiver_are_a_warning(judge: Judge) -> None:
     finding = judge({MONITORING: {}}).only("monitoring-receivers", "warning")
-    assert "have no receiver" in finding.message
+    assert finding.message == "alerts of site 'dc1' (on ctl02) have no receiver"
+    said = judge({MONITORING: {}, "onprem.0.controllers": GONE, "onprem.0.login": GONE})
+    (finding,) = said.of("monitoring-receivers")
+    assert finding.message == "alerts of site 'dc1' (on no host) have no receiver"
 
 
 def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:
@@ -87,3 +108,4 @@ def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:
     assert [(item.rule, item.severity) for item in said.of("monitoring-racks")] == [
         ("monitoring-racks", "warning")
     ]
+    assert judge({MONITORING: {"alerts": ALERTS}, "onprem.0.power": GONE}).of("monitoring-racks") == []

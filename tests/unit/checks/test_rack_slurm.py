@@ -51,6 +51,21 @@ def test_partition_that_slurm_refuses_is_found(
 
 
 @pytest.mark.parametrize(
+    ("teams", "remedy"),
+    [
+        ([{"name": "research", "gpus": 8}], "use one of research"),
+        ([], "declare it under `teams` of the site"),
+    ],
+)
+def test_partition_of_an_unknown_team_names_those_of_the_site(
+    judge: Judge, teams: list[dict[str, Any]], remedy: str
+) -> None:
+    partitions = [{"name": "a", "teams": ["nobody"]}]
+    said = judge({"onprem.0.teams": teams, SLURM: {"partitions": partitions}})
+    assert said.only("slurm-partitions").remedy == remedy
+
+
+@pytest.mark.parametrize(
     ("qos", "says"),
     [
         ([{"name": "a", "preempts": ["b"]}, {"name": "b", "preempts": ["a"]}], "leads back to itself"),
@@ -68,6 +83,7 @@ def test_qos_cannot_preempt_itself_or_an_unknown_one(
 def test_disabled_preemption_is_reported(judge: Judge) -> None:
     said = judge({SLURM: {"preemption": "none", "qos": [{"name": "a", "preempts": ["low"]}]}})
     assert said.only("slurm-qos", "warning").field == "onprem[0].slurm.qos[0].preempts"
+    assert judge({SLURM: {"preemption": "none", "qos": [{"name": "a"}]}}).rules == set()
 
 
 def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> None:
@@ -81,6 +97,8 @@ def test_several_controllers_need_a_shared_file_system(judge: Judge) -> None:
     found = judge({"onprem.0.storage": GONE}).only("slurm-state")
 
     assert "no shared file system" in found.message
+    kubernetes = {"onprem.0.storage": GONE, "onprem.0.scheduler": "kubernetes"}
+    assert judge(kubernetes).of("slurm-state") == []
 
 
 @pytest.mark.parametrize(
@@ -88,11 +106,16 @@ def test_several_controllers_need_a_shared_file_system(judge: Judge) -> None:
     [
         {"onprem.0.controllers": "ctl01", "onprem.0.storage": GONE},
         {"onprem.0.storage": GONE, SLURM: {"state": "nas01:/export/slurm"}},
+        {"onprem.0.controllers": "ctl01", "onprem.0.storage.0.source": "ctl01:/export"},
         {},
     ],
 )
 def test_one_controller_or_a_shared_file_system_passes(judge: Judge, changes: dict[str, Any]) -> None:
     assert judge(changes).rules == set()
+
+
+def test_site_without_controllers_needs_no_shared_file_system(judge: Judge) -> None:
+    assert judge({"onprem.0.controllers": GONE, "onprem.0.storage": GONE}).rules == {"slurm-controllers"}
 
 
 @pytest.mark.parametrize("state", ["/export/slurm", "nas01:export", "ctl01:/export/slurm"])

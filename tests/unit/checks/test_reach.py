@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.checks.fleets import GONE, Judge
@@ -55,13 +57,20 @@ def test_gpu_nodes_without_access_to_a_registry_are_refused(judge: Judge) -> Non
 
 
 def test_nodes_without_gpus_need_no_nvidia_registry(judge: Judge) -> None:
-    changes = {
+    changes: dict[str, Any] = {
         "cloud.0.network.nat": "none",
         "cloud.0.node_groups": [
             {"name": "cpu", "instance_types": ["m7i.xlarge"], "capacity": {"on_demand": {"max": 2}}}
         ],
     }
     assert "registry-unreachable" not in judge(changes).rules
+    changes["cloud.0.node_groups"][0]["instance_types"] = ["m99i.xlarge"]
+    assert "registry-unreachable" not in judge(changes).rules
+
+
+def test_slurm_nodes_need_no_nvidia_registry(judge: Judge) -> None:
+    changes = {"cloud.0.network.nat": "none", "cloud.0.scheduler": "slurm", KUBERNETES: None}
+    assert judge(changes).of("registry-unreachable") == []
 
 
 def test_cloud_slurm_nodes_without_a_connection_are_a_warning(judge: Judge) -> None:

@@ -26,24 +26,39 @@ def test_zone_of_another_region_is_refused(judge: Judge) -> None:
 
 @pytest.mark.parametrize("zone", ["us-east-1", "use1-az1", "us-east-1az"])
 def test_invalid_zone_name_is_refused(judge: Judge, zone: str) -> None:
-    judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", zone]}).only("zone-in-region")
+    finding = judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", zone]}).only("zone-in-region")
+    assert finding.remedy.startswith("write its name (zones of us-east-1: us-east-1a, ")
+
+
+def test_zones_of_an_unknown_region_have_its_name(judge: Judge) -> None:
+    unknown = {"cloud.0.region": "us-east-9"}
+    assert judge(unknown | {"cloud.0.zones": ["us-east-9a", "us-east-9b"]}).of("zone-in-region") == []
+    finding = judge(unknown | {"cloud.0.zones": ["a"]}).of("zone-in-region")[0]
+    assert finding.remedy == "write its name (such as us-east-9a)"
 
 
 def test_zone_letter_that_the_region_does_not_have_is_refused(judge: Judge) -> None:
     judge({"cloud.0.zones": ["us-east-1a", "us-east-1b", "us-east-1x"]}).only("zone-in-region")
 
 
-def test_zone_letter_of_other_accounts_is_a_warning(judge: Judge) -> None:
+@pytest.mark.parametrize(("letter", "severity"), [("b", "warning"), ("f", "warning"), ("g", "error")])
+def test_zone_letter_of_other_accounts_is_a_warning(judge: Judge, letter: str, severity: str) -> None:
     said = judge(
         {
             "cloud.0.region": "ap-northeast-1",
-            "cloud.0.zones": ["ap-northeast-1a", "ap-northeast-1b"],
+            "cloud.0.zones": ["ap-northeast-1a", f"ap-northeast-1{letter}"],
             "cloud.0.node_groups": [],
         }
     )
     finding = said.of("zone-in-region")[0]
-    assert finding.severity == "warning"
-    assert finding.value == "ap-northeast-1b"
+    assert finding.severity == severity
+    assert finding.value == f"ap-northeast-1{letter}"
+
+
+@pytest.mark.parametrize(("letters", "found"), [("abcdefg", 0), ("abcdefgh", 1)])
+def test_network_is_divided_for_at_most_seven_zones(judge: Judge, letters: str, found: int) -> None:
+    said = judge({"cloud.0.zones": [f"us-east-1{letter}" for letter in letters]})
+    assert len(said.of("zone-count")) == found
 
 
 def test_duplicate_zone_is_refused(judge: Judge) -> None:
@@ -54,7 +69,9 @@ def test_kubernetes_site_in_one_zone_is_refused(judge: Judge) -> None:
     finding = judge(
         {"cloud.0.zones": ["us-east-1a"], "cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1a"}
     ).only("zone-count")
-    assert "us-east-1b" in finding.remedy
+    assert finding.remedy.startswith("add a zone, such as us-east-1b;")
+    said = judge({"cloud.0.region": "us-east-9", "cloud.0.zones": ["us-east-9a"]})
+    assert said.of("zone-count")[0].remedy.startswith("add a zone; ")
 
 
 def test_slurm_site_in_one_zone_passes(judge: Judge) -> None:
@@ -78,6 +95,7 @@ def test_node_group_outside_the_zones_of_its_site_is_refused(judge: Judge) -> No
 def test_file_system_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.storage.0.lustre.zone": "us-east-1c"}).only("zone-in-site")
     assert finding.field == "cloud[0].storage[0].lustre.zone"
+    assert judge({"cloud.0.storage.0.lustre.zone": "us-east-1b"}).rules == set()
 
 
 def test_reservation_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:

@@ -28,9 +28,17 @@ def test_reservation_for_several_types_is_refused(judge: Judge) -> None:
     assert finding.field == "cloud[0].node_groups[2].instance_types"
 
 
+def test_reservation_of_a_type_that_is_not_sold_on_demand_is_refused(judge: Judge) -> None:
+    judge.change_catalog("instances", **{"p4d.24xlarge": {"usage_classes": ("spot", "capacity-block")}})
+    assert judge().fields("odcr-type") == ["cloud[0].node_groups[2].instance_types[0]"]
+
+
 def test_reservation_without_a_definite_zone_is_refused(judge: Judge) -> None:
-    finding = judge({f"{ODCR}.zone": GONE}).only("odcr-zone")
-    assert "us-east-1a, us-east-1b" in finding.message
+    for changes, what in (({}, "a capacity reservation"), ({f"{ODCR}.id": ID}, f"reservation {ID}")):
+        finding = judge({f"{ODCR}.zone": GONE} | changes).only("odcr-zone")
+        assert finding.message == (
+            f"{what} is in one zone, but node group 'held' can use us-east-1a, us-east-1b"
+        )
 
 
 def test_zone_of_a_group_in_one_zone_is_that_of_its_reservation(judge: Judge) -> None:
@@ -62,6 +70,10 @@ def test_too_small_reservation_is_refused(judge: Judge) -> None:
 
 def test_large_enough_reservation_passes(judge: Judge) -> None:
     assert judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 2, f"{ODCR}.instances": 2}).rules == set()
+
+
+def test_reservation_to_be_made_has_no_size_yet(judge: Judge) -> None:
+    assert judge({f"{ODCR}.nodes": 2, f"{ODCR}.instances": 1}).of("reservation-too-small") == []
 
 
 def test_reservation_in_a_zone_outside_its_group_is_refused(judge: Judge) -> None:

@@ -25,8 +25,8 @@ class _Keyboard(io.StringIO):
 
 
 @pytest.fixture
-def somebody(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`somebody("y")` opens a terminal with this answer."""
+def answer_prompt(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`answer_prompt("y")` opens a terminal with this answer."""
 
     def sits(answer: str) -> None:
         monkeypatch.setattr(stack_run, "is_terminal", lambda stream: True)
@@ -45,16 +45,18 @@ def test_changes_need_yes_without_a_terminal(gpufleet: Gpufleet, engine: FakeEng
     assert answer.out == ""
 
 
-def test_json_needs_yes_at_a_terminal_too(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
-    somebody("y")
+def test_json_needs_yes_at_a_terminal_too(gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any) -> None:
+    answer_prompt("y")
     answer = gpufleet("up", "dev", "--json")
     assert answer.code == 2
     assert answer.json["exit_code"] == 2
     assert engine.asked == []
 
 
-def test_up_previews_and_continues_after_yes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
-    somebody("y")
+def test_up_previews_and_continues_after_yes(
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any
+) -> None:
+    answer_prompt("y")
     answer = gpufleet("up", "dev")
     assert answer.code == 0
     assert engine.verbs == ["preview", "up"]
@@ -62,23 +64,23 @@ def test_up_previews_and_continues_after_yes(gpufleet: Gpufleet, engine: FakeEng
 
 
 def test_up_counts_creations_before_it_asks(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, workplace: Path
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any, workplace: Path
 ) -> None:
-    somebody("n")
+    answer_prompt("n")
     said = gpufleet("up", "dev", "--cloud", "aws").out
     assert "1 aws:ec2:Vpc" in said
     assert "atlas-dev-use1-vpc" not in said
     assert "all changes: .gpufleet/logs/up-dev.log, or use --verbose" in said
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in (workplace / ".gpufleet/logs/up-dev.log").read_text()
-    somebody("n")
+    answer_prompt("n")
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("up", "dev", "--cloud", "aws", "--verbose").out
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("preview", "dev", "--cloud", "aws").out
 
 
 def test_interrupted_question_counts_as_no_answer(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, monkeypatch: pytest.MonkeyPatch
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    somebody("y")
+    answer_prompt("y")
 
     def pressed(*_: object) -> str:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -94,16 +96,16 @@ def test_interrupted_question_counts_as_no_answer(
     )
 
 
-def test_up_changes_nothing_after_no(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
-    somebody("n")
+def test_up_changes_nothing_after_no(gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any) -> None:
+    answer_prompt("n")
     answer = gpufleet("up", "dev")
     assert answer.code == 1
     assert engine.verbs == ["preview"]
     assert answer.err.splitlines()[-1] == "stopped; nothing was changed"
 
 
-def test_up_does_not_ask_without_changes(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
-    somebody("n")
+def test_up_does_not_ask_without_changes(gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any) -> None:
+    answer_prompt("n")
     engine.runs["preview"] = ([event(VPC, Op.SAME)], result("preview", changes=Changes(same=1)))
     engine.runs["up"] = ([event(VPC, Op.SAME)], result("up", changes=Changes(same=1)))
     answer = gpufleet("up", "dev")
@@ -112,15 +114,15 @@ def test_up_does_not_ask_without_changes(gpufleet: Gpufleet, engine: FakeEngine,
     assert "Apply these changes" not in answer.out + answer.err
 
 
-def test_up_stops_at_a_failed_preview(gpufleet: Gpufleet, engine: FakeEngine, somebody: Any) -> None:
-    somebody("y")
+def test_up_stops_at_a_failed_preview(gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any) -> None:
+    answer_prompt("y")
     engine.runs["preview"] = ([], result("preview", ok=False))
     assert gpufleet("up", "dev").code == 4
     assert engine.verbs == ["preview"]
 
 
 def test_destroy_lists_deletions_before_it_asks(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any
 ) -> None:
     resources = [
         {"type": "pulumi:pulumi:Stack", "urn": STACK},
@@ -130,7 +132,7 @@ def test_destroy_lists_deletions_before_it_asks(
         {"type": "aws:ec2/subnet:Subnet", "urn": "c", "custom": True},
     ]
     engine.state = {"version": 3, "deployment": {"resources": resources}}
-    somebody("n")
+    answer_prompt("n")
     answer = gpufleet("destroy", "dev", "--allow-data-loss")
     assert answer.code == 1
     assert engine.verbs == ["export"]
@@ -153,10 +155,10 @@ STORED = {
 
 @pytest.mark.parametrize("answer", ["--yes", ""])
 def test_destroy_deletes_storage_only_with_the_flag(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, answer: str
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any, answer: str
 ) -> None:
     engine.state = STORED
-    somebody("y")
+    answer_prompt("y")
     said = gpufleet("destroy", "dev", *filter(None, [answer]))
     assert said.code == 1
     assert engine.verbs == ["export"]
@@ -169,11 +171,11 @@ def test_destroy_deletes_storage_only_with_the_flag(
 @pytest.mark.parametrize("op", [Op.DELETE, Op.REPLACE])
 @pytest.mark.parametrize("answer", ["--yes", ""])
 def test_up_refuses_to_lose_storage_before_any_change(
-    gpufleet: Gpufleet, engine: FakeEngine, somebody: Any, op: Op, answer: str
+    gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any, op: Op, answer: str
 ) -> None:
     engine.state = STORED
     engine.runs["preview"] = ([event(FILE_SYSTEM, op)], result("preview"))
-    somebody("y")
+    answer_prompt("y")
     said = gpufleet("up", "dev", *filter(None, [answer]))
     assert said.code == 1
     assert "up" not in engine.verbs

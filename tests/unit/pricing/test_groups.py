@@ -221,6 +221,137 @@ def test_dedicated_hosts_do_not_have_the_shared_price() -> None:
 
 
 @pytest.mark.parametrize(
+    ("used", "reason"),
+    [
+        ({"id": "lt-template"}, ""),
+        ({"id": "lt-template", "version": "$Latest"}, ""),
+        ({"id": "lt-template", "version": "$Default"}, ""),
+        ({"name": "train", "version": 3}, ""),
+        ({"id": UNKNOWN, "version": "3"}, ""),
+        ({"id": UNKNOWN, "version": 2}, "version 2 of the launch template template is requested"),
+        ({"id": "lt-x", "name": "train"}, "the launch template lt-x, train is not in this stack"),
+    ],
+)
+def test_last_version_of_the_referred_launch_template_counts(used: dict[str, Any], reason: str) -> None:
+    launch = template(name="template", latestVersion=3)
+    launch["props"]["name"] = "train"
+    found = cost(template("other", instanceType=OTHER), launch, scaling_group(launchTemplate=used))
+    assert [line.reason.startswith(reason) for line in found.unknown] == [True] * bool(reason)
+    assert reason or amounts(found)[1] == 2 * NODE
+
+
+def test_group_without_a_reference_to_a_launch_template_is_unknown() -> None:
+    group = scaling_group() | {"depends": {}}
+    assert why_unknown(cost(template(), group)) == (
+        "the launch template that it refers to is not in this stack"
+    )
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "reason"),
+    [
+        (UNKNOWN, "networkInterfaces is not known yet"),
+        ([UNKNOWN], "networkInterfaces.associatePublicIpAddress is not known yet"),
+        (
+            [{"associatePublicIpAddress": UNKNOWN}],
+            "networkInterfaces.associatePublicIpAddress is not known yet",
+        ),
+    ],
+)
+def test_unknown_network_interfaces_make_the_cost_unknown(interfaces: Any, reason: str) -> None:
+    assert why_unknown(cost(template(networkInterfaces=interfaces), scaling_group())) == reason
+
+
+OTHER = "g6.8xlarge"
+SPOT = CATALOG.spot(TYPE, "us-east-1")
+
+
+def with_policy(overrides: Any, **distribution: Any) -> dict[str, Any]:
+    """A group with a mixed instances policy over these overrides."""
+    policy = mixed(**distribution)
+    policy["launchTemplate"]["overrides"] = overrides
+    return scaling_group(launchTemplate=None, mixedInstancesPolicy=policy)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [None, [], {"instanceType": TYPE}, [{"instanceType": TYPE}], [{"weightedCapacity": "1"}]],
+)
+def test_overrides_without_a_type_have_that_of_the_template(overrides: Any) -> None:
+    named = isinstance(overrides, dict) or (overrides and "instanceType" in overrides[0])
+    found = cost(template(instanceType=OTHER if named else TYPE), with_policy(overrides))
+    assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        (with_policy(UNKNOWN), "overrides is not known yet"),
+        (with_policy([TYPE]), "overrides is"),
+        (with_policy([{"instanceType": 7}]), "overrides.instanceType is"),
+        (with_policy(None, percent=101), "onDemandPercentageAboveBaseCapacity is 101"),
+        (node_group(launchTemplate=UNKNOWN), "launchTemplate is not known yet"),
+        (node_group(instanceTypes=[UNKNOWN]), "instanceTypes is"),
+        (node_group(capacityType="FAST"), "capacityType is FAST"),
+        (node_group(capacityType="CAPACITY_BLOCK", launchTemplate=None), "no Capacity Block is set"),
+        (scaling_group(warmPool=UNKNOWN), "warmPool is not known yet"),
+    ],
+)
+def test_invalid_settings_of_a_group_are_the_reason(group: dict[str, Any], reason: str) -> None:
+    (line,) = (line for line in cost(template(), group).unknown if line.kind == "compute")
+    assert reason in line.reason
+
+
+def test_launch_template_of_the_spot_market_has_spot_prices() -> None:
+    assert SPOT is not None
+    found = cost(template(instanceMarketOptions={"marketType": "spot"}), scaling_group())
+    assert amounts(found)[1] == 2 * MONTH * SPOT.median
+
+
+def test_eks_group_takes_its_type_from_the_template_and_is_on_demand_by_default() -> None:
+    found = cost(template(), node_group(instanceTypes=None, capacityType=None))
+    assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
+    small = cost(template(), node_group(instanceTypes=None, launchTemplate=None)).lines[0]
+    assert "t3.medium" in small.what + small.reason
+
+
+def test_schedule_of_another_group_changes_nothing() -> None:
+    foreign = schedule(maxSize=40) | {"depends": {}, "name": "foreign"}
+    found = cost(template(), scaling_group(), foreign)
+    assert 4 * NODE in [line.maximum for line in found.lines]
+    assert [line.name for line in found.unknown] == ["foreign"]
+
+
+def test_schedule_finds_its_group_by_name_or_dependency() -> None:
+    for names in (("first", "second"), (UNKNOWN, UNKNOWN)):
+        groups = [scaling_group(name=name) | {"name": f"group-{at}"} for at, name in enumerate(names)]
+        later = schedule(maxSize=9) | {"depends": {"autoscalingGroupName": ["group-1"]}}
+        later["props"]["autoscalingGroupName"] = names[1]
+        found = cost(template(), *groups, later)
+        most = {line.name: line.maximum for line in found.lines if line.kind == "compute"}
+        assert most == {"group-0": 4 * NODE, "group-1": 9 * NODE}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pool", "nodes"),
+    [
+        ((1, 2, 4), {}, (1, 4, 4)),
+        ((1, 2, 4), {"maxGroupPreparedCapacity": -1}, (1, 4, 4)),
+        ((1, 2, 4), {"minSize": 1, "maxGroupPreparedCapacity": 2}, (2, 3, 4)),
+        ((1, 1, 1), {"minSize": 5, "maxGroupPreparedCapacity": 2}, (6, 6, 6)),
+    ],
+)
+def test_running_warm_pool_adds_nodes(
+    sizes: tuple[int, int, int], pool: dict[str, int], nodes: tuple[int, int, int]
+) -> None:
+    least, wanted, most = sizes
+    group = scaling_group(
+        minSize=least, desiredCapacity=wanted, maxSize=most, warmPool=pool | {"poolState": "Running"}
+    )
+    assert amounts(cost(template(), group)) == tuple(number * NODE for number in nodes)
+
+
+@pytest.mark.parametrize(
     "mappings",
     [
         None,
@@ -262,3 +393,24 @@ def test_launch_configuration_is_resolved() -> None:
     found = cost(configuration, group)
     assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
     assert amounts(found, "storage")[2] == 4 * DISK
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [("new", ""), ("lc-new", ""), ("old", "is not in this stack"), (UNKNOWN, "not in this")],
+)
+def test_launch_configuration_is_found_by_name_or_id(used: Any, reason: str) -> None:
+    configurations = [
+        {
+            "type": "aws:ec2/launchConfiguration:LaunchConfiguration",
+            "name": name,
+            "props": {"instanceType": kind, "name": name, "id": f"lc-{name}", "spotPrice": "1"},
+        }
+        for name, kind in (("other", OTHER), ("new", TYPE))
+    ]
+    found = cost(*configurations, template(), scaling_group(launchTemplate=None, launchConfiguration=used))
+    (line,) = (line for line in found.lines if line.kind == "compute")
+    assert reason in line.reason
+    assert SPOT is not None
+    assert line.known is not bool(reason)
+    assert line.expected in (2 * MONTH * SPOT.median, None)

@@ -9,8 +9,10 @@ import pytest
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import FLEET, INSTANCE, SPOT_FLEET, SPOT_INSTANCE_REQUEST
 from tests.unit.pricing.stacks import CATALOG, DISK, MONTH, NODE, TYPE, amounts, cost, template, why_unknown
+from tests.unit.pricing.test_reservations import TARGET, in_reservation, reservation
 
 ROOT = {"volumeSize": 200, "volumeType": "gp3"}
+SPOT = CATALOG.spot(TYPE, "us-east-1")
 
 
 def instance(kind: str = INSTANCE, **props: Any) -> dict[str, Any]:
@@ -47,10 +49,47 @@ def test_instance_takes_missing_settings_from_its_launch_template() -> None:
         ({"tenancy": "host"}, "tenancy host"),
         ({"launchTemplate": UNKNOWN}, "launchTemplate"),
         ({"instanceMarketOptions": {"marketType": "capacity-block"}}, "capacity-block"),
+        ({"instanceType": None}, "no instance type is declared"),
     ],
 )
 def test_unknown_instance_has_an_unknown_cost(props: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(instance(**props)))
+
+
+def test_instance_of_a_spot_template_has_spot_prices() -> None:
+    assert SPOT is not None
+    launch = template(instanceMarketOptions={"marketType": "spot"})
+    assert amounts(cost(launch, instance(launchTemplate={"id": "lt-template"})))[1] == MONTH * SPOT.median
+
+
+def test_own_volume_of_an_instance_overrides_that_of_its_template() -> None:
+    described = instance(rootBlockDevice=ROOT | {"volumeSize": 100}, launchTemplate={"id": "lt-template"})
+    assert amounts(cost(template(), described), "storage")[1] == DISK / 2
+
+
+TARGETED = {"capacityReservationSpecification": TARGET}
+RESERVED = {"depends": {"capacityReservationSpecification": ["reserved"]}}
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        [instance(**TARGETED) | RESERVED],
+        [in_reservation(), instance(launchTemplate={"id": "lt-template"})],
+    ],
+    ids=["its own target", "its template's target"],
+)
+def test_instance_in_a_reservation_is_not_paid_twice(described: list[dict[str, Any]]) -> None:
+    found = cost(reservation(1), *described)
+    assert [line.bought for line in found.lines if line.kind == "compute"] == ["odcr"]
+    assert amounts(found) == (NODE, NODE, NODE)
+    assert amounts(found, "storage")[1] == DISK
+
+
+def test_spot_instance_does_not_use_a_reservation() -> None:
+    assert SPOT is not None
+    spot = instance(instanceMarketOptions={"marketType": "spot"}, **TARGETED) | RESERVED
+    assert amounts(cost(reservation(1), spot))[1] == NODE + MONTH * SPOT.median
 
 
 def test_secret_instance_type_is_unknown_and_not_shown() -> None:
@@ -94,6 +133,41 @@ def test_on_demand_part_of_an_ec2_spot_fleet_has_the_on_demand_price() -> None:
     assert amounts(found)[1] == 2 * NODE + 4 * MONTH * spot.median
 
 
+@pytest.mark.parametrize(
+    ("target", "on_demand"),
+    [
+        ({}, 6),
+        ({"defaultTargetCapacityType": "spot"}, 0),
+        ({"defaultTargetCapacityType": "on-demand", "spotTargetCapacity": 2}, 4),
+        ({"defaultTargetCapacityType": "on-demand", "onDemandTargetCapacity": 2}, 6),
+        ({"defaultTargetCapacityType": "spot", "spotTargetCapacity": 2}, 4),
+        ({"targetCapacityUnitType": "units"}, 6),
+    ],
+)
+def test_rest_of_an_ec2_fleet_has_the_default_purchase_option(target: dict[str, Any], on_demand: int) -> None:
+    assert SPOT is not None
+    expected = on_demand * NODE + (6 - on_demand) * MONTH * SPOT.median
+    assert amounts(cost(template(), fleet(**target)))[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("configs", "reason"),
+    [
+        ([], "no instance type is declared"),
+        ([{"launchTemplateSpecification": UNKNOWN}], "launchTemplateSpecification is not known yet"),
+        ([{"launchTemplateSpecification": [{}, {}]}], "launchTemplateSpecification is not known yet"),
+        ([{"launchTemplateSpecification": []}], "launchTemplateSpecification is not known yet"),
+        ([{"launchTemplateSpecification": [{"launchTemplateId": "lt-template"}]}], ""),
+        ([{"launchTemplateSpecification": {"launchTemplateId": "lt-template"}}], ""),
+    ],
+)
+def test_launch_templates_of_a_fleet_are_resolved(configs: list[Any], reason: str) -> None:
+    described = fleet()
+    described["props"]["launchTemplateConfigs"] = configs
+    found = cost(template(), described)
+    assert [line.reason.endswith(reason) for line in found.unknown] == [True] * bool(reason)
+
+
 def test_ec2_fleet_of_an_unknown_size_is_unknown() -> None:
     described = fleet(defaultTargetCapacityType="spot", totalTargetCapacity=UNKNOWN)
     assert "totalTargetCapacity" in why_unknown(cost(template(), described))
@@ -102,14 +176,34 @@ def test_ec2_fleet_of_an_unknown_size_is_unknown() -> None:
 def test_spot_fleet_with_specifications_costs_its_target() -> None:
     spot = CATALOG.spot(TYPE, "us-east-1")
     assert spot is not None
-    described = {
-        "type": SPOT_FLEET,
-        "name": "fleet",
-        "props": {
-            "targetCapacity": 3,
-            "launchSpecifications": [{"instanceType": TYPE, "ami": "ami-1", "rootBlockDevices": [ROOT]}],
-        },
-    }
-    found = cost(described)
+    found = cost(spot_fleet([SPECIFICATION]))
     assert amounts(found)[1] == 3 * MONTH * spot.median
     assert amounts(found, "storage")[1] == 3 * DISK
+
+
+SPECIFICATION = {"instanceType": TYPE, "ami": "ami-1", "rootBlockDevices": [ROOT]}
+
+
+def spot_fleet(specifications: Any, **props: Any) -> dict[str, Any]:
+    given = {"targetCapacity": 3, "launchSpecifications": specifications, **props}
+    return {"type": SPOT_FLEET, "name": "fleet", "props": given}
+
+
+@pytest.mark.parametrize(
+    ("described", "reason"),
+    [
+        (spot_fleet([SPECIFICATION], targetCapacityUnitType="vcpu"), "not nodes"),
+        (spot_fleet([SPECIFICATION | {"placementTenancy": "dedicated"}]), "tenancy 'dedicated'"),
+        (spot_fleet([{"rootBlockDevices": [ROOT]}]), "launchSpecifications.instanceType is"),
+        (fleet(targetCapacityUnitType="memory-mib"), "not nodes"),
+    ],
+)
+def test_fleet_of_unknown_nodes_is_unknown(described: dict[str, Any], reason: str) -> None:
+    assert reason in why_unknown(cost(template(), described))
+
+
+def test_spot_fleet_with_launch_templates_costs_its_target() -> None:
+    assert SPOT is not None
+    described = spot_fleet(None, onDemandTargetCapacity=1) | {"depends": fleet()["depends"]}
+    described["props"]["launchTemplateConfigs"] = fleet()["props"]["launchTemplateConfigs"]
+    assert amounts(cost(template(), described))[1] == NODE + 2 * MONTH * SPOT.median

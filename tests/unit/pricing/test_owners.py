@@ -10,13 +10,15 @@ import pytest
 from gpufleet.plan import build_plan
 from gpufleet.plan.assumptions import amount_of, assumptions_of
 from gpufleet.policies.rules.budget._caps import example_fleet
-from gpufleet.pricing import CostLine
+from gpufleet.policy import examples
+from gpufleet.pricing import CostLine, price_stack
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
 
 PLAN = build_plan(FleetSpec.model_validate(example_fleet()), CATALOG)
 NAT = "aws:ec2/natGateway:NatGateway"
+KEY = "aws:kms/key:Key"
 TAGS = {"gpufleet:site": "use1", "gpufleet:node-group": "serve", "gpufleet:team": "serving"}
 
 
@@ -58,9 +60,55 @@ def test_team_of_a_planned_group_comes_from_the_plan() -> None:
     assert compute(template(), scaling_group(tags=tags), plan=PLAN).team == "serving"
 
 
+def test_team_of_a_planned_group_without_one_is_empty() -> None:
+    fleet = example_fleet()
+    del fleet["cloud"][0]["node_groups"][0]["team"]
+    plan = build_plan(FleetSpec.model_validate(fleet), CATALOG)
+    tags = listed({**TAGS, "gpufleet:team": "others"})
+    assert compute(template(), scaling_group(tags=tags), plan=plan).team == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "tags", "found"),
+    [
+        (NAT, "one", {}, ("", "")),
+        (NAT, "one", {"gpufleet:site": "usw2"}, ("usw2", "network")),
+        (NAT, "one", {"gpufleet:site": "usw2", "gpufleet:storage": "scratch"}, ("usw2", "scratch")),
+        (NAT, "atlas-prod-use1", {"gpufleet:site": "usw2"}, ("use1", "network")),
+        (NAT, "atlas-prod-use1-flow-logs", {}, ("", "")),
+        (KEY, "atlas-prod-use1", {}, ("use1", "control-plane")),
+        (KEY, "atlas-prod-use1-flow-logs", {}, ("use1", "network")),
+        (KEY, "one", {}, ("", "")),
+    ],
+)
+def test_services_of_a_site_have_its_owners(
+    kind: str, name: str, tags: dict[str, str], found: tuple[str, str]
+) -> None:
+    described = {"type": kind, "name": name, "props": {"tags": tags}}
+    (line,) = (line for line in cost(described, plan=PLAN).lines if line.urn)
+    assert (line.site, line.owner) == found
+
+
+def test_child_of_a_planned_site_belongs_to_it() -> None:
+    site = {"type": "gpufleet:network:Network", "name": "atlas-prod-use1"}
+    line = compute(site, template(), scaling_group() | {"parent": "atlas-prod-use1"}, plan=PLAN)
+    assert (line.site, line.owner) == ("use1", "")
+
+
+def test_secret_tags_name_no_owner() -> None:
+    group = scaling_group(tags=listed(TAGS))
+    assert owner(compute(template(), group | {"secrets": ["tags"]})) == ("", "", "")
+
+
+def test_unknown_tag_leaves_the_others() -> None:
+    group = scaling_group(tags=[UNKNOWN, *listed(TAGS)])
+    assert owner(compute(template(), group)) == ("use1", "serve", "serving")
+
+
 @pytest.mark.parametrize("blank", ["", "  ", UNKNOWN])
-def test_blank_and_unknown_tags_name_no_owner(blank: Any) -> None:
-    found = cost(template(), scaling_group(tags=listed(dict.fromkeys(TAGS, blank))), plan=PLAN)
+@pytest.mark.parametrize("written", [listed, dict])
+def test_blank_and_unknown_tags_name_no_owner(blank: Any, written: Any) -> None:
+    found = cost(template(), scaling_group(tags=written(dict.fromkeys(TAGS, blank))), plan=PLAN)
     assert {owner(line) for line in found.lines if line.urn} == {("", "", "")}
     assert found.by("team")[""].expected == found.total.expected
 
@@ -91,6 +139,14 @@ def test_each_resource_of_a_pattern_counts_separately() -> None:
     found = cost(gateway("nat-a"), gateway("nat-b"), gateway("other"), assumptions={"nat-*": Decimal(40)})
     assert found.total.expected == 80
     assert [line.name for line in found.unknown] == ["other"]
+
+
+def test_assumptions_of_the_plan_count() -> None:
+    settings = {"assume": {"nat-*": "40 USD"}}
+    fleet = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": settings}}}
+    plan = build_plan(FleetSpec.model_validate(fleet), CATALOG)
+    found = price_stack(examples.stack([gateway("nat-a")]), CATALOG, plan=plan)
+    assert found.total.expected == 40
 
 
 def test_known_price_overrides_an_assumption() -> None:

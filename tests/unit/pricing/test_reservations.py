@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.pricing.stacks import (
     TYPE,
     amounts,
     cost,
+    mixed,
     node_group,
     scaling_group,
     template,
@@ -57,6 +59,57 @@ def test_nodes_in_a_reservation_are_not_paid_twice() -> None:
     assert amounts(found, "storage")[2] == 4 * DISK
 
 
+def test_nodes_that_all_run_in_a_reservation_have_no_line_of_their_own() -> None:
+    found = cost(reservation(4), in_reservation(), scaling_group())
+    assert [line.bought for line in found.lines if line.kind == "compute"] == ["odcr"]
+
+
+@pytest.mark.parametrize(
+    ("target", "bought"),
+    [
+        ({"capacityReservationId": "cr-1"}, 0),
+        ({"capacityReservationIds": ["cr-1"]}, 0),
+        ({"capacityReservationIds": ["cr-1", "cr-2"]}, 4),
+        ({"capacityReservationIds": UNKNOWN}, 4),
+        ({"capacityReservationId": "cr-2"}, 2),
+        ({"capacityReservationId": "cr-2", "capacityReservationIds": ["cr-1"]}, 2),
+        ({"capacityReservationIds": ["cr-2"]}, 2),
+        ({"capacityReservationId": "cr-elsewhere"}, 4),
+    ],
+)
+def test_reservation_is_found_by_its_id(target: dict[str, Any], bought: int) -> None:
+    reserved = [
+        reservation(4, id="cr-1"),
+        reservation(2, id="cr-2") | {"name": "second"},
+    ]
+    launch = template(capacityReservationSpecification={"capacityReservationTarget": target})
+    found = cost(*reserved, launch, scaling_group())
+    outside = [line for line in found.lines if line.kind == "compute" and line.name == "group"]
+    assert [line.maximum for line in outside] == [bought * NODE] * bool(bought)
+
+
+def test_target_that_is_not_known_is_no_reservation_of_the_stack() -> None:
+    for target, depends in ((UNKNOWN, []), (TARGET["capacityReservationTarget"], ["reserved", "second"])):
+        launch = template(capacityReservationSpecification={"capacityReservationTarget": target})
+        launch["depends"] = {"capacityReservationSpecification": depends}
+        found = cost(reservation(), reservation() | {"name": "second"}, launch, scaling_group())
+        (line,) = (line for line in found.lines if line.kind == "compute" and line.name == "group")
+        assert (line.bought, line.maximum) == ("odcr", 4 * NODE)
+
+
+def test_group_can_target_a_reservation_itself() -> None:
+    for group in (
+        scaling_group(capacityReservationSpecification=TARGET),
+        scaling_group(
+            capacityReservationSpecification=TARGET, launchTemplate=None, mixedInstancesPolicy=mixed(TYPE)
+        ),
+    ):
+        group["depends"]["capacityReservationSpecification"] = ["reserved"]
+        assert amounts(cost(reservation(), template(), group)) == (2 * NODE, 2 * NODE, 4 * NODE)
+    policy = scaling_group(launchTemplate=None, mixedInstancesPolicy=mixed(TYPE))
+    assert amounts(cost(reservation(), in_reservation(), policy)) == (2 * NODE, 2 * NODE, 4 * NODE)
+
+
 def test_two_groups_share_the_capacity_of_one_reservation() -> None:
     second = scaling_group() | {"name": "second"}
     found = cost(reservation(4), in_reservation(), scaling_group(), second)
@@ -80,6 +133,7 @@ def test_spot_nodes_do_not_run_in_a_reservation() -> None:
     [
         (reservation(UNKNOWN), "instanceCount"),
         (reservation(instanceType=UNKNOWN), "instanceType"),
+        (reservation(instanceType=None), "instanceType is not set"),
         (reservation(instancePlatform="Windows"), "Windows"),
         (reservation(tenancy="dedicated"), "dedicated"),
         (reservation() | {"options": {"ignoreChanges": ["instanceCount"]}}, "are ignored"),
@@ -124,6 +178,34 @@ def test_bought_block_costs_what_aws_reports() -> None:
     assert amounts(fee)[1] == Decimal("9999.50")
 
 
+def test_bought_block_overrides_its_offering() -> None:
+    bought = block(instanceType=H100, instanceCount=4)
+    assert cost(offering(instance_type="p4d.24xlarge"), bought).upfront == 4 * 24 * BLOCK_HOUR
+
+
+@pytest.mark.parametrize(
+    "dates", [{"startDate": "2031-05-01T11:30:00Z"}, {"endDate": "2031-05-08T11:30:00Z"}]
+)
+def test_block_with_one_known_date_has_the_hours_of_its_offering(dates: dict[str, str]) -> None:
+    assert cost(offering(), block(**dates)).upfront == 2 * 24 * BLOCK_HOUR
+
+
+def test_bought_block_needs_no_offering() -> None:
+    dates = {"startDate": "2031-05-01T11:30:00Z", "endDate": "2031-05-08T11:30:00Z"}
+    bought = block(instanceType=H100, instanceCount=4, **dates) | {"depends": {}}
+    assert cost(bought).upfront == 4 * 168 * BLOCK_HOUR
+    undated = block(instanceType=H100, instanceCount=4) | {"depends": {}}
+    assert "duration" in why_unknown(cost(undated))
+
+
+def test_offering_of_a_block_is_found_by_its_id() -> None:
+    known = block(capacityBlockOfferingId="cb-2") | {"depends": {}}
+    offers = [offering(offering_id="cb-1", count=7), offering(offering_id="cb-2") | {"name": "second"}]
+    assert cost(*offers, known).upfront == 2 * 24 * BLOCK_HOUR
+    unset = block(capacityBlockOfferingId=None) | {"depends": {}}
+    assert "does not look up its offering" in why_unknown(cost(offering(), unset))
+
+
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
@@ -132,6 +214,11 @@ def test_bought_block_costs_what_aws_reports() -> None:
         ((offering(duration_hours=0), block()), "duration"),
         ((offering(instance_type=TYPE), block()), "Capacity Block price"),
         ((offering(upfront_fee="0"), block()), "invalid"),
+        ((offering(upfront_fee="inf"), block()), "invalid"),
+        ((offering(upfront_fee="nan"), block()), "invalid"),
+        ((offering(upfront_fee="much"), block()), "not an amount"),
+        ((offering(instance_type=None), block()), "content of the block is not known"),
+        ((offering(count=None), block()), "content of the block is not known"),
         ((offering() | {"region": "us-east-1"}, block(region=UNKNOWN)), "region"),
     ],
 )
@@ -158,6 +245,19 @@ def test_nodes_in_a_block_cost_only_their_volumes() -> None:
     assert amounts(found)[1] == 2 * 24 * BLOCK_HOUR
     once = (DISK * 24 / MONTH).quantize(Decimal("0.000001"))
     assert amounts(found, "storage") == (2 * once, 2 * once, 2 * once)
+
+
+@pytest.mark.parametrize(
+    ("market", "reserved", "reason"),
+    [
+        ({}, (offering(), block()), "it targets a Capacity Block but uses another purchase option"),
+        ({"marketType": "capacity-block"}, (reservation(),), "the Capacity Block is not in this stack"),
+    ],
+)
+def test_target_of_another_purchase_option_is_unknown(market: Any, reserved: Any, reason: str) -> None:
+    launch = in_reservation(instanceType=H100, instanceMarketOptions=market)
+    (line,) = (line for line in cost(*reserved, launch, scaling_group()).unknown if line.name == "group")
+    assert line.reason.startswith(reason)
 
 
 FLEET: dict[str, Any] = {
@@ -204,6 +304,23 @@ def test_existing_block_is_priced_by_the_fleet_file_and_not_paid_again() -> None
     found = cost(*existing("cr-0abc"), plan=plan)
     assert amounts(found)[1] == 2 * 24 * BLOCK_HOUR
     assert found.upfront == 0
+
+
+def test_existing_block_without_a_duration_is_unknown_and_its_volumes_count_all_month() -> None:
+    fleet = copy.deepcopy(FLEET)
+    del fleet["cloud"][0]["node_groups"][0]["capacity"]["reserved"]["capacity_block"]["duration"]
+    launch, group = existing("cr-0abc")
+    group["props"]["desiredCapacity"] = 1
+    found = cost(launch, group, plan=build_plan(FleetSpec.model_validate(fleet), CATALOG))
+    assert why_unknown(found) == "the `duration` of the block is not declared"
+    assert amounts(found, "storage")[1] == DISK
+
+
+def test_planned_group_without_a_block_has_no_known_one() -> None:
+    fleet = copy.deepcopy(FLEET)
+    fleet["cloud"][0]["node_groups"][0]["capacity"] = {"on_demand": {"max": 2}}
+    plan = build_plan(FleetSpec.model_validate(fleet), CATALOG)
+    assert "not in this stack" in why_unknown(cost(*existing("cr-0abc"), plan=plan))
 
 
 def test_foreign_block_missing_in_the_fleet_file_has_an_unknown_cost() -> None:

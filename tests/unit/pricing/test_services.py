@@ -10,6 +10,8 @@ import pytest
 
 from gpufleet.policy import examples
 from gpufleet.pricing import price_stack
+from gpufleet.pricing.by_use import TRAFFIC
+from gpufleet.pricing.lustre import BACKUPS
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import CLUSTER, LUSTRE, VOLUME
 from tests.unit.pricing.stacks import CATALOG, amounts, cost, scaling_group, template, why_unknown
@@ -35,6 +37,12 @@ def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=["a", "b"]), "14.60"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=[UNKNOWN, UNKNOWN]), "14.60"),
         (one(CLUSTER, upgradePolicy={"supportType": "STANDARD"}), "73"),
+        (one(CLUSTER, upgradePolicy={"supportType": "STANDARD"}, version="latest"), "73"),
+        (one(EIP, publicIpv4Pool=""), "3.65"),
+        (one(EIP, publicIpv4Pool="amazon"), "3.65"),
+        (one(EIP, publicIpv4Pool=UNKNOWN), "3.65"),
+        (one(ENDPOINT, vpcEndpointType="Interface", subnetConfigurations=[{}, {}]), "14.60"),
+        (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=["a"], subnetConfigurations=[{}, {}]), "7.30"),
         (one(VOLUME, size=100, type="gp3"), "8"),
         (one(VOLUME, size=100, type="io2", iops=1000), "77.5"),
         (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200), "168"),
@@ -58,6 +66,7 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one(NAT, region="us-west-2"), "NAT gateway in us-west-2"),
         (one(NAT, availabilityMode="regional"), "regional"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=UNKNOWN), "subnetIds"),
+        (one(ENDPOINT, vpcEndpointType="Interface"), "number of its zones is not known"),
         (one(ENDPOINT, vpcEndpointType=UNKNOWN), "vpcEndpointType"),
         (one(ENDPOINT, vpcEndpointType="GatewayLoadBalancer"), "GatewayLoadBalancer"),
         (one(VOLUME, size=UNKNOWN, type="gp3"), "size"),
@@ -66,6 +75,13 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=UNKNOWN), "storageCapacity"),
         (one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=0), "of 0"),
         (one(LUSTRE, deploymentType="PERSISTENT_2", storageCapacity=1200), "throughput"),
+        (one(LUSTRE, storageCapacity=1200), "SCRATCH_1"),
+        (
+            one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, throughputCapacity=4000),
+            "throughput capacity",
+        ),
+        (one("aws:eks/addon:Addon"), "the add-on not set"),
+        (one("kubernetes:apps/v1:Deployment", spec=UNKNOWN), "volumeClaimTemplate"),
         (
             one(LUSTRE, deploymentType="PERSISTENT_1", storageCapacity=6000, storageType="HDD"),
             "storage type HDD",
@@ -118,6 +134,11 @@ def test_service_without_a_price_is_unknown_with_a_reason(described: dict[str, A
         one("aws:iam/role:Role"),
         one("aws:budgets/budget:Budget"),
         one(ENDPOINT, vpcEndpointType="Gateway"),
+        one(ENDPOINT),
+        one("random:index/randomPet:RandomPet", spec=UNKNOWN),
+        one(CLAIM, spec={"storageClassName": ""}),
+        one(CLAIM, spec={"volumeName": "shared"}),
+        one("kubernetes:apps/v1:DaemonSet", spec={"template": {"spec": {"hostname": "node"}}}),
         one(EIP, publicIpv4Pool="ipv4pool-ec2-012345"),
         one("aws:eks/addon:Addon", addonName="coredns"),
         one("kubernetes:core/v1:Service", spec={"type": "ClusterIP"}),
@@ -140,6 +161,15 @@ def test_usage_based_service_is_described_once() -> None:
     assert found.not_counted == ("objects in S3 buckets, and requests to them",)
 
 
+@pytest.mark.parametrize(("days", "left_out"), [(None, False), (0, False), (7, True)])
+def test_backups_of_a_file_system_are_paid_by_use(days: int | None, left_out: bool) -> None:
+    scratch = {"deploymentType": "SCRATCH_2", "storageCapacity": 1200, "throughputCapacity": 0}
+    found = cost(one(LUSTRE, automaticBackupRetentionDays=days, **scratch))
+    assert (BACKUPS in found.not_counted) is left_out
+    assert TRAFFIC in found.not_counted
+    assert found.total.expected == 168
+
+
 def test_resources_of_other_packages_are_unknown_and_components_are_not() -> None:
     provider = examples.resource({"type": "aws:ec2/vpc:Vpc"}).provider
     foreign = replace(examples.resource(one("gcp:compute/instance:Instance")), provider=provider)
@@ -151,8 +181,13 @@ def test_resources_of_other_packages_are_unknown_and_components_are_not() -> Non
 def test_extended_support_costs_more_unless_the_cluster_disables_it() -> None:
     allowed = amounts(cost(one(CLUSTER, version="1.35")), "control-plane")
     assert allowed == (Decimal("73.00"), Decimal("73.00"), Decimal("438.00"))
-    old = amounts(cost(one(CLUSTER, version="1.21")), "control-plane")
-    assert old[1] == Decimal("438.00")
+    for current in ({}, {"version": "1.34"}):
+        assert amounts(cost(one(CLUSTER, **current)), "control-plane") == allowed
+    for version in ("1.33", "1.21"):
+        assert amounts(cost(one(CLUSTER, version=version)), "control-plane")[1] == Decimal("438.00")
+    unknown = replace(CATALOG, locks={})
+    (line,) = price_stack(examples.stack([one(CLUSTER, version="1.21")]), unknown).lines
+    assert line.expected == Decimal("73.00")
 
 
 def test_cost_of_nodes_of_eks_auto_mode_is_unknown() -> None:
@@ -167,6 +202,11 @@ def test_metadata_iops_have_no_price_and_the_capacity_has_one() -> None:
     )
     assert "metadata IOPS" in why_unknown(found)
     assert found.total.expected == 168
+    automatic = {"mode": "AUTOMATIC", "iops": 6000}
+    found = cost(
+        one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, metadataConfiguration=automatic)
+    )
+    assert found.unknown == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""The EBS volumes that resources declare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.pricing.disks import Disk
+from gpufleet.pricing.of_stack.disks import instance_disks, read_disk, template_disks
+from gpufleet.pricing.rates import UnpricedError
+from gpufleet.resources.resource import UNKNOWN, Resource
+
+EBS = {"volumeSize": 200, "volumeType": "gp3"}
+GP3 = Disk("gp3", 200, None, None)
+ROOT = {"deviceName": "/dev/xvda", "ebs": EBS}
+MORE = {
+    "deviceName": "/dev/sdf",
+    "ebs": {"volumeSize": 50, "volumeType": "gp3", "iops": 4000, "throughput": 200},
+}
+SECOND = Disk("gp3", 50, 4000, 200)
+
+
+def of_template(*mappings: Any) -> list[Disk]:
+    return template_disks(Resource("template", "one", "urn", {"blockDeviceMappings": list(mappings)}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "disk"),
+    [
+        ({}, GP3),
+        ({"volumeType": None}, Disk("gp2", 200, None, None)),
+        ({"iops": 5000}, Disk("gp3", 200, 5000, None)),
+        ({"throughput": 300}, Disk("gp3", 200, None, 300)),
+    ],
+)
+def test_volume_is_read(changes: dict[str, Any], disk: Disk) -> None:
+    assert read_disk(EBS | changes, "ebs") == disk
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"volumeType": UNKNOWN}, "ebs.volumeType is not known yet"),
+        ({"volumeSize": None}, "ebs.volumeSize is not set"),
+        ({"volumeSize": 0}, "ebs.volumeSize is 0"),
+        ({"iops": UNKNOWN}, "ebs.iops is"),
+    ],
+)
+def test_unknown_volume_is_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnpricedError, match=reason):
+        read_disk(EBS | changes, "ebs")
+
+
+@pytest.mark.parametrize(
+    ("mappings", "disks"),
+    [
+        ([ROOT], [GP3]),
+        ([ROOT, MORE], [GP3, SECOND]),
+        ([MORE, ROOT], [SECOND, GP3]),
+        ([ROOT, {"deviceName": "/dev/sdb", "virtualName": "ephemeral0"}], [GP3]),
+        ([ROOT | {"deviceName": "/dev/sda1"}], [GP3]),
+    ],
+)
+def test_volumes_of_a_template_are_read(mappings: list[Any], disks: list[Disk]) -> None:
+    assert of_template(*mappings) == disks
+
+
+@pytest.mark.parametrize(
+    ("mappings", "reason"),
+    [
+        ([], "no entry of blockDeviceMappings is the root volume"),
+        ([MORE], "no entry of blockDeviceMappings is the root volume"),
+        ([ROOT, UNKNOWN], "blockDeviceMappings is not known yet"),
+        ([{"deviceName": "/dev/xvda", "ebs": UNKNOWN}], "blockDeviceMappings is not known yet"),
+    ],
+)
+def test_unknown_volumes_of_a_template_are_refused(mappings: list[Any], reason: str) -> None:
+    with pytest.raises(UnpricedError, match=reason):
+        of_template(*mappings)
+
+
+@pytest.mark.parametrize(
+    ("values", "disks"),
+    [
+        ({"rootBlockDevice": EBS}, [GP3]),
+        ({"rootBlockDevice": [EBS]}, [GP3]),
+        ({"rootBlockDevice": EBS, "ebsBlockDevices": [MORE["ebs"]]}, [GP3, SECOND]),
+    ],
+)
+def test_volumes_of_an_instance_are_read(values: dict[str, Any], disks: list[Disk]) -> None:
+    assert instance_disks(values) == disks
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({}, "size is not declared"),
+        ({"rootBlockDevice": []}, "size is not declared"),
+        ({"rootBlockDevice": "large"}, "size is not declared"),
+        ({"rootBlockDevice": UNKNOWN}, "block devices are not known yet"),
+        ({"rootBlockDevice": [UNKNOWN]}, "block devices are not known yet"),
+        ({"rootBlockDevice": EBS, "ebsBlockDevices": UNKNOWN}, "block devices are not known yet"),
+        ({"rootBlockDevice": EBS, "ebsBlockDevices": [UNKNOWN]}, "ebsBlockDevices is not known yet"),
+    ],
+)
+def test_unknown_volumes_of_an_instance_are_refused(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnpricedError, match=reason):
+        instance_disks(values)
