@@ -17,7 +17,7 @@ from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
-from gpufleet.plan.rack_models import RackPlan
+from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
 
 
@@ -272,7 +272,7 @@ class FabricPlan:
 
 @dataclass(frozen=True, slots=True)
 class OnPremSitePlan:
-    """A rack site: its hosts and what every role needs to know of them."""
+    """A rack site: its hosts and what every role needs of them."""
 
     site: str
     kind: Literal["onprem"] = field(default="onprem", init=False)
@@ -291,6 +291,7 @@ class OnPremSitePlan:
     ownership: OwnershipPlan | None
     tags: Mapping[str, str]
     rack: RackPlan
+    software: tuple[RackSoftwarePlan, ...]
 
     @property
     def nodes(self) -> int:

@@ -1,4 +1,4 @@
-"""Rack sites: hosts with their addresses, and what every role needs to know of them."""
+"""Rack sites: hosts with their addresses, and what every role needs of them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gpufleet.plan.models import (
     TeamPlan,
 )
 from gpufleet.plan.rack import plan_rack
+from gpufleet.plan.rack_software import plan_software
 from gpufleet.spec.models import FleetSpec, OnPremSite
 
 
@@ -50,6 +51,8 @@ def plan_hosts(site: OnPremSite) -> tuple[HostPlan, ...]:
 def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnPremSitePlan:
     """A rack site with everything that follows from its declaration."""
     system = catalog.system(site.system)
+    rack = plan_rack(site, system.rails)
+    kinds = {item.kind for item in site.storage}
     return OnPremSitePlan(
         site=site.site,
         system=site.system,
@@ -68,7 +71,8 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         if site.ownership
         else None,
         tags=site_tags(spec, site.site),
-        rack=plan_rack(site, system.rails),
+        rack=rack,
+        software=plan_software(rack, kinds, system, catalog.lock(spec.software.channel)),
     )
 
 

@@ -249,6 +249,21 @@ class MigPlan:
         return len(self.hosts)
 
 
+SoftwareSource = Literal["distribution", "nvidia", "vendor", "mirror", "site", "host", "built", "none"]
+"""Where a piece of software comes from: the distribution, NVIDIA's or another vendor's repository, the site's
+mirror, a repository that the site names or that the hosts already have, built, or nowhere: not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RackSoftwarePlan:
+    """A piece of software of a rack site. `version` is None where only the host knows it."""
+
+    name: str
+    version: str | None
+    source: SoftwareSource
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class RackPlan:
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
@@ -284,6 +299,7 @@ class RackPlan:
     local_nvme_drives: int | None
     time_servers: tuple[str, ...]
     package_mirror: str | None
+    image_mirror: str | None
     doca_repository: str | None
     doca_key: str | None
     doca_key_fingerprint: str | None

@@ -24,7 +24,8 @@ _KINDS: Mapping[str, EventKind] = {
 class TaskEvent:
     """One task on one host. `result` is what the module returned, empty for `started`.
 
-    `message` says why, for a task that failed or a host that was not reached. `diffs` are there for a
+    `message` says why, for a task that failed or a host that was not reached. `notice` is what a task of
+    `ansible.builtin.debug` reports. `diffs` are there for a
     change of a run with diffs, unless the task handles a secret. `started_s` and `ended_s` are seconds
     since the epoch by the clock of this machine.
     """
@@ -40,6 +41,7 @@ class TaskEvent:
     started_s: float | None = None
     ended_s: float | None = None
     diffs: tuple[Diff, ...] = ()
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def task_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         started_s=_moment(data.get("start")),
         ended_s=_moment(data.get("end")),
         diffs=task_diffs(values) if kind == "changed" else (),
+        notice=_notice(data, values) if kind == "ok" else "",
     )
 
 
@@ -90,6 +93,11 @@ def _changed(raw: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     if "censored" in result:
         return "changed: [" in str(raw.get("stdout", ""))
     return bool(result.get("changed"))
+
+
+def _notice(data: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    said = result.get("msg") if data.get("task_action") in ("debug", "ansible.builtin.debug") else None
+    return " ".join(said.split()) if isinstance(said, str) else ""
 
 
 def _moment(text: Any) -> float | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast
+
+Texts = TypeVar("Texts", bound=tuple[str, ...])
 
 _NUMBERED = re.compile(r"(.*?)(\d+)([^\d]*)")
 
@@ -28,6 +31,22 @@ def fold_hosts(names: Iterable[str]) -> str:
             f"{prefix}{inside if len(runs) == 1 and runs[0][0] == runs[0][1] else f'[{inside}]'}{suffix}"
         )
     return ",".join(sorted(single) + folded)
+
+
+def fold_equal(findings: Iterable[tuple[str, Texts]]) -> list[tuple[str, Texts]]:
+    """Return each text once with the hosts that have it, as ranges.
+
+    `findings` are hosts and texts. A host's own name in its texts counts as <host>, also in the result if
+    several hosts have them.
+    """
+    found: dict[tuple[str, ...], dict[str, Texts]] = {}
+    for host, texts in findings:
+        name = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])")
+        found.setdefault(tuple(name.sub("<host>", text) for text in texts), {})[host] = texts
+    return [
+        (fold_hosts(hosts), cast(Texts, texts) if len(hosts) > 1 else next(iter(hosts.values())))
+        for texts, hosts in found.items()
+    ]
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -95,12 +95,17 @@ class _Groups:
         }
 
 
+def software_of(lock: SoftwareLock) -> dict[str, Any]:
+    """The versions of a software channel, as hosts have them."""
+    return lock.model_dump(mode="json", exclude=set(_NOT_FOR_HOSTS))
+
+
 def _fleet_vars(plan: FleetPlan, lock: SoftwareLock) -> dict[str, Any]:
     return {
         "gpufleet_fleet": plan.fleet,
         "gpufleet_environment": plan.environment,
         "gpufleet_tags": dict(sorted(plan.tags.items())),
-        "gpufleet_software": lock.model_dump(mode="json", exclude=set(_NOT_FOR_HOSTS)),
+        "gpufleet_software": software_of(lock),
         **fleet_values(lock),
     }
 

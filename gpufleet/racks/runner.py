@@ -117,7 +117,7 @@ def run_playbook(run: PlaybookRun, on_task: OnTask | None = None) -> PlaybookRes
                 # Without one it would take over the signals itself.
                 cancel_callback=lambda: bool(signals),
             )
-            # Without an exit code it was ended by a signal, and its workers may still be at work.
+            # Without an exit code it was ended by a signal, and its workers may still run.
             whole = outcome.status in ("successful", "failed") and outcome.rc is not None
         except BaseException:
             end_marked(token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.racks.configure.result import ConfigureResult
-from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.hostlists import fold_equal, fold_hosts
 from gpufleet.report.pages import render_page
 
 
@@ -26,7 +26,18 @@ def configure_page(result: ConfigureResult) -> str:
         verdict=verdict,
         result=result,
         columns=("ok", "changed", "failed", "unreachable", "skipped"),
-        findings=[item for item in result.verdicts if item.status in ("fail", "warn")],
+        failures=fold_equal(
+            (item.host, (item.kind, item.role, item.task, item.message)) for item in result.failures
+        ),
+        notices=fold_equal((item.host, (item.role, item.message)) for item in result.notices),
+        findings=fold_equal(
+            (
+                item.host,
+                (item.check, item.status, item.measured, item.expected, f"{item.message}. {item.remedy}"),
+            )
+            for item in result.verdicts
+            if item.status in ("fail", "warn")
+        ),
         changes=[
             {
                 "role": change.role,

@@ -12,7 +12,7 @@ from rich.text import Text
 from gpufleet.racks.configure.result import ConfigureResult, TaskChange
 from gpufleet.racks.diffs import Diff
 from gpufleet.racks.events import HostStats
-from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.hostlists import fold_equal, fold_hosts
 from gpufleet.racks.preflight.table import preflight_table
 from gpufleet.report.tables import print_table
 
@@ -20,13 +20,13 @@ _SHOWN_LINES = 12
 
 
 def print_configure(result: ConfigureResult, console: Console, *, diffs: bool) -> None:
-    """Print preflight findings, changes, failures, hosts and a summary line."""
+    """Print preflight findings, changes, notices, failures, hosts and a summary line."""
     if any(verdict.status in ("fail", "warn") for verdict in result.verdicts):
         print_table(preflight_table(result.verdicts), console)
         console.print()
     for part in _changes(result, diffs=diffs):
         console.print(part, soft_wrap=True)
-    for part in _failures(result):
+    for part in (*_notices(result), *_failures(result)):
         console.print(part, soft_wrap=True)
     print_table(hosts_table(result), console)
     console.print(summary(result), soft_wrap=True)
@@ -87,9 +87,16 @@ def _diff(diff: Diff) -> Iterator[Text]:
 
 
 def _failures(result: ConfigureResult) -> Iterator[Text]:
-    failures: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
-    for item in result.failures:
-        if item.role != "preflight":
-            failures[item.kind, item.role, item.task, item.message].append(item.host)
-    for (kind, role, task, message), hosts in failures.items():
-        yield Text(f"{kind}: {fold_hosts(hosts)}: {role}: {task}: {message}", style="bold red")
+    for hosts, (kind, role, task, message) in fold_equal(
+        (item.host, (item.kind, item.role, item.task, item.message))
+        for item in result.failures
+        if item.role != "preflight"
+    ):
+        yield Text(f"{kind}: {hosts}: {role}: {task}: {message}", style="bold red")
+
+
+def _notices(result: ConfigureResult) -> Iterator[Text]:
+    for hosts, (role, message) in fold_equal(
+        (item.host, (item.role, item.message)) for item in result.notices
+    ):
+        yield Text(f"notice: {hosts}: {role}: {message}", style="yellow")

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.markup import escape
 
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.plan.rack_models import SoftwareSource
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.tables import print_table
+
+_SOURCES: Mapping[SoftwareSource, str] = {
+    "distribution": "distribution",
+    "nvidia": "NVIDIA's repository",
+    "vendor": "vendor's repository",
+    "mirror": "site mirror",
+    "site": "repository of the fleet file",
+    "host": "repository of the hosts",
+    "built": "built",
+    "none": "not installed",
+}
 
 
 def print_plan(plan: FleetPlan, cost: FleetCost, console: Console, today: dt.date) -> None:
@@ -84,6 +97,12 @@ def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) 
         f"{site.fabric.topology}  {site.scheduler}"
     )
     console.print(f"  {_hosts(site)}; {site_cost(cost, site.site, cost.currency)} a month", soft_wrap=True)
+    table = cost_table("software", "version", "from")
+    for item in site.software:
+        missing = "none" if item.source == "none" else "known on the host"
+        note = f": {escape(item.note)}" if item.note else ""
+        table.add_row(escape(item.name), item.version or missing, f"{_SOURCES[item.source]}{note}")
+    print_table(table, console)
 
 
 def _nodes(group: NodeGroupPlan) -> str:

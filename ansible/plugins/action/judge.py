@@ -59,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     def _values(self, known: dict[str, Any], roles: list[str]) -> dict[str, Any]:
         """Variables of the roles, from the inventory and the command line."""
         names = [name for name in known if any(name.startswith(f"{role}_") for role in roles)]
-        wanted = ["gpufleet_role", *(name for name in names if "__" not in name)]
+        wanted = ["gpufleet_role", "gpufleet_software", *(name for name in names if "__" not in name)]
         return {name: self._value(known, name) for name in wanted}
 
     def _value(self, known: dict[str, Any], name: str) -> Any:

@@ -86,6 +86,7 @@ class Attempt:
             verdicts=verdicts,
             role_seconds=self.collector.role_seconds,
             cut_short=cut_short,
+            notices=tuple(self.collector.notices),
             journal=self.folder.journal_file(self.run),
             page=self.folder.page_file(self.run),
         )

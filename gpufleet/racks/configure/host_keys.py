@@ -1,4 +1,4 @@
-"""The first contact with a host: its key as the network shows it, against what people know of it."""
+"""The first contact with a host: its key as the network shows it, against the key that people expect."""
 
 from __future__ import annotations
 

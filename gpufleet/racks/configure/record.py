@@ -64,7 +64,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Allow one run at a time. The lock is released when its process ends.
 
-        Raises RefusedError when another run of the environment is at work.
+        Raises RefusedError while another run of the environment is running.
         """
         self._make()
         with (self.path / "lock").open("a", encoding="utf-8") as lock:

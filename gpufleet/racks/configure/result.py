@@ -35,6 +35,15 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """What a role reports without failing: what it left out, and what remains to be done by hand."""
+
+    host: str
+    role: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigureResult:
     """One run of `gpufleet configure`. Seconds by role are those of its tasks over all hosts.
 
@@ -54,6 +63,7 @@ class ConfigureResult:
     cut_short: str = ""
     journal: Path | None = None
     page: Path | None = None
+    notices: tuple[Notice, ...] = ()
 
     @property
     def failed_hosts(self) -> tuple[str, ...]:
@@ -89,6 +99,7 @@ def result_to_json(result: ConfigureResult) -> dict[str, Any]:
         "changed": result.changed,
         "failed_hosts": list(result.failed_hosts),
         "failures": [asdict(failure) for failure in result.failures],
+        "notices": [asdict(notice) for notice in result.notices],
         "changes": [asdict(change) | {"hosts": list(change.hosts)} for change in result.changes],
         "preflight": [verdict_to_json(item) for item in result.verdicts if item.status in ("fail", "warn")],
         "role_seconds": {name: round(value, 2) for name, value in result.role_seconds.items()},
@@ -110,6 +121,7 @@ class Collector:
     _failures: list[Failure] = field(default_factory=list)
     _changes: dict[tuple[str, str, tuple[Diff, ...]], set[str]] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
 
     def __call__(self, event: TaskEvent) -> None:
         """Take one event."""
@@ -125,6 +137,8 @@ class Collector:
         if event.kind in ("failed", "unreachable"):
             message = self.redactor.text(event.message)
             self._failures.append(Failure(event.host, event.kind, role, event.task, message))
+        if event.notice:
+            self.notices.append(Notice(event.host, role, self.redactor.text(event.notice)))
         if event.kind == "changed":
             diffs = tuple(
                 Diff(self.redactor.text(diff.what), self.redactor.text(diff.text)) for diff in event.diffs

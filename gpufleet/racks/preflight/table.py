@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Column, Table
 
-from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.hostlists import fold_equal, fold_hosts
 from gpufleet.racks.preflight.verdict import PreflightVerdict, Status
 
 _COLUMNS = (
@@ -53,15 +53,14 @@ def preflight_table(verdicts: Sequence[PreflightVerdict]) -> RenderableType:
 
 
 def _remarks(verdicts: Sequence[PreflightVerdict]) -> list[str]:
-    said: dict[tuple[Status, str, str, str], list[str]] = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.status in ("fail", "warn"):
-            said[verdict.status, verdict.check, verdict.message, verdict.remedy].append(verdict.host)
-    ordered = sorted(said.items(), key=lambda item: item[0][0] != "fail")
+    wrong = sorted(
+        (item for item in verdicts if item.status in ("fail", "warn")), key=lambda item: item.status
+    )
     return [
-        f"{_colored(status, status)} {escape(fold_hosts(hosts))}: {check}: {escape(message)}\n"
-        f"    fix: {escape(remedy)}"
-        for (status, check, message, remedy), hosts in ordered
+        f"{_colored(status, status)} {escape(hosts)}: {check}: {escape(message)}\n    fix: {escape(remedy)}"
+        for hosts, (status, check, message, remedy) in fold_equal(
+            (item.host, (item.status, item.check, item.message, item.remedy)) for item in wrong
+        )
     ]
 
 

@@ -63,6 +63,7 @@ def _version(role: str) -> Variable:
 KUBERNETES_VARIABLES = (
     _version("kubernetes_base"),
     Variable("kubernetes_base", "containerd_version", "site", of_kubernetes(lambda c, _: c.lock.containerd)),
+    Variable("kubernetes_base", "image_mirror", "site", of_kubernetes(lambda c, _: c.site.rack.image_mirror)),
     Variable("kubernetes_endpoint", "address", "site", of_kubernetes(lambda _, k: k.endpoint)),
     Variable("kubernetes_endpoint", "port", "site", of_kubernetes(lambda _, k: k.port)),
     Variable("kubernetes_endpoint", "router_id", "site", of_kubernetes(lambda _, k: k.router_id)),

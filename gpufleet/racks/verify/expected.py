@@ -10,7 +10,7 @@ import yaml
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
-from gpufleet.racks.inventory import Inventory
+from gpufleet.racks.inventory import Inventory, software_of
 from gpufleet.racks.variables import fleet_values, host_values, site_values
 
 PLAYBOOK = "playbooks/verify.yml"
@@ -52,6 +52,7 @@ def values_of_hosts(plan: FleetPlan, catalog: Catalog) -> dict[str, dict[str, An
     return {
         host.name: {
             "gpufleet_role": host.role,
+            "gpufleet_software": software_of(lock),
             **fleet_values(lock),
             **site_values(site, catalog, lock),
             **host_values(host, site, catalog, lock),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
+from gpufleet.racks.verify.versions import versions
 
 _CLOCK = "see chronyc sources and chronyc tracking"
 CLOCK_OFFSET_S = 1.0
@@ -14,7 +15,9 @@ CLOCK_OFFSET_S = 1.0
 
 
 def base(found: RoleMeasurements) -> Iterator[Result]:
-    """The clock, the kernel's arguments and settings, frequency of the processors, a reboot that waits."""
+    """Versions, the clock, the kernel's arguments and settings, frequency of the processors, a reboot that
+    waits."""
+    yield from versions(found)
     yield found.expect(
         "clock", "time_tracking", _offset, expected=f"within {CLOCK_OFFSET_S:g} s", remedy=_CLOCK
     )

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Column, Table
 
-from gpufleet.racks.hostlists import fold_hosts
+from gpufleet.racks.hostlists import fold_equal
 from gpufleet.racks.verify.result import Result, Status
 
 _STYLE: dict[Status, str] = {"pass": "green", "warn": "yellow", "fail": "bold red"}
@@ -35,16 +35,13 @@ def verify_table(results: Sequence[Result]) -> RenderableType:
 
 
 def _remarks(results: Sequence[Result]) -> list[str]:
-    said: dict[tuple[Status, str, str, str, str], list[str]] = defaultdict(list)
-    for item in results:
-        if item.status != "pass":
-            remedy = item.remedy.replace(item.host, "<host>")
-            said[item.status, item.role, item.check, item.message, remedy].append(item.host)
-    ordered = sorted(said.items(), key=lambda entry: entry[0][0] != "fail")
+    ordered = sorted((item for item in results if item.status != "pass"), key=lambda item: item.status)
     return [
-        f"{_colored(status, status)} {escape(fold_hosts(hosts))}: {escape(role)}: {escape(check)}: "
+        f"{_colored(status, status)} {escape(hosts)}: {escape(role)}: {escape(check)}: "
         f"{escape(message)}\n    fix: {escape(remedy)}"
-        for (status, role, check, message, remedy), hosts in ordered
+        for hosts, (status, role, check, message, remedy) in fold_equal(
+            (item.host, (item.status, item.role, item.check, item.message, item.remedy)) for item in ordered
+        )
     ]
 
 

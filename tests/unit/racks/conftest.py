@@ -53,6 +53,7 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "ownership": None,
         "tags": {"team": "ml"},
         "rack": plan_rack(declared_site()),
+        "software": (),
     }
     return OnPremSitePlan(**values | changes)
 

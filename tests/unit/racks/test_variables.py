@@ -101,6 +101,7 @@ EVERYTHING: dict[str, Any] = {
         {"nodes": "dgx003", "profiles": {"1g.10gb": 7}},
     ],
     "package_mirror": "http://mirror.example.com/rack",
+    "image_mirror": "https://registry.example.com",
     "doca": {
         "repository": "https://mirror.example.com/doca",
         "key": "/etc/ssl/doca.gpg",
@@ -177,8 +178,8 @@ def test_kubernetes_site_sets_every_variable_of_its_roles_with_its_type(kubernet
     # Those of kubernetes_gpu have separate tests.
     roles = {f"kubernetes_{part}" for part in ("base", "endpoint", "control_plane", "node")}
     for variable in (item for item in VARIABLES if item.role in roles):
-        if variable.name == "chart_mirror":
-            assert variable.full_name not in values  # the site has no mirror
+        if variable.name in {"chart_mirror", "image_mirror"}:
+            assert variable.full_name not in values  # the site has none
             continue
         assert isinstance(values[variable.full_name], accepted_type(variable)), variable.full_name
     release = catalog.lock("2026.11").kubernetes_releases["1.36"]

@@ -13,7 +13,7 @@ Where sudo asks for nothing, ssh starts the interpreter with it. mitogen would s
 in, and from that one another as root: a quarter of a second of a host's processor in each run, to load the
 same programs twice.
 
-Tasks that no host has to hear of get no worker: those whose condition is false, validations of arguments,
+Tasks that no host needs get no worker: those whose condition is false, validations of arguments,
 assertions. A worker for each of them is a process that is forked, connected and thrown away to compare some
 variables; they were a third of the tasks of a run without changes. See adr/0019.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from gpufleet.racks.configure.redact import Redactor
-from gpufleet.racks.configure.result import Collector, ConfigureResult, Failure, result_to_json
+from gpufleet.racks.configure.result import Collector, ConfigureResult, Failure, Notice, result_to_json
 from gpufleet.racks.diffs import Diff
 from gpufleet.racks.events import HostStats, TaskEvent
 from gpufleet.racks.preflight.verdict import PreflightVerdict
@@ -111,6 +112,37 @@ def test_report_groups_changes_by_role_and_hosts_by_range(collector):
     assert "add space" in text
     assert "prod: 4 hosts, 3 tasks would change something, 1 hosts failed, 12s" in text
     assert "+new" not in shown(result(changes=collector.changes), diffs=False)
+
+
+def test_equal_failures_notices_and_findings_are_one_line_for_all_hosts():
+    hosts = [f"gpu{number}" for number in range(1, 5)]
+    made = result(
+        hosts=dict.fromkeys(hosts, HostStats(failed=1)),
+        failures=tuple(Failure(host, "failed", "base", "Add", f"{host} has no route") for host in hosts),
+        notices=tuple(Notice(host, "pyxis_enroot", "not installed") for host in hosts),
+        verdicts=tuple(
+            PreflightVerdict(host, "cpu", "fail", "4", "224", "1 socket", "look at it") for host in hosts
+        ),
+    )
+    text, page = shown(made), configure_page(made)
+    for said in (
+        "failed: gpu[1-4]: base: Add: <host> has no route",
+        "notice: gpu[1-4]: pyxis_enroot: not installed",
+        "fail gpu[1-4]: cpu: 1 socket",
+    ):
+        assert text.count(said) == 1
+    assert not re.search(r"gpu\d\b", text.replace("<host>", ""))
+    before_hosts = page.partition("<h2>Hosts</h2>")[0]
+    assert before_hosts.count('<th scope="row">gpu[1-4]</th>') == 3
+    assert not re.search(r">gpu\d<", before_hosts)
+    assert [item["host"] for item in result_to_json(made)["failures"]] == hosts
+    assert [item["host"] for item in result_to_json(made)["notices"]] == hosts
+    assert [item["host"] for item in result_to_json(made)["preflight"]] == hosts
+
+
+def test_notice_is_collected_without_secrets(collector):
+    collector(TaskEvent("ok", "a", "Report", "rdma", notice=f"reboot for {SECRET}"))
+    assert collector.notices == [Notice("a", "rdma", "reboot for <secret>")]
 
 
 def test_long_diff_is_truncated_on_screen_and_complete_on_the_page(collector):

@@ -6,6 +6,8 @@ import datetime as dt
 import json
 from typing import Any
 
+from gpufleet.catalog import load_catalog
+from gpufleet.racks.inventory import software_of
 from gpufleet.racks.verify.measurements import RoleMeasurements
 from gpufleet.racks.verify.monitoring import RULE_GROUPS
 
@@ -97,7 +99,21 @@ CLUSTER_NODES = {
     ]
 }
 
+CUDA = "https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64"
+
+
+def policy(**packages: tuple[str, str]) -> str:
+    """`apt-cache policy` of installed packages: name -> version and repository."""
+    return "".join(
+        f"{name}:\n  Installed: {version}\n  Candidate: {version}\n  Version table:\n *** {version} 500\n"
+        f"        500 {repository} Packages\n        100 /var/lib/dpkg/status\n     0.9-1 500\n"
+        "        500 http://old.example bookworm/main amd64 Packages\n"
+        for name, (version, repository) in packages.items()
+    )
+
+
 VALUES: dict[str, Any] = {
+    "gpufleet_software": software_of(load_catalog().lock("2026.11")),
     "kubernetes_base_version": KUBERNETES,
     "kubernetes_base_containerd_version": "2.2.4",
     "kubernetes_endpoint_address": "10.90.0.10",
@@ -199,6 +215,11 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "kernel_command_line": "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro iommu=pt quiet\n",
         "cpu_governor": "performance\n",
         "reboot_required": (1, ""),
+        "versions": policy(
+            slurmd=("25.05.8-2", "http://mirror.example/vendor"),
+            **{"datacenter-gpu-manager-4-core": ("1:4.6.0-1", CUDA)},
+            **{"datacenter-gpu-manager-exporter": ("4.8.3-1", CUDA)},
+        ),
     },
     "users": {
         "accounts": "ada:x:5001:5001::/home/ada:/bin/bash\n",

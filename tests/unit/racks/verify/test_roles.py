@@ -80,9 +80,8 @@ def test_container_is_not_judged_by_settings_of_its_machine() -> None:
         "cpu_governor": (1, ""),
         "sysctl": "net.core.rmem_max = 1\n",
     }
-    assert [item.status for item in EVALUATORS["base"](measured("base", changes, container=True))] == [
-        "pass"
-    ] * 3
+    results = EVALUATORS["base"](measured("base", changes, container=True))
+    assert [item.status for item in results if item.role == "base"] == ["pass"] * 3
 
 
 def test_file_system_in_a_container_is_judged_by_its_path() -> None:
