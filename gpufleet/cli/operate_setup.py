@@ -195,4 +195,4 @@ def operator_name(environment: Mapping[str, str]) -> str:
             name = getpass.getuser()
         except (KeyError, OSError):
             name = f"uid {os.getuid()}"
-    return "".join(letter for letter in name if letter.isalnum() or letter in "._@- ")[:32] or "somebody"
+    return "".join(letter for letter in name if letter.isalnum() or letter in "._@- ")[:32] or "unknown"

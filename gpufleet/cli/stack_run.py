@@ -195,8 +195,8 @@ class StackRun:
 
     def _require_terminal_or_yes(self) -> None:
         seen = is_terminal(out.file) or is_terminal(err.file)
-        somebody = sys.stdin is not None and sys.stdin.isatty() and seen and not self.options.json
-        if not self.options.yes and not somebody:
+        can_ask = sys.stdin is not None and sys.stdin.isatty() and seen and not self.options.json
+        if not self.options.yes and not can_ask:
             raise InputError(
                 f"{self.verb} cannot ask for confirmation"
                 + (" with --json" if self.options.json else " without a terminal"),

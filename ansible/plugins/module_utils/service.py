@@ -12,7 +12,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "node": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["drained", "ready", "returned"], "required": True},
     "operation": {"type": "str", "required": True},
-    "by": {"type": "str", "default": "somebody"},
+    "by": {"type": "str", "default": "unknown"},
     "wait_s": {"type": "int", "default": 0},
 }
 

@@ -30,7 +30,7 @@ options:
   by:
     description: User that runs it.
     type: str
-    default: somebody
+    default: unknown
   wait_s:
     description: Seconds for pods to leave, or for the node to be ready.
     type: int

@@ -33,7 +33,7 @@ options:
   by:
     description: User that runs it.
     type: str
-    default: somebody
+    default: unknown
   wait_s:
     description: Seconds for jobs to end, or for the node to answer.
     type: int

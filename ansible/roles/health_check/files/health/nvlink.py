@@ -80,10 +80,10 @@ def status(text: str) -> dict[int, Links]:
 
 
 def wanted(config: Config, found: dict[int, Links]) -> dict[int, int]:
-    """GPU -> how many of its links have to be active. Those of which that is not known are left out.
+    """GPU -> how many of its links have to be active. GPUs without a known number are omitted.
 
     By product where the catalogue lists it, else as many as the GPU that has most. GPUs on cards have links
-    only where a bridge is plugged on, and a GPU alone has no need of any.
+    only where a bridge is plugged on, and a single GPU needs none.
     """
     most = max((len(links.active) for links in found.values()), default=0)
     wants = {}

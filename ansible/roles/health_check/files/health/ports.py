@@ -13,7 +13,7 @@ from health.memory import Memory
 LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 CABLE = "see the cable and both its ends; exchange it if the port stays so"
 RISER = "reseat the riser or the PCIe switch"
-NAME_RAILS = "name the fabric's devices (`rails` in the fleet file): other adapters cannot be told from them"
+NAME_RAILS = "name the fabric's devices (`rails` in the fleet file): other adapters look the same"
 # In the vital product data of the adapters through which Fabric Manager and NVLSM manage NVSwitches:
 # nvidia-fabricmanager-start.sh finds them by it (siderolabs/extensions#893, pull request 895).
 BRIDGE_MARK = b"SW_MNG"
