@@ -65,6 +65,7 @@ def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
         local_nvme_drives=nvme.drives if nvme is not None else None,
         time_servers=site.time_servers,
         package_mirror=site.package_mirror,
+        image_mirror=site.image_mirror,
         doca_repository=site.doca.repository,
         doca_key=site.doca.key,
         doca_key_fingerprint=site.doca.fingerprint,

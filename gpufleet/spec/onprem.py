@@ -217,6 +217,13 @@ class OnPremSite(Model):
             examples=["http://mirror.example.com/rack"],
         ),
     ] = None
+    image_mirror: Annotated[
+        WebFolder | None,
+        Field(
+            description="A registry that has container images of all registries, under their own names.",
+            examples=["https://registry.example.com"],
+        ),
+    ] = None
     doca: Annotated[Doca, Field(description="Where the packages of DOCA-OFED come from.")] = Doca()
     addresses: dict[HostName, HostOrAddress] = Field(
         default_factory=dict,

@@ -110,6 +110,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
         "local_nvme": {"mount": "/scratch", "cache": "/scratch/cache", "drives": 8},
         "time_servers": ["ntp1.example.com"],
         "package_mirror": "http://mirror.example.com/rack",
+        "image_mirror": "https://registry.example.com",
         "doca": {
             "repository": "https://mirror.example.com/doca",
             "key": "/etc/doca.gpg",

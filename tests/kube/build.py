@@ -1,4 +1,4 @@
-"""kube-apiserver and kubeadm for the tests, built from their Go module into the checkout's cache.
+"""Programs of Kubernetes for the tests, built from their Go module into the checkout's cache.
 
 A module in `releases/` names the release of a minor and, in its go.sum, the hash of every source. An API
 server from nothing takes 312 processor seconds, 171 s on two cores with nothing else to do; kubeadm some
@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.programs import ROOT, run_go
 
 RELEASES = Path(__file__).parent / "releases"
+CACHE = ROOT / ".gpufleet" / "cache" / "kube"
 MINOR = "1.35"
 """The minor whose programs are always tested: the middle one of those that racks run."""
 ALL_VARIABLE = "GPUFLEET_TEST_KUBERNETES"
@@ -60,12 +61,12 @@ def not_asked(program: str, minor: str) -> str:
 
 def kube_apiserver(minor: str = MINOR) -> Path:
     """A minor's server, built first if need be; one build at a time over all test processes."""
-    return _named(minor) or _built("kube-apiserver", minor)
+    return _named(minor) or program("kube-apiserver", minor)
 
 
 def kubeadm(minor: str) -> Path:
-    """A minor's kubeadm, built first if need be; one build at a time over all test processes."""
-    return _built("kubeadm", minor)
+    """A minor's kubeadm, built first if need be."""
+    return program("kubeadm", minor)
 
 
 def _named(minor: str) -> Path | None:
@@ -75,28 +76,37 @@ def _named(minor: str) -> Path | None:
 
 def _path(program: str, minor: str) -> Path:
     """Where a built program is kept."""
-    folder = f"{version(minor)}-{os.uname().machine}"
-    return ROOT / ".gpufleet" / "cache" / "kube" / folder / program
+    return CACHE / f"{version(minor)}-{os.uname().machine}" / program
 
 
-def _built(program: str, minor: str) -> Path:
-    path, release = _path(program, minor), version(minor)
+def program(name: str, minor: str) -> Path:
+    """A minor's program of `k8s.io/kubernetes/cmd`, built first if need be."""
+    # A program built from the module needs its version as a flag; kubeadm compares majors and minors.
+    major, number = minor.split(".")
+    stamps = {"gitVersion": f"v{version(minor)}", "gitMajor": major, "gitMinor": number}
+    flags = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
+    return go_program(_path(name, minor), RELEASES / minor, f"k8s.io/kubernetes/cmd/{name}", flags)
+
+
+def go_program(path: Path, module: Path, package: str, flags: str = "", *options: str) -> Path:
+    """The program `path`, built from a package with the sources that `module` pins.
+
+    One build at a time over all test processes.
+    """
     if path.is_file():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with (path.parent.parent / "lock").open("w") as lock:
+    with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.is_file():
-            fresh = path.with_suffix(".new")
-            # A program built from the module needs its version as a flag.
-            stamp = f"-X k8s.io/component-base/version.gitVersion=v{release}"
+            fresh = path.with_name(f"{path.name}.new")
             done = run_go(
-                *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {stamp}"),
-                *("-o", str(fresh), f"k8s.io/kubernetes/cmd/{program}"),
-                folder=RELEASES / minor,
+                *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {flags}", *options),
+                *("-o", str(fresh), package),
+                folder=module,
                 timeout_s=_BUILD_TIMEOUT_S,
                 environment=_ROOMY,
             )
-            assert done.returncode == 0, f"{program} {release} did not build:\n{done.stderr[-3000:]}"
+            assert done.returncode == 0, f"{package} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)
     return path

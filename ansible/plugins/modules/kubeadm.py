@@ -15,7 +15,8 @@ description:
 options:
   state:
     description:
-      - V(known) only reads the state.
+      - V(known) only reads the state. With O(others) it refuses a host with parts of a control plane that
+        gpufleet did not begin.
       - V(begun) initializes a cluster with an InitConfiguration.
       - V(joined) joins a cluster with a JoinConfiguration.
       - V(current) writes the control plane's manifests, or a node's kubelet configuration, again if
@@ -36,6 +37,15 @@ options:
     description: Whether V(current) also stores the configuration in the cluster, for new members.
     type: bool
     default: false
+  others:
+    description: Other control plane members, each with C(name) and C(address), to ask whether they run.
+    type: list
+    elements: dict
+    default: []
+  port:
+    description: Port of the members' API servers.
+    type: int
+    default: 6443
   timeout_s:
     description: Time limit in seconds of kubeadm.
     type: int
@@ -60,6 +70,10 @@ control_plane:
   description: Whether it was a control plane member before.
   type: bool
   returned: success
+running:
+  description: The names of O(others) whose API server or etcd answers.
+  type: list
+  returned: success
 did:
   description: Changes, also in check mode.
   type: list
@@ -73,6 +87,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.control_plane import answering
 from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
     API_SERVER,
     AUTHORITIES,
@@ -108,18 +123,24 @@ class Host:
         """Run kubeadm."""
         return run("kubeadm", *words, timeout_s=self.timeout_s)
 
-    def make(self, words: list[str], what: str, check: bool) -> None:
-        """Initialize or join, unless the host is part of a cluster already."""
-        if is_member(self.root):
+    def refuse_other_parts(self) -> None:
+        """Raise if the host has parts of a control plane that gpufleet did not begin."""
+        if is_member(self.root) or (self.root / STARTED).is_file():
             return
-        started = self.root / STARTED
-        if started.is_file():
-            self.did.append("took away what an interrupted run left")
-        elif self.control_plane or any((self.root / "var/lib/etcd").glob("*")):
+        if self.control_plane or any((self.root / "var/lib/etcd").glob("*")):
             raise RefusalError(
                 "The host has parts of a control plane (/etc/kubernetes/manifests or /var/lib/etcd) and none"
                 " that gpufleet began. If they are not needed, run `kubeadm reset` on it; then run again."
             )
+
+    def make(self, words: list[str], what: str, check: bool) -> None:
+        """Initialize or join, unless the host is part of a cluster already."""
+        if is_member(self.root):
+            return
+        self.refuse_other_parts()
+        started = self.root / STARTED
+        if started.is_file():
+            self.did.append("took away what an interrupted run left")
         self.did.append(what)
         if check:
             return
@@ -150,8 +171,9 @@ class Host:
         return ["--patches", str(folder)] if folder.is_dir() else []
 
     def digest(self) -> str:
-        """Digest of the current configuration."""
-        return hashlib.sha256(Path(self.config).read_bytes()).hexdigest()
+        """Digest of the current configuration with the patches of this host."""
+        files = {Path(self.config), *(self.root / PATCHES).glob("*")}
+        return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
 
     def kept_digest(self) -> str:
         """Digest of the configuration that the manifests were written with; empty if unknown."""
@@ -220,9 +242,21 @@ def configured_release(text: str) -> Release:
 def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
     """Bring the host to the state; the result for Ansible."""
     host = Host(params, root)
-    before = {"member": is_member(root), "control_plane": host.control_plane}
+    before = {
+        "member": is_member(root),
+        "control_plane": host.control_plane,
+        "running": answering(params["others"], params["port"]),
+    }
     state = params["state"]
-    if state == "begun":
+    if state == "known" and params["others"]:
+        # A member that joins is removed from etcd first, which must not happen to one that still has data.
+        host.refuse_other_parts()
+    elif state == "begun":
+        if before["running"] and not before["member"]:
+            raise RefusalError(
+                f"{', '.join(before['running'])} already have a control plane, and initializing another one"
+                " here would split the site. Run kubernetes.yml without a limit: the host joins them."
+            )
         host.make(["init", "--skip-token-print"], "began the cluster", check)
     elif state == "joined":
         host.make(["join"], "joined the cluster", check)
@@ -249,6 +283,8 @@ def main() -> None:
             "config": {"type": "path", "default": ""},
             "release": {"type": "str", "default": ""},
             "upload": {"type": "bool", "default": False},
+            "others": {"type": "list", "elements": "dict", "default": []},
+            "port": {"type": "int", "default": 6443},
             "timeout_s": {"type": "int", "default": 900},
         },
         supports_check_mode=True,

@@ -15,6 +15,16 @@ options:
     description: Whether control plane members can join, or only nodes.
     type: bool
     default: false
+  member:
+    description:
+      - Name of the host that joins the control plane, with O(address). A member or node of that name, of a
+        host that was lost, is removed first.
+    type: str
+    default: ""
+  address:
+    description: IP address of O(member).
+    type: str
+    default: ""
   minutes:
     description: Lifetime of the token.
     type: int
@@ -32,6 +42,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+did:
+  description: What was removed of a lost member.
+  type: list
+  returned: success
 token:
   description: The bootstrap token.
   type: str
@@ -55,6 +69,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.control_plane import remove_lost
 from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, run
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
@@ -126,6 +141,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "control_plane": {"type": "bool", "default": False},
+            "member": {"type": "str", "default": ""},
+            "address": {"type": "str", "default": ""},
             "minutes": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
@@ -133,7 +150,12 @@ def main() -> None:
     params = module.params
     if module.check_mode:
         module.exit_json(changed=True, **CHECKED)
-    finish(module, lambda: invite(params["control_plane"], params["minutes"]))
+
+    def work() -> dict[str, Any]:
+        did = remove_lost(params["member"], params["address"]) if params["member"] else []
+        return {**invite(params["control_plane"], params["minutes"]), "did": did}
+
+    finish(module, work)
 
 
 if __name__ == "__main__":

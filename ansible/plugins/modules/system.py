@@ -20,7 +20,8 @@ EXAMPLES = r"""
 RETURN = r"""
 ansible_facts:
   description: C(gpufleet_system), one of the supported systems; C(gpufleet_container), whether the host
-    is a container; C(gpufleet_cgroup), its cgroup version;
+    is a container; C(gpufleet_cgroup), its cgroup version; C(gpufleet_kubelet_cgroup_v1), whether a file
+    in C(/etc/kubernetes/kubelet.conf.d) sets C(failCgroupV1) to false;
     C(gpufleet_numa_nodes), the number of NUMA nodes; C(gpufleet_gpu_numa), that of each
     NVIDIA GPU in the order of the PCI bus; C(gpufleet_mig), the MIG instances with their
     device files. Also, as in
@@ -31,6 +32,7 @@ ansible_facts:
   returned: success
 """
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,10 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
         "gpufleet_gpu_numa": gpu_numa(root),
         "gpufleet_mig": read_state(root / "run/gpufleet/mig.json"),
         "gpufleet_cgroup": 2 if (root / "sys/fs/cgroup/cgroup.controllers").exists() else 1,
+        "gpufleet_kubelet_cgroup_v1": any(
+            re.search(r"(?m)^failCgroupV1: *false\s*$", path.read_text())
+            for path in (root / "etc/kubernetes/kubelet.conf.d").glob("*.conf")
+        ),
     }
 
 

@@ -47,6 +47,7 @@ class Container:
         self._console = layout.console(host.name)
         self._hardware = layout.hardware(host.name)
         self._shared = layout.shared
+        self._kubelet = bool(record.site.kubernetes)
         # Short: the bridge's end of its cable is called `vb-` and this, in 15 characters.
         self._machine = f"h{number}"
         self._groups = tuple(f"{group}/{self._machine}" for group in record.cgroups)
@@ -199,7 +200,9 @@ class Container:
             f"--hostname={self.host.name}",
             f"--directory={self._folder / 'root'}",
             # Denied in effect: setting a clock needs CAP_SYS_TIME, which no host has.
-            "--system-call-filter=adjtimex clock_adjtime",
+            f"--system-call-filter=adjtimex clock_adjtime{' @keyring bpf' if self._kubelet else ''}",
+            # containerd protects system pods from the kernel's memory killer; runc makes keyrings for pods.
+            *(["--capability=CAP_SYS_RESOURCE"] if self._kubelet else []),
             *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
             f"--bind={self._shared}:{SHARED}",
         )

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from gpufleet.files import write_atomically
 from gpufleet.lab.rack.base import SUITE
-from gpufleet.lab.rack.model import RackHost, RackSite
+from gpufleet.lab.rack.model import PACKAGES_HOST, RackHost, RackSite
 from gpufleet.lab.rack.packages import KEY
 from gpufleet.lab.rack.shell import run
 
-PACKAGES_HOST = "packages.rack"
 _USER_ID = 1000
 # Connection timeout of a host. A running one answers at once, even on a busy machine.
 _CONNECT_S = 10

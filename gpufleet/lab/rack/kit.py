@@ -1,10 +1,12 @@
 """A kit of stand-ins: the hardware of a rack's hosts, and the vendor's packages for it.
 
-A kit is a folder with three programs, which run with this Python. They define the hardware, not this module.
+A kit is a folder with four programs, which run with this Python. They define the hardware, not this module.
 
 - `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT; its sources are in `vendor/`.
 - `build_layer.py OUT` writes the layer above the distribution in every host's root file system; its sources
   are in `hardware/`.
+- `build_kubernetes.py OUT` writes what racks with Kubernetes have besides: `layer/`, `packages/`, `registry/`
+  (container images) and `charts/`; its sources are in `cluster/`.
 - `describe.py OUT` reads the site as JSON from its standard input and writes a folder for each host, which
   that host has as /srv/hardware.
 """
@@ -20,6 +22,8 @@ from pathlib import Path
 from gpufleet.lab.rack.cache import Say, cached
 from gpufleet.lab.rack.model import RackSite
 from gpufleet.lab.rack.shell import run
+
+_BUILD_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,27 @@ class Kit:
         stamp = self._stamp("build_layer.py", "hardware")
         return cached(cache, "layer", stamp, lambda out: self._run("build_layer.py", out))
 
+    def kubernetes(self, cache: Path, say: Say) -> Path:
+        """Return the parts of Kubernetes, built again if the kit has changed (ten minutes or more)."""
+
+        def make(out: Path) -> None:
+            say("building Kubernetes from its sources (once; ten minutes on two processors)")
+            self._run("build_kubernetes.py", out)
+
+        stamp = self._stamp("build_kubernetes.py", "cluster")
+        sources = self.folder.parents[1] / "kube"
+        for pinned in (*sorted(sources.rglob("go.mod")), *sorted(sources.glob("*.py"))):
+            stamp += hashlib.sha256(pinned.read_bytes()).hexdigest()
+        return cached(cache, "kubernetes", stamp, make)
+
     def describe(self, site: RackSite, out: Path) -> None:
         """Write the hardware of every host of `site`, a folder each in `out`."""
         out.mkdir(mode=0o755)
         self._run("describe.py", out, stdin=json.dumps(site.as_dict()))
 
     def _run(self, program: str, out: Path, stdin: str | None = None) -> None:
-        run([sys.executable, self.folder / program, out], what=f"the kit's {program}", stdin=stdin)
+        command: list[str | Path] = [sys.executable, self.folder / program, out]
+        run(command, what=f"the kit's {program}", stdin=stdin, timeout_s=_BUILD_S)
 
     def _stamp(self, program: str, parts: str) -> str:
         """Return a hash of a program and its folder."""

@@ -9,7 +9,10 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.onprem import OnPremSite
 
+PACKAGES_HOST = "packages.rack"
+"""The name under which hosts reach packages and images."""
 DEFAULT_NETWORK = "10.90.0.0/24"
 # In the order of their addresses.
 _ROLES = ("controller", "login", "gpu")
@@ -34,7 +37,10 @@ class RackHost:
 
 @dataclass(frozen=True, slots=True)
 class RackSite:
-    """A rack site for containers. `network` is in CIDR notation, the bridge has its first address."""
+    """A rack site for containers. `network` is in CIDR notation, the bridge has its first address.
+
+    `kubernetes` is the minor version of a cluster whose images the rack serves, empty without one.
+    """
 
     site: str
     system: str
@@ -42,6 +48,7 @@ class RackSite:
     ssh_user: str
     ssh_port: int
     hosts: tuple[RackHost, ...]
+    kubernetes: str = ""
 
     @property
     def gateway(self) -> str:
@@ -97,7 +104,14 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
         ssh_user=chosen.ssh_user,
         ssh_port=chosen.ssh_port,
         hosts=tuple(RackHost(host.name, host.address, addresses[host.name], host.role) for host in hosts),
+        kubernetes=chosen.rack.kubernetes.version
+        if chosen.rack.kubernetes and _serves_images(declared)
+        else "",
     )
+
+
+def _serves_images(site: OnPremSite) -> bool:
+    return site.image_mirror == f"http://{PACKAGES_HOST}"
 
 
 def _addresses(network: str, fixed: dict[str, str]) -> dict[str, str]:

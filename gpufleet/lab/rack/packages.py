@@ -31,21 +31,26 @@ def wanted() -> str:
     return (files(__package__) / "packages.txt").read_text(encoding="utf-8")
 
 
-def repository(cache: Path, root: Path, vendor: Path | None, say: Say) -> Path:
+def repository(cache: Path, root: Path, vendor: Path | None, say: Say, cluster: Path | None = None) -> Path:
     """Return a folder to serve: `debian/`, `vendor/` and the public key (`key.gpg`, `key.asc`).
 
-    `root` is the hosts' root file system (its packages need no download), `vendor` a folder of .deb files.
-    The result is cached by its inputs.
+    `root` is the hosts' root file system (its packages need no download), `vendor` a folder of .deb files,
+    `cluster` what the kit has for Kubernetes: more packages, `charts/`, and images at `v2/`. The result is
+    cached by its inputs.
     """
     pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
     # Increase the number if the result for the same packages changes.
-    recipe = f"3 {pool.name} {vendor.name if vendor else ''}"
+    recipe = f"3 {pool.name} {vendor.name if vendor else ''} {cluster.name if cluster else ''}"
 
     def make(folder: Path) -> None:
         _index_debian(folder / "debian", pool)
         (folder / "vendor").mkdir()
-        for package in sorted(vendor.glob("*.deb")) if vendor else ():
-            _hard_link(package, folder / "vendor" / package.name)
+        for source in (vendor, cluster / "packages" if cluster else None):
+            for package in sorted(source.glob("*.deb")) if source else ():
+                _hard_link(package, folder / "vendor" / package.name)
+        if cluster:
+            (folder / "charts").symlink_to(cluster / "charts")
+            (folder / "v2").symlink_to(cluster / "registry" / "v2")
         _index_flat(folder / "vendor")
         _sign(folder, ["debian/dists/" + SUITE, "vendor"])
         for path in _VENDOR_PATHS:

@@ -29,7 +29,7 @@ from gpufleet.lab.rack.packages import repository
 
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 # Short, since it contains sockets, and not below /run, over which a rack mounts its own.
-_RUNTIME = "/var/tmp/gpufleet-rack-"  # noqa: S108 - made with a random name, for its owner alone
+_RUNTIME = "/var/tmp/gpufleet-rack-"  # noqa: S108 - made with a random name, only for its owner
 
 # The process writes its own id before it becomes `unshare`, so that a running rack always has a known
 # process.
@@ -216,13 +216,18 @@ def take_down(folder: Path) -> bool:
 def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: Say) -> Record:
     root = base(cache, say)
     vendor = kit.vendor(cache, say) if kit else None
-    packages = repository(cache, root, vendor, say)
+    cluster = kit.kubernetes(cache, say) if kit and site.kubernetes else None
+    packages = repository(cache, root, vendor, say, cluster)
     identity = secrets.token_hex(6)
     layout.root.mkdir(parents=True, mode=0o700)
     record = Record(
         id=identity,
         site=site,
-        lower=(*((str(kit.layer(cache)),) if kit else ()), str(root)),
+        lower=(
+            *((str(cluster / "layer"),) if cluster else ()),
+            *((str(kit.layer(cache)),) if kit else ()),
+            str(root),
+        ),
         repository=str(packages),
         runtime=_RUNTIME + identity,
         cgroups=cgroups.own_groups(f"gpufleet-rack-{identity}"),

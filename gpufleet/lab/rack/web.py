@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PORT = 80
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 class Repository:
@@ -87,9 +88,18 @@ class _Handler(SimpleHTTPRequestHandler):
         while offset < size:
             offset += os.sendfile(self.connection.fileno(), source.fileno(), offset, size - offset)
 
+    def guess_type(self, path: Any) -> str:
+        """Return the media type: of an image's manifest, as a registry does, else by the file's name."""
+        return _MANIFEST if "/manifests/" in str(path) else super().guess_type(path)
+
     def list_directory(self, path: Any) -> None:
-        """Reject listings: a repository is read by its index."""
-        self.send_error(404)
+        """Reject listings: a repository is read by its index. Only a registry answers at its root."""
+        if self.path != "/v2/":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: downloads need no log lines."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ SETTINGS = """\
 """
 MINORS = minors()
 FOLDER = "/etc/kubernetes/gpufleet"
+PATCHES = f"{FOLDER}/patches"
 
 
 def etcd_member() -> ModuleType:
@@ -67,7 +69,9 @@ def joined(site: Site, role: str, host: str) -> str:
         "certificate_key": "0" * 64,
     }
     path = Path("ansible/roles") / role / "templates" / "join.yaml.j2"
-    return str(Templar(loader=None, variables=variables).template(trust_as_template(path.read_text())))
+    templar = Templar(loader=None, variables=variables)
+    searching = templar.copy_with_new_env(searchpath=[str(path.parent)], available_variables=variables)
+    return str(searching.template(trust_as_template(path.read_text())))
 
 
 @pytest.mark.xdist_group("kube")
@@ -110,12 +114,14 @@ def validate(minor: str, path: Path) -> subprocess.CompletedProcess[str]:
 def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
     sites: dict[str, Site], minor: str, tmp_path: Path
 ) -> None:
-    """The phases that write manifests run here; the kubelet that would start them does not (cgroup v1)."""
     if why := not_asked("kubeadm", minor):
         pytest.skip(why)
-    text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
+    written = files(sites[minor], "kubernetes_control_plane")
+    patches = tmp_path / "patches"
+    patches.mkdir()
+    (patches / "kube-apiserver+json.yaml").write_text(written[f"{PATCHES}/kube-apiserver+json.yaml"].text)
     path = tmp_path / "kubeadm.yaml"
-    path.write_text(text)
+    path.write_text(written[f"{FOLDER}/kubeadm.yaml"].text.replace(PATCHES, str(patches)))
     done = subprocess.run(
         [kubeadm(minor), "init", "phase", "control-plane", "all", "--config", path, "--dry-run"],
         env=os.environ | {"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path)},
@@ -125,8 +131,8 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    (written,) = tmp_path.rglob("kube-apiserver.yaml")
-    (container,) = yaml.safe_load(written.read_text())["spec"]["containers"]
+    (manifest,) = tmp_path.rglob("kube-apiserver.yaml")
+    (container,) = yaml.safe_load(manifest.read_text())["spec"]["containers"]
     assert {
         f"--encryption-provider-config={FOLDER}/encryption.yaml",
         f"--admission-control-config-file={FOLDER}/admission.yaml",
@@ -147,8 +153,12 @@ def test_kubeadm_uses_existing_authorities_and_writes_an_etcd_manifest_for_resto
     minor = MINOR
     if why := not_asked("kubeadm", minor):
         pytest.skip(why)
-    text = files(sites[minor], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
-    config, pki = tmp_path / "kubeadm.yaml", tmp_path / "pki"
+    written = files(sites[minor], "kubernetes_control_plane")
+    text = written[f"{FOLDER}/kubeadm.yaml"].text
+    config, pki, patches = tmp_path / "kubeadm.yaml", tmp_path / "pki", tmp_path / "patches"
+    patches.mkdir()
+    (patches / "kube-apiserver+json.yaml").write_text(written[f"{PATCHES}/kube-apiserver+json.yaml"].text)
+    text = text.replace(PATCHES, str(patches))
     text = text.replace(
         "kind: ClusterConfiguration\n", f"kind: ClusterConfiguration\ncertificatesDir: {pki}\n"
     )
@@ -309,11 +319,24 @@ def test_encryption_key_is_in_one_file_readable_only_by_root(sites: dict[str, Si
     assert found[f"{FOLDER}/encryption.yaml"].mode == "0600" and found[f"{FOLDER}/encryption.yaml"].secret
 
 
+def test_containerd_asks_the_image_mirror_only_if_the_site_names_one(
+    sites: dict[str, Site], tmp_path: Path
+) -> None:
+    path = "/etc/containerd/certs.d/_default/hosts.toml"
+    assert path not in files(sites[MINOR], "kubernetes_base")
+    line = "    image_mirror: https://registry.example.com\n"
+    mirrored = Site(fleet(MINOR).replace(SETTINGS[:14], line + SETTINGS[:14]), tmp_path)
+    assert tomllib.loads(files(mirrored, "kubernetes_base")[path].text) == {
+        "host": {"https://registry.example.com": {"capabilities": ["pull", "resolve"]}}
+    }
+
+
 @pytest.mark.parametrize("role", ["kubernetes_control_plane", "kubernetes_node"])
 def test_cgroup_v1_is_refused_from_1_35_on_before_anything_is_written(role: str) -> None:
     first = next(
         task for path, task in tasks(role) if path.name == "preflight.yml" and "cgroup" in task["name"]
     )
-    assert first["ansible.builtin.assert"]["that"].endswith("is version('1.35', '<')")
+    that = first["ansible.builtin.assert"]["that"]
+    assert "is version('1.35', '<')" in that and that.endswith("or ansible_facts.gpufleet_kubelet_cgroup_v1")
     (main,) = [list(yaml.safe_load((Path("ansible/roles") / role / "tasks/main.yml").read_text()))]
     assert main[0]["ansible.builtin.import_tasks"] == "preflight.yml"

@@ -291,6 +291,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "local_nvme_drives": INT_OR_NONE,
             "time_servers": [str],
             "package_mirror": TEXT_OR_NONE,
+            "image_mirror": TEXT_OR_NONE,
             "doca_repository": TEXT_OR_NONE,
             "doca_key": TEXT_OR_NONE,
             "doca_key_fingerprint": TEXT_OR_NONE,
@@ -305,6 +306,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "monitoring": str,
             "management": str,
         },
+        "software": [{"name": str, "version": TEXT_OR_NONE, "source": str, "note": str}],
         "nodes": int,
     },
 }

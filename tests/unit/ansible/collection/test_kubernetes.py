@@ -51,6 +51,7 @@ class Host:
 
     def work(self, state: str, *, check: bool = False, **more: Any) -> dict[str, Any]:
         params = {"state": state, "config": str(self.config), "release": "", "upload": False, "timeout_s": 60}
+        params |= {"others": [], "port": 6443}
         answer: dict[str, Any] = kubeadm.work(params | more, check, self.root)
         return answer
 

@@ -44,6 +44,7 @@ def test_supported_system_has_a_name(
         "gpufleet_system": system,
         "gpufleet_container": False,
         "gpufleet_cgroup": 1,
+        "gpufleet_kubelet_cgroup_v1": False,
         "gpufleet_numa_nodes": 1,
         "gpufleet_gpu_numa": [],
         "gpufleet_mig": [],
@@ -76,6 +77,15 @@ def test_containers_and_cgroup_version_are_facts(tmp_path: Path, programs: Progr
     (root / "sys/fs/cgroup/cgroup.controllers").touch()
     found = load("system").facts(root)
     assert found["gpufleet_container"] is True and found["gpufleet_cgroup"] == 2
+
+
+def test_kubelet_that_accepts_cgroup_v1_is_a_fact(tmp_path: Path, programs: Programs) -> None:
+    programs.add("systemd-detect-virt", "exit 1")
+    root = host(tmp_path, "debian", "12")
+    folder = root / "etc/kubernetes/kubelet.conf.d"
+    folder.mkdir(parents=True)
+    (folder / "50-site.conf").write_text("kind: KubeletConfiguration\nfailCgroupV1: false\n")
+    assert load("system").facts(root)["gpufleet_kubelet_cgroup_v1"] is True
 
 
 def test_gpus_are_listed_with_numa_nodes_in_bus_order(tmp_path: Path, programs: Programs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,18 @@ def test_files_are_served_completely_and_folders_are_not_listed(repository: web.
     assert get(repository.port, "/debian/a.deb") == (200, bytes(range(256)) * 4096)
     assert get(repository.port, "/debian/")[0] == 404
     assert get(repository.port, "/debian/b.deb")[0] == 404
+
+
+def test_manifests_have_the_media_type_of_a_registry(repository: web.Repository, tmp_path: Path) -> None:
+    manifests = tmp_path / "v2" / "pause" / "manifests"
+    manifests.mkdir(parents=True)
+    (manifests / "3.10.1").write_text("{}")
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{repository.port}/v2/pause/manifests/3.10.1", timeout=10
+    ) as answer:
+        assert answer.headers["Content-Type"] == "application/vnd.oci.image.manifest.v1+json"
+    assert get(repository.port, "/v2/")[0] == 200
+    assert get(repository.port, "/v2/pause/")[0] == 404
 
 
 def test_removed_repository_refuses_new_connections_and_cuts_open_ones(
