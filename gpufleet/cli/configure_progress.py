@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.cli.console import is_terminal
-from gpufleet.cli.counting import Expectation, Pace, Ticker, duration
+from gpufleet.cli.counting import Expectation, Pace, duration
+from gpufleet.cli.live_progress import LiveProgress
 from gpufleet.racks.events import TaskEvent
 
 _STYLE = {"failed": "bold red", "unreachable": "bold red", "changed": "yellow", "ok": "green"}
@@ -31,7 +27,7 @@ class _Host:
     busy: bool = False
 
 
-class HostProgress:
+class HostProgress(LiveProgress):
     """Shows the tasks of one run by host; a context manager whose `on_task` the run calls.
 
     Without a terminal it prints a line when a role starts, for each failure, and at intervals. `expected`
@@ -47,32 +43,10 @@ class HostProgress:
         quiet: bool = False,
         live: bool | None = None,
     ) -> None:
-        self._console = console
         self._total = hosts
-        self._quiet = quiet
         self._hosts: dict[str, _Host] = {}
         self._role = ""
-        self._pace = Pace("tasks", expected=expected)
-        # Guards the counts only and is never held while printing: see gpufleet.cli.progress.
-        self._lock = threading.Lock()
-        self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
-        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
-        self._ticker = Ticker(self._tick)
-
-    def __enter__(self) -> Self:
-        if self._interactive:
-            self._live.start()
-        elif not self._quiet:
-            self._ticker.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._interactive:
-            self._live.stop()
-        else:
-            self._ticker.stop()
+        super().__init__(console, Pace("tasks", expected=expected), quiet=quiet, live=live)
 
     @property
     def pace(self) -> Pace:
@@ -94,15 +68,6 @@ class HostProgress:
         if line is not None:
             self._console.print(line, soft_wrap=True)
         self._tick()
-
-    def _tick(self) -> None:
-        """Print a line if one is due and there is no live screen."""
-        if self._quiet or self._interactive:
-            return
-        with self._lock:
-            line = self._counts() if self._pace.is_due() else ""
-        if line:
-            self._console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
 
     def _take(self, event: TaskEvent) -> Text | None:
         host = self._hosts.setdefault(event.host, _Host())

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
-from typing import Self
-
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from gpufleet.cli.console import from_here, is_terminal
-from gpufleet.cli.counting import Expectation, Pace, Ticker
+from gpufleet.cli.console import from_here
+from gpufleet.cli.counting import Expectation, Pace
+from gpufleet.cli.live_progress import LiveProgress
 from gpufleet.cli.run_log import RunLog
 from gpufleet.engine.api import (
     DiagnosticEvent,
@@ -28,7 +24,7 @@ from gpufleet.report.changes_text import describe, names_for_urns
 _RUNNING_ROWS = 12
 
 
-class Progress:
+class Progress(LiveProgress):
     """Shows the events of one run; use it as a context manager and pass `on_event` to the engine.
 
     A terminal shows a live screen with running operations. Otherwise lines are printed at intervals.
@@ -47,38 +43,15 @@ class Progress:
         listed: bool = False,
         live: bool | None = None,
     ) -> None:
-        self._console = console
         self._verb = verb
-        self._quiet = quiet
         self._listed = listed
         self._log = log
-        self._pace = Pace(verb, expected=expected)
         self._running: dict[str, ResourceEvent] = {}
         self._ended: set[str] = set()
         self._same = 0
         self._skipped = 0
         self._stopping = False
-        # Guards the counts. Never hold it while printing: the live screen's thread holds the screen's
-        # lock while it renders, which would cause a deadlock.
-        self._lock = threading.Lock()
-        self._interactive = not quiet and (is_terminal(console.file) if live is None else live)
-        self._live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
-        self._ticker = Ticker(self._tick)
-
-    def __enter__(self) -> Self:
-        if self._interactive:
-            self._live.start()
-        elif not self._quiet:
-            self._ticker.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._interactive:
-            self._live.stop()
-        else:
-            self._ticker.stop()
+        super().__init__(console, Pace(verb, expected=expected), quiet=quiet, live=live)
 
     @property
     def done(self) -> int:
@@ -137,15 +110,6 @@ class Progress:
             failed = event.status == "failed" and not (self._stopping and self._verb == "preview")
         line = describe(event)
         return (line if self._listed or failed else None), line
-
-    def _tick(self) -> None:
-        """Print a line if one is due and there is no live screen."""
-        if self._quiet or self._interactive:
-            return
-        with self._lock:
-            line = self._counts() if self._pace.is_due() else ""
-        if line:
-            self._console.print(f"   {line}", markup=False, soft_wrap=True)
 
     def _counts(self) -> str:
         waiting = len(self._running)

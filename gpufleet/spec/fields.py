@@ -58,6 +58,29 @@ def _few_sites(value: Any) -> Any:
 # These two stand last in `Annotated`: bounds in front of them get into the JSON schema as they are.
 WHOLE = BeforeValidator(_whole)
 DECIMAL = BeforeValidator(_decimal)
+
+ReservedCpus = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=1024,
+        description="Processors of a node kept for the system.",
+        examples=[2],
+        json_schema_extra={"unit": "CPUs"},
+    ),
+    WHOLE,
+]
+ReservedMemory = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=4096,
+        description="GiB of a node kept for the system.",
+        examples=[8],
+        json_schema_extra={"unit": "GiB"},
+    ),
+    WHOLE,
+]
 FEW_SITES = BeforeValidator(_few_sites)
 Switch = Annotated[bool, BeforeValidator(_switch)]
 

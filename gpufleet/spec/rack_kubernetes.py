@@ -17,6 +17,8 @@ from gpufleet.spec.fields import (
     KubernetesVersion,
     LabelKey,
     Name,
+    ReservedCpus,
+    ReservedMemory,
     Switch,
     Word,
 )
@@ -132,25 +134,5 @@ class RackKubernetes(Model):
     kueue: Annotated[Switch, Field(description="Whether Kueue shares out GPUs among teams.")] = True
     operators: Annotated[Operators, Field(description="NVIDIA's operators.")] = Operators()
     backup: Annotated[EtcdBackup, Field(description="Snapshots of etcd.")] = EtcdBackup()
-    reserved_cpus: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1024,
-            description="Processors of a node kept for the system.",
-            examples=[2],
-            json_schema_extra={"unit": "CPUs"},
-        ),
-        WHOLE,
-    ] = 2
-    reserved_memory_gib: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=4096,
-            description="GiB of a node kept for the system.",
-            examples=[4],
-            json_schema_extra={"unit": "GiB"},
-        ),
-        WHOLE,
-    ] = 4
+    reserved_cpus: ReservedCpus = 2
+    reserved_memory_gib: ReservedMemory = 4

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import DECIMAL, WHOLE, MountSource, Name, Switch
+from gpufleet.spec.fields import DECIMAL, WHOLE, MountSource, Name, ReservedCpus, ReservedMemory, Switch
 from gpufleet.spec.quantity import Duration, HostRange
 
 
@@ -84,25 +84,5 @@ class RackSlurm(Model):
     health_check: Annotated[
         Switch, Field(description="Whether nodes are checked before and after each job, and in between.")
     ] = True
-    reserved_cpus: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1024,
-            description="Processors of a node kept for the system.",
-            examples=[2],
-            json_schema_extra={"unit": "CPUs"},
-        ),
-        WHOLE,
-    ] = 0
-    reserved_memory_gib: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=4096,
-            description="GiB of a node kept for the system.",
-            examples=[8],
-            json_schema_extra={"unit": "GiB"},
-        ),
-        WHOLE,
-    ] = 4
+    reserved_cpus: ReservedCpus = 0
+    reserved_memory_gib: ReservedMemory = 4

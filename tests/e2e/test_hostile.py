@@ -49,9 +49,7 @@ def test_seed_produces_the_same_two_hundred_hostile_files() -> None:
 @pytest.mark.parametrize(
     "case", MADE, ids=[case.name.encode("ascii", "backslashreplace").decode() for case in MADE]
 )
-def test_each_hostile_file_is_bad_input_with_one_message(
-    place: Checkout, bound_s: float, case: Case
-) -> None:
+def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, bound_s: float, case: Case) -> None:
     folder = place.root / "hostile" / str(MADE.index(case))
     folder.mkdir(parents=True)
     case.make(folder)

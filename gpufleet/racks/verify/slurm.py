@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
@@ -86,17 +86,14 @@ def _one_up(text: str) -> Reading:
     return Reading(f"{len(up)} of {len(lines)} up", "" if up else "no controller answers")
 
 
+def _ping(found: RoleMeasurements, judge: Callable[[str], Reading], expected: str, remedy: str) -> Result:
+    return found.expect("controllers", "ping", judge, expected=expected, remedy=remedy, codes=(0, 1))
+
+
 def slurm_controller(found: RoleMeasurements) -> Iterator[Result]:
     """All controllers answer, every node of the fleet file takes jobs, and teams have their limits."""
     yield found.active("service", "service", "slurmctld")
-    yield found.expect(
-        "controllers",
-        "ping",
-        _all_up,
-        expected="all up",
-        remedy="systemctl status slurmctld on the host",
-        codes=(0, 1),
-    )
+    yield _ping(found, _all_up, "all up", "systemctl status slurmctld on the host")
     nodes = [item["name"] for item in found.value("nodes", [])]
     gpus = int(found.value("gpus", 0))
     divided = _divided(found.value("mig") or [])
@@ -157,14 +154,7 @@ def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
     """slurmd runs, reaches a controller, and the node takes jobs with all its GPUs."""
     yield found.active("service", "service", "slurmd")
-    yield found.expect(
-        "controllers",
-        "ping",
-        _one_up,
-        expected="one up",
-        remedy="see slurm.conf and the network",
-        codes=(0, 1),
-    )
+    yield _ping(found, _one_up, "one up", "see slurm.conf and the network")
     gpus = int(found.value("gpus", 0))
     gpus += sum(sum(profiles.values()) - 1 for profiles in (found.value("mig") or {}).values())
 
@@ -186,14 +176,7 @@ def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
 
 def slurm_login(found: RoleMeasurements) -> Iterator[Result]:
     """Slurm's commands reach a controller and show partitions."""
-    yield found.expect(
-        "controllers",
-        "ping",
-        _one_up,
-        expected="one up",
-        remedy="see slurm.conf and the network",
-        codes=(0, 1),
-    )
+    yield _ping(found, _one_up, "one up", "see slurm.conf and the network")
 
     def partitions(text: str) -> Reading:
         names = sorted({line.split("|")[0].rstrip("*") for line in text.splitlines() if line.strip()})

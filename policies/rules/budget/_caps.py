@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from gpufleet.pricing.models import Amount, CostLine, FleetCost
 from gpufleet.pricing.of_stack.table import PRICED
 from gpufleet.spec.models import FleetSpec
 from gpufleet.spec.paths import field_path
-from gpufleet.spec.quantity import Money
 
 TYPES = frozenset(PRICED)
 """Resource types that have a price."""
@@ -81,17 +80,30 @@ def most_expensive(lines: tuple[CostLine, ...], size: str = "expected") -> str:
     return ", ".join(f"{line.name} ({line.what}: {usd(amount(line))})" for line in most) or "nothing"
 
 
-def exceeded_caps(
-    caps: Mapping[str, Money],
-    sums: Mapping[str, Amount],
-    lines: Mapping[str, tuple[CostLine, ...]],
-    size: str,
+def caps_of(
+    context: RuleContext[SizeSettings],
+    cost: FleetCost,
+    known: set[str],
     *,
+    key: Literal["site", "owner", "team"],
     kind: str,
     field: str,
 ) -> Iterator[Violation]:
-    """Yield a violation for each name whose cost exceeds its cap."""
+    """Yield a violation for each cap of `field` that its `kind` exceeds, or whose target does not exist.
+
+    `known` are the names of all targets in the fleet file, `key` is what costs are summed by.
+    """
+    spec, size = context.shared.spec, context.settings.size
+    caps = getattr(spec.budget, field.partition(".")[2]) if spec is not None else {}
+    sums, lines = cost.by(key), _grouped(cost, key)
     for name, cap in caps.items():
+        where = field_path((*field.split("."), name))
+        if name not in known:
+            yield Violation(
+                f"{field}.{name} is a cap of a {kind} that does not exist",
+                f"use one of {', '.join(sorted(known))}" if known else "remove it",
+                fleet_field=where,
+            )
         value, cost_text = sum_text(sums.get(name, Amount()), size)
         if value > cap.amount:
             at = " at its maximum size" if size == "maximum" else ""
@@ -99,20 +111,7 @@ def exceeded_caps(
                 f"{kind} {name} costs {cost_text} a month{at}, and {field}.{name} is {cap}",
                 f"raise {field}.{name}, or request less; the most expensive part:"
                 f" {most_expensive(lines[name], size)}",
-                fleet_field=field_path((*field.split("."), name)),
-            )
-
-
-def caps_without_target(
-    caps: Mapping[str, Any], known: set[str], *, kind: str, field: str
-) -> Iterator[Violation]:
-    """Yield a violation for each cap whose target the fleet file does not declare."""
-    for name in caps:
-        if name not in known:
-            yield Violation(
-                f"{field}.{name} is a cap of a {kind} that does not exist",
-                f"use one of {', '.join(sorted(known))}" if known else "remove it",
-                fleet_field=field_path((*field.split("."), name)),
+                fleet_field=where,
             )
 
 
@@ -139,7 +138,7 @@ def ungrouped_violation(line: CostLine, whose: str) -> Violation:
     )
 
 
-def grouped(cost: FleetCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[CostLine, ...]]:
+def _grouped(cost: FleetCost, key: Literal["site", "owner", "team"]) -> dict[str, tuple[CostLine, ...]]:
     """Group the lines behind `FleetCost.by(key)`."""
     found: dict[str, list[CostLine]] = {}
     for line in cost.lines:

@@ -8,12 +8,10 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
-    caps_without_target,
+    caps_of,
     example_fleet,
     example_nodes,
-    exceeded_caps,
     fleet_of,
-    grouped,
     no_fleet,
     ungrouped_lines,
     ungrouped_violation,
@@ -46,14 +44,10 @@ def budget_by_node_group(stack: Stack, context: RuleContext[SizeSettings]) -> It
     if spec is None:
         yield no_fleet(context)
         return
-    caps = spec.budget.node_groups
-    if not caps:
+    if not spec.budget.node_groups:
         return
     cost = context.shared.cost_of(stack)
     known = {f"{site.site}/{group.name}" for site in spec.cloud for group in site.node_groups}
-    yield from caps_without_target(caps, known, kind="node group", field=FIELD)
-    yield from exceeded_caps(
-        caps, cost.by("owner"), grouped(cost, "owner"), context.settings.size, kind="node group", field=FIELD
-    )
+    yield from caps_of(context, cost, known, key="owner", kind="node group", field=FIELD)
     for line in ungrouped_lines(cost, context):
         yield ungrouped_violation(line, "node group")

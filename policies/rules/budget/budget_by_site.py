@@ -8,12 +8,10 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
-    caps_without_target,
+    caps_of,
     example_fleet,
     example_nodes,
-    exceeded_caps,
     fleet_of,
-    grouped,
     no_fleet,
     ungrouped_violation,
 )
@@ -45,15 +43,11 @@ def budget_by_site(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator
     if spec is None:
         yield no_fleet(context)
         return
-    caps = spec.budget.sites
-    if not caps:
+    if not spec.budget.sites:
         return
     cost = context.shared.cost_of(stack)
     known = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
-    yield from caps_without_target(caps, known, kind="site", field=FIELD)
-    yield from exceeded_caps(
-        caps, cost.by("site"), grouped(cost, "site"), context.settings.size, kind="site", field=FIELD
-    )
+    yield from caps_of(context, cost, known, key="site", kind="site", field=FIELD)
     for line in cost.lines:
         if line.site not in known and line.kind != "service" and (not line.known or line.maximum):
             yield ungrouped_violation(line, "site")

@@ -8,12 +8,10 @@ from gpufleet.policies.rules.budget._caps import (
     ALLOCATION,
     TYPES,
     SizeSettings,
-    caps_without_target,
+    caps_of,
     example_fleet,
     example_nodes,
-    exceeded_caps,
     fleet_of,
-    grouped,
     no_fleet,
     ungrouped_lines,
     ungrouped_violation,
@@ -47,14 +45,10 @@ def budget_by_team(stack: Stack, context: RuleContext[SizeSettings]) -> Iterator
     if spec is None:
         yield no_fleet(context)
         return
-    caps = spec.budget.teams
-    if not caps:
+    if not spec.budget.teams:
         return
     cost = context.shared.cost_of(stack)
-    yield from caps_without_target(caps, teams_of(spec), kind="team", field=FIELD)
-    yield from exceeded_caps(
-        caps, cost.by("team"), grouped(cost, "team"), context.settings.size, kind="team", field=FIELD
-    )
+    yield from caps_of(context, cost, teams_of(spec), key="team", kind="team", field=FIELD)
     for line in ungrouped_lines(cost, context):
         yield ungrouped_violation(line, "team's node group")
 

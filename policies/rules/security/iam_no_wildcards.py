@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._documents import Statement, parse
+from gpufleet.policies.rules.security._documents import Statement
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._policy_paths import IDENTITY, documents
-from gpufleet.policies.rules.security._properties import ignored
+from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
@@ -57,30 +57,13 @@ def _example(action: str, resource: str) -> Example:
 def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSettings]) -> Iterator[Violation]:
     """Check policies of roles, users and groups, inline and separate."""
     reads = tuple(each.lower() for each in context.settings.reads)
-    for path, value in documents(resource, IDENTITY):
-        document = parse(value)
-        if document.error:
-            yield _violation(path, f"not a policy: {document.error}", "write a policy document in JSON")
-        elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-            yield _violation(path, "not known yet", "use ARNs that are known in a preview", unknown=True)
-        for statement in document:
-            for reason in _wrong(statement, reads):
-                yield _violation(
-                    path,
-                    f"too wide: {statement.name} {reason}",
-                    "list the actions and the ARNs that they apply to",
-                )
-        if resource.ignores(path):
-            yield ignored(resource, path, "a policy must have no wildcard on action and resource together")
-
-
-def _violation(path: str, what: str, remedy: str, *, unknown: bool = False) -> Violation:
-    return Violation(
-        f"{path} is {what}, and a policy must have no wildcard on action and resource together",
-        remedy,
-        prop=path,
-        unknown=unknown,
+    rule = StatementRule(
+        "a policy must have no wildcard on action and resource together",
+        "list the actions and the ARNs that they apply to",
+        "use ARNs that are known in a preview",
+        lambda statement: (f"too wide: {statement.name} {each}" for each in _wrong(statement, reads)),
     )
+    yield from rule.violations(resource, documents(resource, IDENTITY), context)
 
 
 def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._documents import Statement, parse
+from gpufleet.policies.rules.security._documents import Statement
 from gpufleet.policies.rules.security._frameworks import well_architected
-from gpufleet.policies.rules.security._properties import ignored
+from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
@@ -49,26 +49,13 @@ def iam_trust_restricted(
     resource: Resource, context: RuleContext[IamTrustRestrictedSettings]
 ) -> Iterator[Violation]:
     """Check each role's trust policy."""
-    document = parse(resource.get(PATH))
-    if document.error:
-        yield _violation(f"not a policy: {document.error}", "write a policy document in JSON")
-    if document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-        yield _violation("not known yet", "use principals that are known in a preview", unknown=True)
-    for statement in document:
-        if statement.allows:
-            for reason in _open(statement):
-                yield _violation(
-                    f"too wide: {statement.name} {reason}",
-                    "list who may assume the role, or add a condition",
-                )
-    if resource.ignores(PATH):
-        yield ignored(resource, PATH, "roles must trust specific principals")
+    yield from _RULE.violations(resource, [(PATH, resource.get(PATH))], context)
 
 
-def _violation(what: str, remedy: str, *, unknown: bool = False) -> Violation:
-    return Violation(
-        f"{PATH} is {what}, and roles must trust specific principals", remedy, prop=PATH, unknown=unknown
-    )
+def _wrong(statement: Statement) -> Iterator[str]:
+    if statement.allows:
+        for reason in _open(statement):
+            yield f"too wide: {statement.name} {reason}"
 
 
 def _open(statement: Statement) -> Iterator[str]:
@@ -89,3 +76,11 @@ def _named_subject(statement: Statement) -> bool:
         and all(value.strip("*?:/ ") not in ("", "repo") for value in condition.values)
         for condition in statement.conditions
     )
+
+
+_RULE = StatementRule(
+    "roles must trust specific principals",
+    "list who may assume the role, or add a condition",
+    "use principals that are known in a preview",
+    _wrong,
+)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._documents import Statement
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._policy_paths import RESOURCE, documents
-from gpufleet.policies.rules.security._properties import ignored
+from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
@@ -50,24 +50,17 @@ def no_public_policies(
     resource: Resource, context: RuleContext[NoPublicPoliciesSettings]
 ) -> Iterator[Violation]:
     """Check policies, inline and in separate resources."""
-    for path, value in documents(resource, RESOURCE):
-        document = parse(value)
-        if document.error:
-            yield _violation(path, f"not a policy: {document.error}", "write a policy document in JSON")
-        elif document.unknown and (context.settings.refuse_unknown or not context.shared.preview):
-            yield _violation(path, "not known yet", "use ARNs that are known in a preview", unknown=True)
-        for statement in document:
-            if statement.allows and statement.any_principal and not statement.restricted:
-                yield _violation(
-                    path,
-                    f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anyone",
-                    "list the principals, or add a condition on the account or organisation",
-                )
-        if resource.ignores(path):
-            yield ignored(resource, path, "no policy may allow public access")
+    yield from _RULE.violations(resource, documents(resource, RESOURCE), context)
 
 
-def _violation(path: str, what: str, remedy: str, *, unknown: bool = False) -> Violation:
-    return Violation(
-        f"{path} is {what}, and no policy may allow public access", remedy, prop=path, unknown=unknown
-    )
+def _wrong(statement: Statement) -> Iterator[str]:
+    if statement.allows and statement.any_principal and not statement.restricted:
+        yield f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anyone"
+
+
+_RULE = StatementRule(
+    "no policy may allow public access",
+    "list the principals, or add a condition on the account or organisation",
+    "use ARNs that are known in a preview",
+    _wrong,
+)
