@@ -104,7 +104,7 @@ def plan_switches(switches: Iterable[FabricSwitch], nodes: tuple[str, ...]) -> t
     """
     leaves: dict[str, list[str]] = {node: [] for node in nodes}
     for switch in switches:
-        for node in switch.nodes.hosts if switch.tier == "leaf" and switch.nodes is not None else ():
+        for node in switch.nodes.hosts if switch.nodes is not None else ():
             if node in leaves:
                 leaves[node].append(switch.name)
     if not any(leaves.values()):

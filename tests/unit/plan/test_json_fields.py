@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from gpufleet.plan.json import model_to_json
+from gpufleet.plan.json import MONEY, model_to_json
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.json import cost_to_json
 from gpufleet.pricing.models import CostLine, FleetCost
@@ -71,3 +71,14 @@ def test_change_of_any_plan_field_changes_its_json(before: FleetPlan, after: Fle
 def test_change_of_any_cost_line_field_changes_the_cost(before: CostLine, after: CostLine) -> None:
     plan = sample(FleetPlan)
     assert cost_to_json(FleetCost((before,)), plan) != cost_to_json(FleetCost((after,)), plan)
+
+
+@dataclass(frozen=True)
+class Priced:
+    amount: Decimal = field(metadata=MONEY)
+    effectiveness: Decimal
+
+
+def test_only_money_is_rounded_to_cents() -> None:
+    document = model_to_json(Priced(Decimal("1.255"), Decimal("1.255")))
+    assert document == {"amount": 1.26, "effectiveness": 1.255}

@@ -240,3 +240,12 @@ def test_first_type_is_the_type_of_the_group_and_the_others_follow() -> None:
 def test_unknown_type_is_an_error_that_names_it() -> None:
     with pytest.raises(InputError, match=r"p5\.48xlagre"):
         plan_of(group("a", "p5.48xlagre", on_demand(0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("zones", "zone"), [(("us-east-1a",), "us-east-1a"), (("us-east-1a", "us-east-1b"), None)]
+)
+def test_block_has_a_zone_before_purchase_only_if_there_is_no_other(
+    zones: tuple[str, ...], zone: str | None
+) -> None:
+    assert CapacityBlockPlan(3, zones, "in 14 d", timedelta(days=14)).reservation_zone == zone

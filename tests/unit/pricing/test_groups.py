@@ -382,6 +382,14 @@ def test_public_addresses_of_nodes_have_an_hourly_price() -> None:
     assert not [line for line in cost(private, scaling_group()).lines if line.kind == "network"]
 
 
+def test_nodes_of_a_stopped_warm_pool_have_no_public_address() -> None:
+    public = template(networkInterfaces=[{"associatePublicIpAddress": "true"}])
+    pool = {"minSize": 2, "maxGroupPreparedCapacity": 6, "poolState": "Stopped"}
+    found = cost(public, scaling_group(warmPool=pool))
+    assert amounts(found, "network") == amounts(cost(public, scaling_group()), "network")
+    assert amounts(found, "storage") > amounts(cost(public, scaling_group()), "storage")
+
+
 def test_launch_configuration_is_resolved() -> None:
     configuration = {
         "type": "aws:ec2/launchConfiguration:LaunchConfiguration",
