@@ -9,13 +9,15 @@ from gpufleet.racks.verify.measurements import NO_PROGRAM, Reading, RoleMeasurem
 from gpufleet.racks.verify.result import Result
 from gpufleet.racks.verify.switches import broken_ports, parse_ports, switch_faults
 
+NO_RAILS = "the site and the catalog name no rails: a storage port could stand in for a dead one"
 LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
 
 def rdma(found: RoleMeasurements) -> Iterator[Result]:
-    """Ports of the right kind are up at their rate: the named ones, or as many as a node has adapters.
+    """Ports of the right kind are up at their rate. A node whose rails have no names never passes.
 
-    Adapters that manage NVSwitches are none of the fabric's. A node always needs one good port.
+    Without names its faults are those of as many ports as it has adapters. Adapters that manage NVSwitches
+    are none of the fabric's. A node always needs one good port.
     """
     gbps, layer = int(found.value("link_gbps", 0)), LAYERS[str(found.value("kind"))]
     # The adapters of a subnet manager host are not rails of a node.
@@ -23,7 +25,7 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
     named = list(found.value("devices", [])) if node else []
     adapters = int(found.value("adapters", 0) or 0) if node else 1
 
-    def ports(text: str) -> Reading:
+    def read(text: str) -> Reading:
         faults, good, down, kinds = {}, [], set(), {}
         for line in text.splitlines():
             device, port, kind, state, rate, product, manages = line.split("|")
@@ -60,12 +62,18 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
         lacking = f"{len(good)} of {adapters} ports are good" if node and adapters else "no port is good"
         return Reading(measured, "; ".join([lacking, *faults.values()]))
 
+    def ports(text: str) -> Reading:
+        reading = read(text)
+        return Reading(reading.measured, reading.problem or (NO_RAILS if node and not named else ""))
+
     yield found.expect(
         "ports",
         "ports",
         ports,
         expected=f"{len(named) or adapters or 1} ports at {gbps} Gb/s",
-        remedy="see cable and switch port (ibstat, ethtool)",
+        remedy="see cable and switch port (ibstat, ethtool)"
+        if named or not node
+        else "write `rails` of the fabric in the fleet file; see cable and switch port (ibstat, ethtool)",
     )
     if found.container:
         # Its limits and its kernel modules are another's to set.

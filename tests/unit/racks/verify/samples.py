@@ -164,7 +164,7 @@ VALUES: dict[str, Any] = {
     "rdma_kind": "infiniband",
     "rdma_link_gbps": 400,
     "rdma_adapters": 8,
-    "rdma_devices": [],
+    "rdma_devices": [f"mlx5_{number}" for number in range(8)],
     "slurm_database_cluster": "lab",
     "prometheus_targets": [{"name": "dgx01"}, {"name": "ctl01"}],
     "slurm_controller_nodes": [{"name": "dgx01"}, {"name": "dgx02"}],

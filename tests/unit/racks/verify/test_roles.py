@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpufleet.racks.verify.fabric import NO_RAILS
 from gpufleet.racks.verify.gpu import dcgm_health
 from gpufleet.racks.verify.measurements import Reading
 from gpufleet.racks.verify.roles import EVALUATORS
@@ -117,11 +118,11 @@ ETHERNET = "mlx5_9|1|Ethernet|1: DOWN|40 Gb/sec (4X QDR)|MT4125|fabric\n"
         ("", 0, "no port is good"),
         (BRIDGES, 0, "no port is good"),
         (ETHERNET, 0, "no port is good; mlx5_9 is Ethernet instead of InfiniBand"),
-        (PORTS, 0, ""),
-        (PORTS + ETHERNET + BRIDGES, 0, ""),
+        (PORTS, 0, NO_RAILS),
+        (PORTS + ETHERNET + BRIDGES, 0, NO_RAILS),
         (PORTS.replace("4: ACTIVE", "1: DOWN", 1), 0, "mlx5_0 is DOWN"),
         # With one, adapters of another kind and those that manage NVSwitches are neither counted nor blamed.
-        (PORTS + ETHERNET + BRIDGES, 8, ""),
+        (PORTS + ETHERNET + BRIDGES, 8, NO_RAILS),
         (HALF + ETHERNET + BRIDGES, 8, "7 of 8 ports are good; mlx5_0 at 200 Gb/s instead of 400"),
         (
             PORTS.replace("4: ACTIVE", "1: DOWN", 4)
@@ -131,10 +132,10 @@ ETHERNET = "mlx5_9|1|Ethernet|1: DOWN|40 Gb/sec (4X QDR)|MT4125|fabric\n"
         ),
     ],
 )
-def test_ports_that_nobody_named_are_judged_by_their_number_and_kind(
+def test_ports_without_names_never_pass_and_faults_are_found_by_number_and_kind(
     text: str, adapters: int, message: str
 ) -> None:
-    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": text}, rdma_adapters=adapters))
+    first, *_ = EVALUATORS["rdma"](measured("rdma", {"ports": text}, rdma_adapters=adapters, rdma_devices=[]))
     assert first.message == message
 
 
