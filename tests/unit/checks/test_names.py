@@ -108,6 +108,11 @@ def test_quota_above_the_size_of_the_site_is_a_warning(judge: Judge) -> None:
     assert f"has at most {most}" in finding.message
 
 
+def test_quota_in_a_site_without_nodes_is_a_warning(judge: Judge) -> None:
+    (finding,) = judge({GROUPS: [], "cloud.0.kubernetes.teams.0.gpus": 8}).of("team-quota")
+    assert "has at most 0" in finding.message
+
+
 def test_quota_above_the_size_of_a_rack_site_is_a_warning(judge: Judge) -> None:
     judge({"onprem.0.teams.0.gpus": 65}).only("team-quota", "warning")
 
