@@ -57,9 +57,8 @@ def price_age(fleet: Fleet) -> Iterator[FieldFinding]:
     age, line = max(old, key=lambda item: item[0])
     yield FieldFinding(
         ("budget", "monthly"),
-        f"{len(old)} price{'s' if len(old) != 1 else ''} of this plan "
-        f"{'are' if len(old) != 1 else 'is'} older than {STALE_AFTER.days} days; the oldest,"
-        f" of {line.what}, is from {line.date} ({age.days} days ago)",
+        f"{'1 price of this plan is' if len(old) == 1 else f'{len(old)} prices of this plan are'} older than"
+        f" {STALE_AFTER.days} days; the oldest, of {line.what}, is from {line.date} ({age.days} days ago)",
         "run `gpufleet catalog refresh` with AWS credentials",
         "warning",
         value=line.date,

@@ -101,4 +101,5 @@ def test_old_prices_are_a_warning_with_their_age(judge: Judge) -> None:
     (old,) = judge(now=NOW + dt.timedelta(days=730)).of("price-age")
     assert young.severity == old.severity == "warning"
     assert int(old.message.split()[0]) > int(young.message.split()[0])
+    assert " prices of this plan are older than " in old.message
     assert "gpufleet catalog refresh" in old.remedy

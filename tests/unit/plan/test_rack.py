@@ -143,3 +143,20 @@ def test_single_controller_keeps_its_state_on_its_own_disk_by_default() -> None:
     storage = [{"name": "home", "kind": "nfs", "source": "nas01:/home", "mount": "/shared/home"}]
     assert slurm(controllers="ctl01", storage=storage).state is None
     assert slurm(controllers="ctl01", slurm={"state": "nas02:/slurm"}).state == "nas02:/slurm"
+
+
+@pytest.mark.parametrize(
+    ("system", "declared", "model"),
+    [
+        ("dgx-h100", {}, "DGXH100"),
+        ("dgx-h100", {"model": "DGX H100 rev 2"}, "DGX H100 rev 2"),
+        ("hgx-h100", {}, None),
+    ],
+)
+def test_model_of_controllers_follows_from_the_system_unless_declared(
+    system: str, declared: dict[str, str], model: str | None
+) -> None:
+    management = {"protocol": "redfish", "user": "admin", **declared}
+    plan = plan_rack(site(system=system, management=management)).management_settings
+    assert plan is not None
+    assert plan.model == model
