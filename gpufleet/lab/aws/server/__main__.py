@@ -141,6 +141,7 @@ class _Server:
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:
+            self._app.closed = True
             try:
                 if self._saver is not None:
                     self._saver.close()

@@ -49,6 +49,8 @@ class SandboxApp:
         self.lock = threading.Lock()
         self._faults = faults
         self.last_request = time.monotonic()
+        self.closed = False
+        """Whether the state has been saved for the last time: requests on open connections are cut off."""
         self._on_change = on_change
         self._save = save
         self._backends = snapshot.backend_count()
@@ -62,7 +64,6 @@ class SandboxApp:
             return self._control(environ, path.removeprefix(CONTROL), start_response)
         why = guard.refusal(environ)
         if why:
-            _drain(environ)
             return _error(environ, start_response, 403, "AccessDenied", why)
         if path.startswith("/moto-api"):
             return _error(environ, start_response, 404, "NotFound", "the sandbox has no moto-api")
@@ -89,6 +90,8 @@ class SandboxApp:
     def _perform(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         body = _buffer(environ)
         with self.lock:
+            if self.closed:
+                raise ConnectionAbortedError
             launched = shortage.launch_waiting()
             try:
                 answer: Iterable[bytes] = list(self._moto(environ, start_response))
@@ -172,12 +175,6 @@ def _buffer(environ: dict[str, Any]) -> bytes:
     body: bytes = environ["wsgi.input"].read(length)
     environ["wsgi.input"] = io.BytesIO(body)
     return body
-
-
-def _drain(environ: dict[str, Any]) -> None:
-    length = int(environ.get("CONTENT_LENGTH") or 0)
-    if 0 < length <= 1 << 20:
-        environ["wsgi.input"].read(length)
 
 
 def _json(start_response: Any, document: dict[str, Any]) -> Iterable[bytes]:
