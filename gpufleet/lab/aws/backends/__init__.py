@@ -39,6 +39,7 @@ SERVICES = {
             "ec2_instances",
             "ec2_dependencies",
             "ec2_vpc_endpoints",
+            "ec2_tags",
         ),
     ),
     "eks": ServiceExtension(

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from moto.core import utils
 from moto.core.exceptions import ServiceException
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import determine_request_protocol
 from moto.core.responses import ActionResult, BaseResponse
-from moto.core.utils import camelcase_to_underscores, get_service_model
+from moto.core.utils import camelcase_to_underscores
 
 Params = dict[str, Any]
 Handler = Callable[["Call"], "Params | Passthrough"]
@@ -105,7 +106,7 @@ def _method(name: str, handler: Handler, moto_method: Callable[[Any], Any] | Non
 
 def _parse(response: Any, name: str) -> Params:
     request = response.normalized_request
-    model = get_service_model(response.boto3_service_name)
+    model = utils.get_service_model(response.boto3_service_name)
     parser = PROTOCOL_PARSERS[determine_request_protocol(model, request.content_type)]
     parsed: Params = parser(model.operation_model(name), map_type=dict).parse(
         {

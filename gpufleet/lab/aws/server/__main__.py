@@ -74,17 +74,6 @@ def _detach(log: Path) -> int:
     return writer
 
 
-def _share_service_models() -> None:
-    """Read the service models once for all botocore sessions of this process.
-
-    moto often creates a session (for example for the regions of a service), and each would read the same
-    files again, which takes a third of the start.
-    """
-    from botocore import loaders
-
-    loaders.create_loader = functools.cache(loaders.create_loader)
-
-
 class _Server:
     """moto's server on a loopback port, with its saver and its watch.
 
@@ -97,14 +86,15 @@ class _Server:
 
         self._code = code_stamp()
         snapshot.check(files.snapshot)
-        _share_service_models()
         from werkzeug.serving import make_server
 
         from gpufleet.lab.aws.faults.inject import Injector
+        from gpufleet.lab.aws.server import caches
         from gpufleet.lab.aws.server.app import SandboxApp
         from gpufleet.lab.aws.server.handler import QuietHandler
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        caches.enable()
         snapshot.load(files.snapshot)
         self._files = files
         self._idle = idle

@@ -15,12 +15,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 
 from gpufleet.lab.aws.backends import install_service
 from gpufleet.lab.aws.faults import shortage
 from gpufleet.lab.aws.faults.requests import read_request
-from gpufleet.lab.aws.server import guard, snapshot
+from gpufleet.lab.aws.server import caches, guard, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,7 +54,8 @@ class SandboxApp:
         self._on_change = on_change
         self._save = save
         self._backends = snapshot.backend_count()
-        self._moto = DomainDispatcherApplication(_create_app)
+        caches.enable()
+        self._moto = caches.Dispatcher(_create_app)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer one request."""
