@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import shlex
 import signal
@@ -17,6 +18,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def main() -> int:
     """Run the command line. Returns its exit code."""
+    # Hardly any object of a command becomes garbage, and searches for some take a tenth of its time.
+    gc.set_threshold(50_000, 20, 100)
     # Keep SIGINT ignored if the caller ignores it (`nohup`).
     answered = [sign for sign in _SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
     for sign in answered:
@@ -33,6 +36,8 @@ def main() -> int:
         _end()
     if code == _INTERRUPTED:
         _leave()
+    # The interpreter's end would search all objects for garbage.
+    gc.freeze()
     return code
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import gc
 import logging
 import os
 import signal
@@ -34,6 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests before it stops")
     arguments = parser.parse_args(argv)
+    # Models of services are a million objects that stay: collections took a sixth of the time.
+    gc.set_threshold(50_000, 100, 100)
     files = Files(arguments.root)
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
