@@ -47,7 +47,8 @@ class BaseRun:
         from gpufleet.engine.embedded.engine import EmbeddedEngine
 
         on_step(f"creating the base {base.name} in the sandbox")
-        engine, request = EmbeddedEngine(), sandbox_request(base.workspace, account, state)
+        engine = EmbeddedEngine()
+        request = sandbox_request(base.workspace, account, state, own_code=base.own_code)
         result = engine.up(request, lambda _event: None)
         stop_if_interrupted(result)
         if not result.ok:

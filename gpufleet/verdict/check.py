@@ -32,6 +32,7 @@ from gpufleet.verdict.git import GitRepository, Revision
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import ComparisonBase, GuardrailChanges, OpenChangeCost, Verdict
 from gpufleet.verdict.open_changes import OpenChangePricing
+from gpufleet.verdict.own_code import is_own, runs_own_code
 from gpufleet.verdict.preview import (
     PACK,
     PolicyPreview,
@@ -104,8 +105,8 @@ class _Check:
         self._base_run = self._take_base()
         if request.engine == "embedded" or request.opens:
             # Both start in the background.
-            prepare(self._workspace.root, single_program=self._runs_single_program)
             _ = scratch.account
+            prepare(own_code=self._runs_own_code)
         validated = validate(self._workspace.target, root=self._workspace.root, bought=self._bought_blocks)
         self._findings = validated.findings
         config = stack_settings(self._workspace, self._name)
@@ -133,9 +134,14 @@ class _Check:
         return BaseRun(self._repository, self._base_at, self._workspace, self._scratch)
 
     @property
-    def _runs_single_program(self) -> bool:
-        """Whether only the program of the checkout runs, none of another commit."""
-        return not self._opens_at and (self._base_run is None or self._base_run.is_kept)
+    def _runs_own_code(self) -> bool:
+        """Whether all programs, also those of other commits, run with the running gpufleet."""
+        root, others = self._workspace.root, list(self._opens_at)
+        if self._base_at is not None and self._base_run is not None and not self._base_run.is_kept:
+            others.append(self._base_at)
+        return (is_own(root) or not (root / "gpufleet").exists()) and all(
+            self._repository is not None and runs_own_code(self._repository, each) for each in others
+        )
 
     def _configure(self, fleet: StackOfFleet) -> tuple[ConfiguredRule, ...]:
         source = fleet.loaded.source if fleet.loaded else None
@@ -154,7 +160,10 @@ class _Check:
             if base is not None and base.fleet is not None and self._base_run is not None:
                 before = self._bring_up(self._base_run, base, state)
             self._on_step(f"previewing {self._name}")
-            request = self._timed(sandbox_request(self._workspace, self._scratch.account, state))
+            request = sandbox_request(
+                self._workspace, self._scratch.account, state, own_code=is_own(self._workspace.root)
+            )
+            request = self._timed(request)
             previewed = self._preview(_embedded(), request)
         opens = self._price_opens(before, state)
         return self._assemble(base, before, previewed, opens, started)

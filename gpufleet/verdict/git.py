@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,23 +63,35 @@ class GitRepository:
         """Return the ID of the commit's tree, which is equal for commits with the same files."""
         return self._git("rev-parse", f"{revision.commit}^{{tree}}").stdout.decode().strip()
 
-    def export(self, revision: Revision, into: Path) -> Path:
+    def has(self, revision: Revision, path: str) -> bool:
+        """Return whether a commit has a file or folder (relative to the checkout)."""
+        named = f"{revision.commit}:{self.prefix}{path}"
+        return not self._git("cat-file", "-e", named).returncode
+
+    def export(
+        self, revision: Revision, into: Path, wanted: Callable[[str], bool] = lambda _name: True
+    ) -> Path:
         """Write the files of a commit below `into` and return the folder of the checkout in it.
 
-        A separate index is used, because `git archive` omits files with the attribute export-ignore.
+        Of the checkout's files only those for whose name `wanted` returns true. A separate index is used,
+        because `git archive` omits files with the attribute export-ignore.
         """
         into.mkdir(parents=True)
         index = {"GIT_INDEX_FILE": str(into.with_suffix(".index"))}
+        names = b""
         for command in (
             ("read-tree", revision.commit),
-            ("checkout-index", "--all", "--force", f"--prefix={into}{os.sep}"),
+            ("ls-files", "-z"),
+            ("checkout-index", "--force", "-z", "--stdin", f"--prefix={into}{os.sep}"),
         ):
-            answer = self._git(*command, env=index, top=True)
+            answer = self._git(*command, env=index, top=True, stdin=names)
             if answer.returncode:
                 raise InputError(
                     f"{revision.ref} cannot be read: {_last(answer)}",
                     remedy="check that the clone is complete",
                 )
+            listed = answer.stdout.split(b"\0")
+            names = b"\0".join(name for name in listed if wanted(os.fsdecode(name).removeprefix(self.prefix)))
         return into / self.prefix
 
     def changed(self, revision: Revision, *paths: str) -> tuple[str, ...]:
@@ -107,7 +120,7 @@ class GitRepository:
         return tuple(sorted(names - {""}))
 
     def _git(
-        self, *arguments: str, env: dict[str, str] | None = None, top: bool = False
+        self, *arguments: str, env: dict[str, str] | None = None, top: bool = False, stdin: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
         environ = {name: value for name, value in os.environ.items() if name not in _LEADING}
         command = ["git", "-c", "core.quotePath=false", "-c", "core.fsmonitor=false"]
@@ -117,7 +130,7 @@ class GitRepository:
                 [*command, *arguments],
                 cwd=where,
                 env={**environ, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", **(env or {})},
-                stdin=subprocess.DEVNULL,
+                input=stdin,
                 capture_output=True,
                 check=False,
             )

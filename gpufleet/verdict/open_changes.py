@@ -65,7 +65,7 @@ class OpenChangePricing:
             return OpenChangeCost(revision.ref, None, f"it has no environment {self.head.target}")
         pack = recording_pack(folder.with_name(f"{folder.name}-pack"), self.head.root)
         report = folder.with_name(f"{folder.name}.json")
-        request = sandbox_request(checkout.workspace, self.account, self.state)
+        request = sandbox_request(checkout.workspace, self.account, self.state, own_code=checkout.own_code)
         seen = preview_with_policies(EmbeddedEngine(), request, pack, report, about=checkout.name).report
         side = side_of(checkout.fleet, seen.stack, self.shared.catalog, self.shared.region)
         # Ignore prices that the base does not know either.

@@ -18,13 +18,12 @@ from gpufleet.lab_extra import PROVIDERS
 from gpufleet.policy.report import REPORT, Report, read_report
 from gpufleet.preload import LIBRARIES, PROGRAMS
 from gpufleet.preload import PROVIDERS as PRELOADED_PROVIDERS
+from gpufleet.verdict.own_code import PACKAGES
 from gpufleet.workspace import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 
 if TYPE_CHECKING:
     from gpufleet.lab_extra import ThrowawayAccount
 
-PACKAGES = Path(__file__).absolute().parents[2]
-"""The folder of the running gpufleet, which may differ from the checkout's."""
 PACK = "policies"
 STARTED_BLOCKS = "GPUFLEET_STARTED_BLOCKS"
 """Same value as `STARTED` of gpufleet/components/capacity_block_offering.py, which must not be imported
@@ -55,10 +54,13 @@ def stack_settings(workspace: Workspace, environment: str) -> dict[str, str]:
     return config
 
 
-def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file: Path) -> StackRequest:
+def sandbox_request(
+    workspace: Workspace, account: ThrowawayAccount, state_file: Path, *, own_code: bool
+) -> StackRequest:
     """Return a request that runs the workspace's program in the temporary account.
 
-    The program uses modules of the workspace. Providers and emulated AWS belong to the running gpufleet.
+    The program uses modules of the workspace, unless they are those of the running gpufleet (`own_code`).
+    Providers and emulated AWS belong to the running gpufleet.
     """
     name = workspace.environment()
     return StackRequest(
@@ -74,26 +76,18 @@ def sandbox_request(workspace: Workspace, account: ThrowawayAccount, state_file:
             FINDINGS_SHOWN: "1",
             GIVEN_FLEET_FILE: workspace.target,
             STARTED_BLOCKS: "1",
-            **({} if _is_own(workspace.root) else {"PYTHONPATH": str(workspace.root)}),
+            **({} if own_code else {"PYTHONPATH": str(workspace.root)}),
         },
         preload=LIBRARIES,
     )
 
 
-def prepare(root: Path, *, single_program: bool) -> None:
+def prepare(*, own_code: bool) -> None:
     """Import the modules for the processes of a verdict, in a background process.
 
-    This includes gpufleet if only the program in `root` runs (`single_program`) and uses the running
-    gpufleet. A program of another commit may use its own.
+    This includes gpufleet if all programs run with the running one (`own_code`).
     """
-    uses_own = _is_own(root) or not (root / "gpufleet").exists()
-    forks.prepare(os.environ, (*PROGRAMS, *PRELOADED_PROVIDERS) if single_program and uses_own else LIBRARIES)
-
-
-def _is_own(root: Path) -> bool:
-    """Return whether this gpufleet is installed from the checkout `root`."""
-    same = root.resolve() == PACKAGES.resolve()
-    return same and str(PACKAGES) in sys.path[1:] and not os.environ.get("PYTHONPATH")
+    forks.prepare(os.environ, (*LIBRARIES, *PROGRAMS, *PRELOADED_PROVIDERS) if own_code else LIBRARIES)
 
 
 def _own(module: str) -> tuple[str, ...]:

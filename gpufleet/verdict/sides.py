@@ -14,6 +14,7 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import FLEET_FILE, STACKS, LoadedFleet, load_fleet
 from gpufleet.verdict.git import GitRepository, Revision
+from gpufleet.verdict.own_code import has_own_code, needed
 from gpufleet.workspace import Workspace
 
 
@@ -32,11 +33,15 @@ NOTHING = Side(None, None, Stack(()), FleetCost())
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The files of a commit in a temporary folder. `fleet` is None if the commit does not have it."""
+    """The files of a commit in a temporary folder. `fleet` is None if the commit does not have it.
+
+    With `own_code` the commit has the files of the running gpufleet, which are left out of the folder.
+    """
 
     revision: Revision
     workspace: Workspace
     fleet: LoadedFleet | None
+    own_code: bool
 
     @property
     def name(self) -> str:
@@ -49,7 +54,8 @@ def check_out(repository: GitRepository, revision: Revision, head: Workspace, fo
 
     Raises SpecError if the commit's fleet file is invalid. The findings contain the ref.
     """
-    root = repository.export(revision, folder)
+    own_code = has_own_code(repository, revision)
+    root = repository.export(revision, folder, needed) if own_code else repository.export(revision, folder)
     workspace = Workspace(root, _target(head, root))
     try:
         fleet = _fleet(workspace)
@@ -57,7 +63,7 @@ def check_out(repository: GitRepository, revision: Revision, head: Workspace, fo
         raise SpecError(
             [replace(each, file=f"{revision.ref}:{each.file}") for each in error.findings]
         ) from None
-    return Checkout(revision, workspace, fleet)
+    return Checkout(revision, workspace, fleet, own_code)
 
 
 def _target(head: Workspace, root: Path) -> str:
