@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -13,7 +14,9 @@ from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out
 from gpufleet.cli.counting import Pace
 from gpufleet.cli.policy_options import PolicyConfig
 from gpufleet.cli.run_log import Durations
+from gpufleet.engine import forks
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
+from gpufleet.preload import LIBRARIES
 from gpufleet.workspace import Cloud, Workspace
 
 if TYPE_CHECKING:
@@ -113,9 +116,6 @@ def verdict_of(
 
     Raises InputError for options that exclude each other, and the errors of `gpufleet.verdict.check.check`.
     """
-    from gpufleet.verdict.check import CheckRequest
-    from gpufleet.verdict.check import check as run_check
-
     if engine not in get_args(EngineName):
         raise InputError(
             f"--engine is {engine[:40]!r}", remedy=f"write one of {', '.join(get_args(EngineName))}"
@@ -130,6 +130,12 @@ def verdict_of(
     workspace = Workspace.open(environment)
     if engine == "pulumi":
         _require_real(workspace, cloud)
+    else:
+        # Before this process imports the verdict, which takes as long.
+        forks.prepare(os.environ, LIBRARIES)
+    from gpufleet.verdict.check import CheckRequest
+    from gpufleet.verdict.check import check as run_check
+
     request = CheckRequest(
         workspace=workspace,
         engine=engine,  # type: ignore[arg-type]

@@ -227,7 +227,7 @@ class ForkServer:
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
         # A server that is still importing notices nothing; it has forked nothing either.
-        self._reader.join(_END_S)
+        self._reader.join(_END_S if self._asked else 0.0)
         if self._reader.is_alive():
             self._process.kill()
             self._reader.join()
