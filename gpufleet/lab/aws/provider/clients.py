@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import botocore.session
 from botocore.config import Config
+from botocore.loaders import Loader, create_loader
 
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from gpufleet.lab.aws.provider.retries import RetryPolicy
@@ -25,6 +26,20 @@ _CONFIG = Config(
 )
 
 
+def _loader() -> Loader:
+    """Return a loader of botocore's models that has read what a client of any service needs, and STS's."""
+    loader = create_loader()
+    for name in ("endpoints", "partitions"):
+        loader.load_data(name)
+    for kind in ("service-2", "endpoint-rule-set-1"):
+        loader.load_service_model("sts", kind)
+    return loader
+
+
+_LOADER = _loader()
+"""Of this process: forked providers have it already, and all ask STS for the account."""
+
+
 class Clients:
     """Clients for one endpoint. Thread-safe; the environment's own AWS settings are never read."""
 
@@ -36,6 +51,7 @@ class Clients:
         session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
         session.set_config_variable("config_file", "/dev/null")
         session.set_config_variable("credentials_file", "/dev/null")
+        session.register_component("data_loader", _LOADER)
         self._session = session
         self._account = ""
         self._retry_policy = RetryPolicy()
@@ -73,7 +89,7 @@ class Clients:
 
     def endpoint_data(self) -> dict[str, Any]:
         """Return botocore's own list of partitions, regions and their descriptions."""
-        data: dict[str, Any] = self._session.get_component("data_loader").load_data("endpoints")
+        data: dict[str, Any] = _LOADER.load_data("endpoints")
         return data
 
     def account(self, region: str) -> str:
