@@ -64,15 +64,16 @@ def with_sandbox(
     )
 
 
-def start_throwaway_account(folder: Path, passphrase: str = "") -> ThrowawayAccount:
+def start_throwaway_account(folder: Path, passphrase: str = "", *, load: bool = False) -> ThrowawayAccount:
     """Start an emulated AWS with its files in `folder` and return without waiting; the caller ends it.
 
-    It is empty, or continues from the files of `ThrowawayAccount.save`, with their `passphrase`.
+    It is empty, or continues from the files of `ThrowawayAccount.save`, with their `passphrase`. With `load`
+    it loads the services of a fleet at once, for a creation.
     """
     require_lab()
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
 
-    return ThrowawayAccount(folder, passphrase)
+    return ThrowawayAccount(folder, passphrase, load=load)
 
 
 def sandbox_access(root: Path) -> tuple[dict[str, Any], dict[str, str]]:

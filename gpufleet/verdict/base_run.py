@@ -27,6 +27,7 @@ class BaseRun:
         target = os.path.relpath(head.target, head.root.resolve()) if head.is_path else head.target
         self._key = key_of(repository.tree(revision), repository.prefix, target)
         self._kept = self._bases.find(self._key, scratch.folder)
+        scratch.creates = self._kept is None
         if self._kept is not None:
             scratch.passphrase = self._kept.passphrase
 

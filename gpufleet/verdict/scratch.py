@@ -23,6 +23,8 @@ class Scratch:
         self.folder = folder
         self.passphrase = ""
         """The settings of the account, if its files already exist in the folder."""
+        self.creates = False
+        """Whether a base is created in the account."""
 
     @cached_property
     def account(self) -> ThrowawayAccount:
@@ -31,7 +33,7 @@ class Scratch:
 
         Raises InputError if the extra `lab` is not installed.
         """
-        return start_throwaway_account(self.folder, self.passphrase)
+        return start_throwaway_account(self.folder, self.passphrase, load=self.creates)
 
     def end(self) -> None:
         """Stop the emulated AWS if it runs."""

@@ -33,11 +33,13 @@ _TAIL = 2000
 class ThrowawayAccount:
     """An emulated AWS for one verdict. `folder` is the verdict's own, for its states.
 
-    It starts in the background; `endpoint` waits for it.
+    It starts in the background; `endpoint` waits for it. With `load` it loads the services of a fleet at
+    once, which takes longer, but not during the first creations.
     """
 
-    def __init__(self, folder: Path, passphrase: str = "") -> None:
+    def __init__(self, folder: Path, passphrase: str = "", *, load: bool = False) -> None:
         self.folder = folder
+        self._load = load
         self._root = folder / "aws"
         self._root.mkdir(mode=0o700, exist_ok=True)
         self.passphrase = passphrase or secrets.token_hex(16)
@@ -83,9 +85,10 @@ class ThrowawayAccount:
         environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
         environ.pop("AWS_ENDPOINT_URL")
         environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, environ.get("PYTHONPATH")]))
+        options = ["--load"] if self._load else []
         with (self._root / "start.log").open("wb") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", SERVER, str(self._root), "--unsaved", "--idle", str(IDLE_S)],
+                [sys.executable, "-m", SERVER, str(self._root), "--unsaved", "--idle", str(IDLE_S), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

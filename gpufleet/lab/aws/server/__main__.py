@@ -33,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
     parser.add_argument("--daemon", action="store_true", help="return once the server answers")
     parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
+    parser.add_argument("--load", action="store_true", help="load the services of a fleet at once")
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests before it stops")
     arguments = parser.parse_args(argv)
     # Models of services are a million objects that stay: collections took a sixth of the time.
@@ -47,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         sys.stderr.write(f"the sandbox needs the package {error.name}\nrun `pip install 'gpufleet[lab]'`\n")
         return int(ExitCode.CLOUD_FAILURE)
-    server.serve(_detach(files.log) if arguments.daemon else None)
+    server.serve(_detach(files.log) if arguments.daemon else None, load=arguments.load)
     if arguments.daemon:
         # Everything is saved and closed: destroying moto's objects one by one would only slow down `stop`.
         os._exit(0)
@@ -115,7 +116,7 @@ class _Server:
         except (OSError, SystemExit):
             self._server = make_server(LOOPBACK, 0, self._app, **options)
 
-    def serve(self, ready: int | None) -> None:
+    def serve(self, ready: int | None, *, load: bool) -> None:
         """Answer requests until it is stopped or idle for too long; close `ready` at the start."""
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda *_: self._shutdown())
@@ -131,6 +132,8 @@ class _Server:
         threading.Thread(target=self._watch, name="sandbox-idle", daemon=True).start()
         if ready is not None:
             os.close(ready)
+        if load:
+            threading.Thread(target=self._app.load, name="sandbox-services", daemon=True).start()
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:

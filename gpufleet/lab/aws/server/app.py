@@ -34,6 +34,9 @@ CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
 _WRITING_READS = {"DescribeCapacityBlockOfferings", "GetParameter", "GetParameters"}
 """Reads with a result that the sandbox stores: returned offerings, images of a public parameter."""
 
+_SERVICES = ("ec2", "ssm", "iam", "kms", "s3", "eks", "logs", "autoscaling", "fsx", "sns")
+"""What most fleets use: EC2 takes longer than all others together."""
+
 _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "BatchGet")
 
 
@@ -71,6 +74,14 @@ class SandboxApp:
         if self._faults.refresh():
             return self._with_faults(environ, start_response)
         return self._perform(environ, start_response)
+
+    def load(self) -> None:
+        """Load the services of a fleet, one after another, while no request needs them."""
+        for service in _SERVICES:
+            with self.lock:
+                self._moto.load(service)
+            # It is not idle: requests wait for this.
+            self.last_request = time.monotonic()
 
     def _with_faults(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer one request, unless a fault prevents it."""

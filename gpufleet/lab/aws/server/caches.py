@@ -25,6 +25,12 @@ class Dispatcher(DomainDispatcherApplication):  # type: ignore[misc]
         super().__init__(create_app)
         self.get_backend_for_host = functools.cache(super().get_backend_for_host)
 
+    def load(self, service: str) -> None:
+        """Load what the first request to a service would."""
+        if service not in self.app_instances:
+            self.app_instances[service] = self.create_app(service)
+        moto.core.utils.get_service_model(service)
+
 
 @functools.cache
 def enable() -> None:
