@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
 CONFIGURED = (
     "slurm.conf",
     "gres.conf",
+    "site.conf",
     "cgroup.conf",
     "topology.conf",
     "plugstack.conf",

@@ -54,6 +54,10 @@ options:
       mode:
         description: Permissions in octal digits; defaults to C(0644) for files and C(0755) for folders.
         type: str
+      overwrite:
+        description: Whether to change what exists; otherwise it stays as it is, with its owner and mode.
+        type: bool
+        default: true
       validate:
         description: Command that validates the new text before it replaces the old one; C(%s) is its path.
         type: str
@@ -298,6 +302,8 @@ def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """Apply one item; its diff, or None if nothing changed."""
     if item["absent"]:
         return treat_absent(item, check)
+    if not item["overwrite"] and os.path.lexists(item["path"]):
+        return None
     if item["link"]:
         return treat_link(item, check)
     if item["directory"]:
@@ -338,6 +344,7 @@ def main() -> None:
         "owner": {"type": "str", "default": "root"},
         "group": {"type": "str", "default": "root"},
         "mode": {"type": "str"},
+        "overwrite": {"type": "bool", "default": True},
         "validate": {"type": "str"},
         "secret": {"type": "bool", "default": False},
         "when": {"type": "bool", "default": True},

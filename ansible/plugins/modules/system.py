@@ -24,7 +24,7 @@ ansible_facts:
     in C(/etc/kubernetes/kubelet.conf.d) sets C(failCgroupV1) to false;
     C(gpufleet_numa_nodes), the number of NUMA nodes; C(gpufleet_gpu_numa), that of each
     NVIDIA GPU in the order of the PCI bus; C(gpufleet_mig), the MIG instances with their
-    device files. Also, as in
+    device files; C(gpufleet_slurm_site), the text of C(/etc/slurm/site.conf), null without one. Also, as in
     M(ansible.builtin.setup), C(kernel), C(architecture), C(memtotal_mb), C(processor_count),
     C(processor_cores), C(processor_threads_per_core), C(processor_nproc), and of C(default_ipv4) the
     C(address) and C(interface), if the host has a default route.
@@ -85,6 +85,14 @@ def gpu_numa(root: Path) -> list[int]:
     return found
 
 
+def text_of(path: Path) -> str | None:
+    """The text of a file, or None if there is none."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None
+
+
 def facts(root: Path = Path("/")) -> dict[str, Any]:
     """Facts of the host; raises for an unsupported system."""
     try:
@@ -109,6 +117,7 @@ def facts(root: Path = Path("/")) -> dict[str, Any]:
         "gpufleet_numa_nodes": numa_nodes(root),
         "gpufleet_gpu_numa": gpu_numa(root),
         "gpufleet_mig": read_state(root / "run/gpufleet/mig.json"),
+        "gpufleet_slurm_site": text_of(root / "etc/slurm/site.conf"),
         "gpufleet_cgroup": 2 if (root / "sys/fs/cgroup/cgroup.controllers").exists() else 1,
         "gpufleet_kubelet_cgroup_v1": any(
             re.search(r"(?m)^failCgroupV1: *false\s*$", path.read_text())

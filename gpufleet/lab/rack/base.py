@@ -24,6 +24,7 @@ _LIBRARIES = (
     "libicu72 libnftables1 libonig5 libjq1 libldap-2.5-0 libsasl2-modules-db liblua5.1-0 libhwloc15 "
     "libevent-core-2.1-7 libnfsidmap1 libyaml-0-2 libnuma1 libjansson4 libpci3 pci.ids libmpfr6 "
     "libsigsegv2 libnl-3-200 libnl-route-3-200 libibverbs1 librdmacm1 libinih1 liburcu8 libmariadb3 "
+    "libevent-2.1-7 libevent-pthreads-2.1-7 libhwloc-plugins ocl-icd-libopencl1 "
     "mariadb-common mysql-common libaio1 liburing2 libncurses6 libpopt0 gawk libdbi-perl "
     "libconfig-inifiles-perl galera-4 mariadb-client-core mariadb-server-core lsof psmisc"
 )

@@ -76,9 +76,15 @@ def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
         time.sleep(0.4)
 
 
-def prepare(lab: Lab, host: str) -> None:
+def made_secrets() -> dict[str, str]:
+    """New secrets of the site."""
+    return {KEY: secrets.token_hex(64), "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16)}
+
+
+def prepare(lab: Lab, host: str, *, users: bool = True) -> None:
     """Provided by other roles: device files of the driver, and users."""
-    lab.sh(host, "useradd -u 2001 -m ada")
+    if users:
+        lab.sh(host, "useradd -u 2001 -m ada")
     if not host.startswith("ctl"):
         lab.add_vendor_repository(host)
     if host.startswith("dgx"):
@@ -89,7 +95,7 @@ def prepare(lab: Lab, host: str) -> None:
 def new_cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two controllers, a login host and two GPU nodes, from bare hosts to a cluster."""
     lab = Lab.up(tmp_path_factory.mktemp("slurm"), fleet_text(gpu_nodes=2, more=SITE))
-    made = {KEY: secrets.token_hex(64), "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16)}
+    made = made_secrets()
     try:
         with ThreadPoolExecutor(len(HOSTS)) as pool:
             list(pool.map(lambda host: prepare(lab, host), sorted(HOSTS)))
@@ -240,6 +246,45 @@ def test_accounts_follow_the_fleet_file_and_manual_accounts_stay(cluster: Cluste
     cluster.run(hosts="ctl01", tags=tags)
     assert "vision" not in cluster.lab.sh("ctl01", shown)
     assert "guests|root" in cluster.lab.sh("ctl01", shown)
+
+
+def test_settings_of_the_site_are_in_force_and_survive_another_run(cluster: Cluster) -> None:
+    lab = cluster.lab
+    tags = ["slurm_controller", "slurm_login"]
+    shown = "scontrol show config | grep -E '^(MaxJobCount|PriorityWeightAge) '"
+    empty = lab.sh("ctl01", "cat /etc/slurm/site.conf")
+    # The second one is also in slurm.conf.
+    site = empty + "MaxJobCount=4321\nPriorityWeightAge=77\n"
+
+    def write(text: str) -> None:
+        """Write the file and gather facts, with which each run of `gpufleet configure` begins."""
+        lab.sh("ctl01", f"cat >/etc/slurm/site.conf <<'END'\n{text}END\n")
+        assert not lab.run("playbooks/base.yml", tags=["always"]).failures
+
+    write(site)
+    try:
+        said = cluster.run(tags=tags, check=True)
+        done = cluster.run(tags=tags)
+        assert done.changed == said.changed
+        assert ("ctl01", "slurm_controller : Write configuration") not in done.changed
+        for host in ("ctl01", "login01"):
+            assert lab.sh(host, shown).split() == ["MaxJobCount", "=", "4321", "PriorityWeightAge", "=", "77"]
+        for host, folder in (("ctl01", "/etc"), ("ctl02", "/etc"), ("login01", "/etc"), ("dgx01", "/run")):
+            place = f"{folder}/slurm{'/conf' if folder == '/run' else ''}/site.conf"
+            wait_for(lambda host=host, place=place: lab.sh(host, f"cat {place}", code=None) == site)
+        assert not cluster.run(tags=tags).changed
+        assert lab.sh("ctl01", "cat /etc/slurm/site.conf") == site
+    finally:
+        write(empty)
+        cluster.run(tags=tags)
+    assert lab.sh("login01", "cat /etc/slurm/site.conf") == empty
+    wait_for(cluster.ready)
+
+
+def test_steps_of_jobs_get_pmix_by_default(cluster: Cluster) -> None:
+    said = cluster.ada("srun -A research -N2 sh -c 'echo ${PMIX_NAMESPACE:+pmix} ${PMIX_RANK}'")
+    assert sorted(said.split()) == ["0", "1", "pmix", "pmix"]
+    assert "pmix" not in cluster.lab.sh("dgx01", "journalctl -q -u slurmd -g 'can not load' || true")
 
 
 def test_node_with_another_munge_key_is_reported_and_repaired(cluster: Cluster) -> None:

@@ -48,6 +48,20 @@ def test_text_mode_and_owner_are_each_a_difference(files: ModuleType, run: Run, 
     assert run(files, files=[item])["changed"] and path.read_text() == "x\n"
 
 
+def test_file_of_the_site_is_created_and_never_overwritten(
+    files: ModuleType, run: Run, tmp_path: Path
+) -> None:
+    item = ME | {"path": str(tmp_path / "site.conf"), "content": "# empty\n", "overwrite": False}
+    assert run(files, check=True, files=[item])["changed"] is True
+    assert run(files, files=[item])["changed"] is True
+    (tmp_path / "site.conf").write_text("MaxJobCount=1\n")
+    (tmp_path / "site.conf").chmod(0o600)
+    assert run(files, files=[item])["changed"] is False
+    assert (tmp_path / "site.conf").read_text() == "MaxJobCount=1\n" and mode(
+        tmp_path / "site.conf"
+    ) == "0600"
+
+
 def test_unknown_owner_passes_in_check_mode_and_is_refused_otherwise(
     files: ModuleType, run: Run, tmp_path: Path
 ) -> None:

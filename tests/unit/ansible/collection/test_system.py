@@ -43,6 +43,7 @@ def test_supported_system_has_a_name(
     assert found == HARDWARE.hardware(tmp_path) | {
         "gpufleet_system": system,
         "gpufleet_container": False,
+        "gpufleet_slurm_site": None,
         "gpufleet_cgroup": 1,
         "gpufleet_kubelet_cgroup_v1": False,
         "gpufleet_numa_nodes": 1,
