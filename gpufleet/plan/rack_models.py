@@ -102,6 +102,7 @@ class SlurmPlan:
     billing_cpu: float
     billing_memory_gib: float
     health_check: bool
+    ssh_requires_job: bool
     reserved_cpus: int
     reserved_memory_mib: int
 

@@ -46,6 +46,7 @@ def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
         billing_cpu=slurm.billing.cpu,
         billing_memory_gib=slurm.billing.memory_gib,
         health_check=slurm.health_check,
+        ssh_requires_job=slurm.ssh_requires_job,
         reserved_cpus=slurm.reserved_cpus,
         reserved_memory_mib=slurm.reserved_memory_gib * 1024,
     )

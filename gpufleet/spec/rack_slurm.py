@@ -84,5 +84,11 @@ class RackSlurm(Model):
     health_check: Annotated[
         Switch, Field(description="Whether nodes are checked before and after each job, and in between.")
     ] = True
+    ssh_requires_job: Annotated[
+        Switch,
+        Field(
+            description="Whether ssh to GPU nodes needs a job there. Users who may become root need none.",
+        ),
+    ] = True
     reserved_cpus: ReservedCpus = 0
     reserved_memory_gib: ReservedMemory = 4

@@ -114,6 +114,7 @@ SLURM_VARIABLES = (
     Variable("slurm_node", "controllers", "site", _of(_controllers)),
     Variable("slurm_node", "gpu_type", "site", _of(_gpu_type)),
     Variable("slurm_node", "gpus", "site", _of(lambda c, _: c.site.gpus_per_node)),
+    Variable("slurm_node", "ssh_requires_job", "site", _of(lambda _, s: s.ssh_requires_job)),
     Variable("slurm_login", "cluster", "site", _of(_cluster)),
     Variable("slurm_login", "controllers", "site", _of(_controllers)),
 )

@@ -152,7 +152,7 @@ def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
-    """slurmd runs, reaches a controller, and the node takes jobs with all its GPUs."""
+    """slurmd runs, reaches a controller, the node takes jobs with all its GPUs, and ssh needs a job."""
     yield found.active("service", "service", "slurmd")
     yield _ping(found, _one_up, "one up", "see slurm.conf and the network")
     gpus = int(found.value("gpus", 0))
@@ -172,6 +172,29 @@ def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
         return Reading(f"{hit[1]}, {count} GPUs", problem)
 
     yield found.expect("state", "state", state, expected=f"ready, {gpus} GPUs", remedy="sinfo -R")
+    if found.value("ssh_requires_job", False):
+        yield from _ssh_requires_job(found)
+
+
+def _ssh_requires_job(found: RoleMeasurements) -> Iterator[Result]:
+    """PAM refuses ssh logins of users without a job, and sshd asks PAM."""
+
+    def lines(text: str) -> Reading:
+        if text.strip() == "1":
+            return Reading("needs a job")
+        return Reading(
+            "needs no job", "users without a job can log in: /etc/pam.d/sshd has no pam_slurm_adopt"
+        )
+
+    yield found.expect("ssh", "ssh", lines, expected="needs a job", remedy=again(found), codes=(0, 1))
+
+    def pam(text: str) -> Reading:
+        used = "usepam yes" in text.lower().splitlines()
+        return Reading(
+            "yes" if used else "no", "" if used else "sshd does not ask PAM, so that logins need no job"
+        )
+
+    yield found.expect("sshd", "sshd", pam, expected="yes", remedy="set `UsePAM yes` in /etc/ssh/sshd_config")
 
 
 def slurm_login(found: RoleMeasurements) -> Iterator[Result]:

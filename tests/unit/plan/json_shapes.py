@@ -137,6 +137,7 @@ SLURM: dict[str, Any] = {
     "billing_cpu": NUMBER,
     "billing_memory_gib": NUMBER,
     "health_check": bool,
+    "ssh_requires_job": bool,
     "reserved_cpus": int,
     "reserved_memory_mib": int,
     "qos": [str],

@@ -171,6 +171,7 @@ VALUES: dict[str, Any] = {
     "slurm_controller_gpus": 8,
     "slurm_controller_accounts": [{"name": "research", "gpus": 24}],
     "slurm_node_gpus": 8,
+    "slurm_node_ssh_requires_job": True,
     "local_nvme_mount": "/raid",
     "nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/home"}],
     "parallel_fs_client_mounts": [
@@ -293,6 +294,8 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "service": "active\n",
         "ping": "Slurmctld(primary) at ctl01 is DOWN\nSlurmctld(backup) at ctl02 is UP\n",
         "state": NODE_STATE,
+        "ssh": "1\n",
+        "sshd": "port 22\nusepam yes\n",
     },
     "pyxis_enroot": {"version": "3.5.0\n", "options": "1\n"},
     "slurm_login": {"ping": "Slurmctld(primary) at ctl01 is UP\n", "partitions": "gpu*|2|idle\n"},

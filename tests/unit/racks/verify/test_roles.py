@@ -217,6 +217,22 @@ def test_mig_instances_are_counted_instead_of_gpus() -> None:
         assert [i.message for i in EVALUATORS["slurm_controller"](found) if i.check == "nodes"] == [message]
 
 
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"ssh": (1, "0\n")}, "users without a job can log in: /etc/pam.d/sshd has no pam_slurm_adopt"),
+        ({"sshd": "usepam no\n"}, "sshd does not ask PAM, so that logins need no job"),
+    ],
+)
+def test_login_without_a_job_is_a_finding_unless_the_site_allows_it(
+    found: dict[str, Any], message: str
+) -> None:
+    node = measured("slurm_node", found)
+    assert [item.message for item in EVALUATORS["slurm_node"](node) if item.status == "fail"] == [message]
+    free = measured("slurm_node", found, slurm_node_ssh_requires_job=False)
+    assert not [item for item in EVALUATORS["slurm_node"](free) if item.status == "fail"]
+
+
 @pytest.mark.parametrize("role", EVALUATORS)
 def test_judges_use_only_measurements_that_the_role_makes(role: str) -> None:
     file = ROOT / "ansible" / "roles" / role / "tasks" / "verify.yml"
