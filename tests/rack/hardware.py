@@ -65,6 +65,16 @@ class Hardware:
         with self.changing() as state:
             state["gpus"][index]["present"] = False
 
+    def remove_socket(self) -> None:
+        """A socket is off: its processors are in the other one."""
+        with self.changing() as state:
+            state["processors"]["sockets"] -= 1
+
+    def remove_dimm(self, gib: int = 64) -> None:
+        """A memory module is off."""
+        with self.changing() as state:
+            state["memory"]["kib"] -= gib * 1024**2
+
     def xid(self, number: int, gpu: int = 0, text: str = "") -> None:
         """Log an Xid; 79 makes the driver lose the GPU."""
         with self.changing() as state:

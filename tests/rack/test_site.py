@@ -26,6 +26,29 @@ def test_check_run_matches_the_first_run(runs: Runs) -> None:
     assert runs.check["failed_hosts"] == runs.first["failed_hosts"] == []
 
 
+def test_preflight_measures_the_hardware_of_the_hosts(runs: Runs) -> None:
+    found = {(item["host"], item["check"]): item for item in runs.first["preflight"]}
+    for host in runs.site.lab.names("gpu"):
+        assert found[host, "memory"]["status"] == "pass", found[host, "memory"]
+        assert found[host, "cpu"]["status"] != "fail", found[host, "cpu"]
+
+
+@pytest.mark.breaks("dgx01", "dgx02")
+def test_preflight_finds_a_failed_socket_and_dimm_only_on_their_hosts(site_to_break: Site) -> None:
+    site_to_break.lab.hardware("dgx01").remove_socket()
+    site_to_break.lab.hardware("dgx02").remove_dimm(128)
+    result = site_to_break.configure("--only", "preflight")
+    failed = {
+        (item["host"], item["check"]): item["message"]
+        for item in result["preflight"]
+        if item["status"] == "fail" and item["check"] in ("cpu", "memory")
+    }
+    assert failed == {
+        ("dgx01", "cpu"): "processors in 1 of 2 sockets",
+        ("dgx02", "memory"): "1735 GiB of memory instead of 1863 GiB",
+    }
+
+
 def test_second_run_changes_nothing(runs: Runs) -> None:
     assert runs.site.changes(runs.second) == set()
     assert runs.second["changed"] == 0

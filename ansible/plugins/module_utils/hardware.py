@@ -22,7 +22,7 @@ def hardware(root: Path = Path("/")) -> dict[str, Any]:
     return {
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "memtotal_mb": memory_mib((root / "proc/meminfo").read_text()),
+        "memtotal_mb": memory_mib(),
         **processors(root / "sys/devices/system/cpu"),
         # Processors available to this host: a container may have fewer.
         "processor_nproc": len(os.sched_getaffinity(0)),
@@ -30,10 +30,13 @@ def hardware(root: Path = Path("/")) -> dict[str, Any]:
     }
 
 
-def memory_mib(meminfo: str) -> int:
-    """MemTotal of /proc/meminfo, in whole MiB."""
-    fields = dict(line.split(":", 1) for line in meminfo.splitlines() if ":" in line)
-    return int(fields["MemTotal"].split()[0]) // 1024
+def memory_mib() -> int:
+    """Memory of the kernel in whole MiB, as slurmd measures it (get_memory in slurmd/get_mach_stat.c).
+
+    /proc/meminfo of a container may show another figure, and Slurm drains a node that has less memory
+    than slurm.conf says.
+    """
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024**2
 
 
 def processors(folder: Path) -> dict[str, int]:

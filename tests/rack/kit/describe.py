@@ -78,6 +78,9 @@ def describe(host, system, *, ethernet=False):
             "bios_version": "1.4.5",
             "chassis_type": "23",
         },
+        # Of controllers and login hosts nothing is known: they have the machine's.
+        "processors": {"sockets": system.cpu_sockets if gpus else None},
+        "memory": {"kib": system.memory_gb * 10**9 // 1024 if gpus and system.memory_gb else None},
         "gpus": [gpu(host["name"], index, system.gpu) for index in gpus],
         "nvswitches": switches,
         "nvswitch_bus_ids": [f"0000:{5 + index:02x}:00.0" for index in range(switches)],

@@ -28,7 +28,9 @@ def layer_sys(here):
             if name.startswith(part):
                 (here / "sys-top" / name).mkdir(parents=True, exist_ok=True)
         mount("-t", "overlay", "-o", f"ro,lowerdir={top}:/sys/{part}", "sys", f"/sys/{part}")
-    for name in (*FROM_HARDWARE, "class/dmi/id", "block"):
+    topologies = (hardware.HARDWARE / "sys" / sysfs.CPUS).glob("cpu[0-9]*/topology")
+    processors = [f"{sysfs.CPUS}/{path.parent.name}/topology" for path in topologies]
+    for name in (*FROM_HARDWARE, "class/dmi/id", "block", *processors):
         if (hardware.HARDWARE / "sys" / name).is_dir():
             mount("--bind", hardware.HARDWARE / "sys" / name, f"/sys/{name}")
     # A container's /sys has no modules at all. It must not stay writable: systemd would take that for
@@ -40,7 +42,8 @@ def layer_sys(here):
 
 
 def layer_proc(here):
-    """Copies of the machine's kernel settings, and the drivers' part of /proc."""
+    """Copies of the machine's kernel settings, the memory, and the drivers' part of /proc."""
+    mount("--bind", hardware.HARDWARE / "proc/meminfo", "/proc/meminfo")
     for name in PROC_SYS:
         copy = here / "proc-sys" / name
         copy.parent.mkdir(exist_ok=True)

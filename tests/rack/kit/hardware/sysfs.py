@@ -1,13 +1,16 @@
-"""The hardware as /sys shows it: PCI functions and InfiniBand devices, as files below a folder.
+"""The hardware as /sys and /proc show it, as files below folders `sys` and `proc`.
 
-Files are written in place, since hosts have the folders mounted while they run.
+The processors are the machine's, in as many sockets as the hardware has. Files are written in place,
+since hosts have the folders mounted while they run.
 """
 
 import shutil
 import struct
+from pathlib import Path
 
 RATES = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 STATES = {"Down": "1: DOWN", "Initializing": "2: INIT", "Armed": "3: ARMED", "Active": "4: ACTIVE"}
+CPUS = "devices/system/cpu"
 PHYSICAL = {"LinkUp": "5: LinkUp", "Polling": "2: Polling", "Disabled": "3: Disabled"}
 SPEEDS = {
     1: "2.5 GT/s PCIe",
@@ -25,9 +28,55 @@ def render(state, folder):
     _write(folder / "class/infiniband_mad/abi_version", "5")
     _write(folder / "class/infiniband_verbs/abi_version", "6")
     _blocks(folder / "block", state)
+    _processors(folder / CPUS, state["processors"]["sockets"])
+    _memory(folder.parent / "proc/meminfo", state["memory"]["kib"])
     board = folder / "class/dmi/id"
     for name, value in state["board"].items():
         _write(board / name, value)
+
+
+def _processors(folder, sockets):
+    """The machine's processors, whole cores in each socket: with fewer cores there are fewer sockets."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for topology in sorted(Path("/sys", CPUS).glob("cpu[0-9]*/topology")):
+        files = {path.name: path.read_text().strip() for path in topology.iterdir()}
+        found[int(topology.parent.name.removeprefix("cpu"))] = files
+    if not sockets:
+        return
+    cores = list(dict.fromkeys(found[number]["thread_siblings"] for number in sorted(found)))
+    place = {core: index * min(sockets, len(cores)) // len(cores) for index, core in enumerate(cores)}
+    socket_of = {number: place[files["thread_siblings"]] for number, files in found.items()}
+    for number, files in found.items():
+        near = [other for other in sorted(found) if socket_of[other] == socket_of[number]]
+        files["physical_package_id"] = str(socket_of[number])
+        for name in ("core_siblings", "package_cpus", "die_cpus"):
+            if name in files:
+                files[name] = _mask(near, files[name])
+                files[f"{name}_list"] = ",".join(map(str, near))
+        for name, value in files.items():
+            _write(folder / f"cpu{number}" / "topology" / name, value)
+
+
+def _mask(numbers, like):
+    """Numbers as the kernel writes a mask: as many groups of 32 bits as in `like`."""
+    value = sum(1 << number for number in numbers)
+    groups = [value >> 32 * index & 0xFFFFFFFF for index in reversed(range(like.count(",") + 1))]
+    if len(groups) == 1:
+        return f"{groups[0]:0{len(like)}x}"
+    return ",".join(f"{group:08x}" for group in groups)
+
+
+def _memory(path, kib):
+    """The machine's /proc/meminfo with the hardware's memory; the difference is free."""
+    lines = []
+    found = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
+    more = kib - int(found[0][1]) if kib else 0
+    for name, value, *unit in found:
+        if name in ("MemTotal:", "MemFree:", "MemAvailable:"):
+            value = max(int(value) + more, 0)
+        lines.append(f"{name:<16}{value:>12}{' kB' if unit else ''}")
+    _write(path, "\n".join(lines))
 
 
 def _blocks(folder, state):
