@@ -76,6 +76,7 @@ def configure(
     from gpufleet.racks.configure.run import configure as run_configure
     from gpufleet.report.configure_html import configure_page
     from gpufleet.report.configure_text import print_configure
+    from gpufleet.report.first_job import first_jobs
 
     setup = Setup(environment, site, limit, tuple(only or ()), ssh_config)
     if not json:
@@ -112,6 +113,10 @@ def configure(
         if request.changes_hosts and (result.failed_hosts or result.cut_short):
             fix = complete_hints("fix the cause, then run `gpufleet configure --resume`")
             errors.print(f"  fix: {fix}", markup=False, soft_wrap=True)
+        elif not check and any(change.role.startswith("slurm_") for change in result.changes):
+            for job in first_jobs(setup.plan):
+                line = f"{job.site}: a first job, as {job.user} on {job.host}: {job.command}"
+                out.print(line, markup=False, soft_wrap=True)
     if result.failed_hosts or result.cut_short:
         return int(ExitCode.CLOUD_FAILURE)
     return int(ExitCode.REFUSED if check and result.changed else ExitCode.DONE)

@@ -17,6 +17,7 @@ from gpufleet.workspace import Workspace, find_root
 
 if TYPE_CHECKING:
     from gpufleet.lab.rack import HostStatus, Rack, RackSite
+    from gpufleet.plan.models import FleetPlan
 
 app = new_app(
     help="Start and remove a rack in a box: the hosts of a rack site as containers on this machine.",
@@ -51,7 +52,7 @@ def up(
     """Start the rack and boot all hosts. A running rack is not changed."""
     from gpufleet.lab.rack import Kit, require, start_rack
 
-    chosen = _site(environment, site, scheduler)
+    chosen, plan = _site(environment, site, scheduler)
     require()
     root = find_root()
     cache = root / ".gpufleet" / "cache" / "rack"
@@ -61,6 +62,27 @@ def up(
 
     rack = start_rack(_folder(), chosen, cache, Kit.of(root), say)
     _show(rack, rack.status(), json)
+    if not json:
+        _show_next(environment or _default(scheduler), rack, plan)
+
+
+def _show_next(fleet: str, rack: Rack, plan: FleetPlan) -> None:
+    """Print the commands from these hosts to a first job."""
+    from gpufleet.report.first_job import first_jobs
+
+    lines = [f"gpufleet configure {fleet} --ssh-config {rack.record.ssh_config}"]
+    if rack.site.site in {site.site for site in plan.onprem if site.scheduler == "slurm"}:
+        lines = [
+            'export GPUFLEET_VAULT_PASSWORD="$(openssl rand -base64 24)"',
+            f"gpufleet secrets new {fleet}",
+            *lines,
+        ]
+    for job in first_jobs(plan):
+        if job.site == rack.site.site:
+            lines.append(f"gpufleet rack ssh {job.host} sudo -iu {job.user} {job.command}")
+    out.print("next:")
+    for line in lines:
+        out.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -99,7 +121,18 @@ def ssh(
     os.execvp(words[0], words)  # noqa: S606 - ssh takes the place of this process
 
 
-def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite:
+def _default(scheduler: str) -> str:
+    """Return the path of the fleet file that is used without one: that of this checkout if it is the same."""
+    from importlib.resources import files
+
+    name = FLEETS[scheduler or "slurm"]
+    used = Path(str(files("gpufleet.lab.rack") / name))
+    own = find_root() / "gpufleet" / "lab" / "rack" / name
+    path = own if own.is_file() and own.read_bytes() == used.read_bytes() else used
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _site(environment: str | None, site: str | None, scheduler: str) -> tuple[RackSite, FleetPlan]:
     from importlib.resources import as_file, files
 
     from gpufleet.checks import validate
@@ -115,7 +148,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> RackSite
     with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
         validated = validate(workspace.target, root=workspace.root, bought=None)
-    return rack_site(validated.loaded.spec, validated.plan, site)
+    return rack_site(validated.loaded.spec, validated.plan, site), validated.plan
 
 
 def _show(rack: Rack | None, hosts: list[HostStatus], json: bool) -> None:
