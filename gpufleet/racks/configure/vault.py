@@ -84,7 +84,7 @@ def write_vault(path: Path, password: str, secrets: Mapping[str, str]) -> None:
             remedy=f"set {PASSWORD}, or name a file with the password in {_PASSWORD_FILES[0]}",
         )
     text = dump_yaml(dict(sorted(secrets.items())))
-    write_atomically(path, _library(password).encrypt(text).decode() + "\n", mode=0o600)
+    write_atomically(path, _library(password).encrypt(text).decode().rstrip("\n") + "\n", mode=0o600)
 
 
 def _library(password: str):  # type: ignore[no-untyped-def]  # ansible-core has no types
