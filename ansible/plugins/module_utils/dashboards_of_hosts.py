@@ -13,6 +13,13 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.dashboards_of_fabric
 
 NODES = 'instance=~"$instance"'
 GPU = "{{instance}} GPU {{gpu}}"
+XIDS = "DCGM_EXP_XID_ERRORS_COUNT"
+
+
+def by_gpu(metric: str, how: str = "max") -> str:
+    """One value for each GPU. With MIG, DCGM repeats a figure of the GPU for each of its instances."""
+    return f"{how} by (instance, gpu) ({metric}{{{NODES}}})"
+
 
 FLEET = Dashboard(
     "fleet",
@@ -23,14 +30,14 @@ FLEET = Dashboard(
             "Now",
             (
                 stat("GPU nodes up", "short", 'sum(up{job="node", role="gpu"})'),
-                stat("GPUs seen", "short", "count(DCGM_FI_DEV_GPU_TEMP)"),
+                stat("GPUs seen", "short", "sum(gpufleet:gpus_seen:count)"),
                 stat(
                     "GPUs held by jobs",
                     "percentunit",
                     'sum(slurm_gpus_allocated{partition=""}) / sum(slurm_gpus{partition=""})',
                     limits=(0.7, 0.4),
                 ),
-                stat("GPU load", "percent", "avg(DCGM_FI_DEV_GPU_UTIL)", limits=(60, 30)),
+                stat("GPU load", "percent", "avg(gpufleet:gpu_load:percent)", limits=(60, 30)),
                 stat("Power of all nodes", "watt", "sum(gpufleet:node_watts:sum)"),
                 stat("Alerts", "short", 'count(ALERTS{alertstate="firing"}) or vector(0)', limits=(1, 5)),
             ),
@@ -41,7 +48,7 @@ FLEET = Dashboard(
                 graph(
                     "GPU load by node",
                     "percent",
-                    ("avg by (instance) (DCGM_FI_DEV_GPU_UTIL)", "{{instance}}"),
+                    ("avg by (instance) (gpufleet:gpu_load:percent)", "{{instance}}"),
                 ),
                 graph(
                     "Tensor cores by node",
@@ -91,12 +98,12 @@ FLEET = Dashboard(
                     value="since",
                 ),
                 Panel(
-                    "Last Xid of GPUs",
+                    "Xids of the last day",
                     "table",
                     "short",
-                    (("max by (instance, gpu) (DCGM_FI_DEV_XID_ERRORS) > 0", ""),),
-                    columns=("instance", "gpu"),
-                    value="Xid",
+                    ((f'max by (instance, gpu, xid) (max_over_time({XIDS}{{xid!=""}}[1d])) > 0', ""),),
+                    columns=("instance", "gpu", "xid"),
+                    value="most in five minutes",
                 ),
             ),
         ),
@@ -111,28 +118,28 @@ NODE = Dashboard(
         (
             "GPUs",
             (
-                graph("Load", "percent", (f"DCGM_FI_DEV_GPU_UTIL{{{NODES}}}", GPU)),
-                graph("Tensor cores", "percentunit", (f"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{{NODES}}}", GPU)),
-                graph("Memory in use", "decmbytes", (f"DCGM_FI_DEV_FB_USED{{{NODES}}}", GPU)),
-                graph("Power", "watt", (f"DCGM_FI_DEV_POWER_USAGE{{{NODES}}}", GPU)),
+                graph("Load", "percent", (f"gpufleet:gpu_load:percent{{{NODES}}}", GPU)),
+                graph("Tensor cores", "percentunit", (by_gpu("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "avg"), GPU)),
+                graph("Memory in use", "decmbytes", (by_gpu("DCGM_FI_DEV_FB_USED", "sum"), GPU)),
+                graph("Power", "watt", (f"gpufleet:gpu_watts{{{NODES}}}", GPU)),
                 graph(
                     "Temperature",
                     "celsius",
-                    (f"DCGM_FI_DEV_GPU_TEMP{{{NODES}}}", GPU),
-                    (f"DCGM_FI_DEV_MEMORY_TEMP{{{NODES}}}", f"{GPU} memory"),
+                    (by_gpu("DCGM_FI_DEV_GPU_TEMP"), GPU),
+                    (by_gpu("DCGM_FI_DEV_MEMORY_TEMP"), f"{GPU} memory"),
                 ),
-                graph("SM clock", "rotmhz", (f"DCGM_FI_DEV_SM_CLOCK{{{NODES}}}", GPU)),
+                graph("SM clock", "rotmhz", (by_gpu("DCGM_FI_DEV_SM_CLOCK"), GPU)),
                 graph(
                     "NVLink",
                     "Bps",
-                    (f"DCGM_FI_PROF_NVLINK_TX_BYTES{{{NODES}}}", f"{GPU} sent"),
-                    (f"DCGM_FI_PROF_NVLINK_RX_BYTES{{{NODES}}}", f"{GPU} received"),
+                    (by_gpu("DCGM_FI_PROF_NVLINK_TX_BYTES"), f"{GPU} sent"),
+                    (by_gpu("DCGM_FI_PROF_NVLINK_RX_BYTES"), f"{GPU} received"),
                 ),
                 graph(
                     "Memory errors since the driver was loaded",
                     "short",
-                    (f"DCGM_FI_DEV_ECC_SBE_VOL_TOTAL{{{NODES}}}", f"{GPU} corrected"),
-                    (f"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{{{NODES}}}", f"{GPU} uncorrectable"),
+                    (by_gpu("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"), f"{GPU} corrected"),
+                    (by_gpu("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"), f"{GPU} uncorrectable"),
                 ),
             ),
         ),

@@ -175,7 +175,7 @@ COST = Dashboard(
                     "currencyUSD",
                     (
                         (
-                            "sum(gpufleet:gpu_cost_per_hour) * count(DCGM_FI_DEV_GPU_TEMP) / "
+                            "sum(gpufleet:gpu_cost_per_hour) * sum(gpufleet:gpus_seen:count) / "
                             "scalar(gpufleet:gpus_busy:count)"
                         ),
                         "all cost over busy GPUs",
@@ -191,7 +191,7 @@ COST = Dashboard(
                     "short",
                     ('sum(slurm_gpus_allocated{partition=""})', "held"),
                     ("gpufleet:gpus_busy:count", "busy over an hour"),
-                    ("count(DCGM_FI_DEV_GPU_TEMP)", "there"),
+                    ("sum(gpufleet:gpus_seen:count)", "there"),
                 ),
                 Panel(
                     "GPUs that were idle over an hour, by node",
@@ -219,7 +219,7 @@ POWER = Dashboard(
                     "sum(gpufleet:node_watts:sum) * scalar(gpufleet:pue)",
                     width=6,
                 ),
-                stat("GPUs", "watt", "sum(DCGM_FI_DEV_POWER_USAGE)", width=6),
+                stat("GPUs", "watt", "sum(gpufleet:gpu_watts)", width=6),
                 stat(
                     "Fullest rack",
                     "percentunit",
@@ -243,13 +243,15 @@ POWER = Dashboard(
                     "GPUs that draw most",
                     "bargauge",
                     "watt",
-                    (("topk(16, DCGM_FI_DEV_POWER_USAGE)", GPU),),
+                    (("topk(16, gpufleet:gpu_watts)", GPU),),
                 ),
                 graph(
                     "Energy of GPUs by node, a day at this rate",
                     "kwatth",
                     (
-                        rate("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "instance") + " / 1000 * 24 / 1000",
+                        "sum by (instance) ("
+                        + rate("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "instance, gpu", "max")
+                        + ") / 1000 * 24 / 1000",
                         "{{instance}}",
                     ),
                     about="DCGM counts mJ: mJ/s are mW.",

@@ -212,6 +212,6 @@ def test_xid_alert_fires_and_is_sent_with_the_token_and_is_the_only_gpu_alert(
     authorization, _, body = reported.splitlines()[0].partition(" {")
     assert authorization == f"Bearer {monitored.token}"
     (alert,) = json.loads("{" + body)["alerts"]
-    assert alert["annotations"]["summary"] == "GPU 5 of dgx02: the last Xid is 48"
+    assert alert["annotations"]["summary"] == "GPU 5 of dgx02 had Xid 48 in the last hour"
     assert alert["labels"]["site"] == "lab"
     lab.hardware("dgx02").restore(lab.healthy["dgx02"])

@@ -288,7 +288,7 @@ def test_dcgm_packages_have_an_epoch_and_the_exporter_version_has_none() -> None
 def test_each_counter_is_a_field_with_type_and_help_and_appears_once() -> None:
     text = Role("dcgm", dcgm_exporter_counters=["DCGM_FI_DEV_ENC_UTIL, gauge, x"]).render("counters.csv.j2")
     rows = [line.split(", ", 2) for line in text.splitlines() if line and not line.startswith("#")]
-    assert all(len(row) == 3 and row[0].startswith("DCGM_FI_") for row in rows)
+    assert all(len(row) == 3 and row[0].startswith(("DCGM_FI_", "DCGM_EXP_")) for row in rows)
     assert {row[1] for row in rows} <= {"gauge", "counter", "label"}
     names = [row[0] for row in rows]
     assert len(names) == len(set(names))

@@ -100,7 +100,7 @@ def read_counters(path):
         parts = [part.strip() for part in line.split(",", 2)]
         if not line.strip() or line.startswith("#"):
             continue
-        if len(parts) != 3 or not parts[0].startswith("DCGM_FI_") or parts[1] not in TYPES:
+        if len(parts) != 3 or not parts[0].startswith(("DCGM_FI_", "DCGM_EXP_")) or parts[1] not in TYPES:
             raise ValueError(f"{path}:{number}: malformed record: {line}")
         yield parts
 
@@ -121,6 +121,10 @@ class Exporter(http.server.BaseHTTPRequestHandler):
             for index, gpu in enumerate(hardware.gpus(state)):
                 labels = f'gpu="{index}",UUID="{gpu["uuid"]}",device="nvidia{gpu["minor"]}"'
                 labels += f',modelName="{gpu["name"]}",Hostname="{Path("/etc/hostname").read_text().strip()}"'
+                if name == "DCGM_EXP_XID_ERRORS_COUNT" and gpu["last_xid"]:
+                    labels += f',window_size_in_ms="300000",xid="{gpu["last_xid"]}"'
+                    lines.append(f"{name}{{{labels}}} 1")
+                    continue
                 lines.append(f"{name}{{{labels}}} {VALUES.get(name, lambda _: 0)(gpu)}")
         body = ("\n".join(lines) + "\n").encode()
         self.send_response(200 if self.path == "/metrics" else 404)

@@ -1,4 +1,4 @@
-"""For every alert: series that fire it, and series of the same metrics that do not."""
+"""Alerts of GPUs: series that fire them, and series of the same metrics that do not."""
 
 from __future__ import annotations
 
@@ -33,51 +33,29 @@ GPU = {"instance": "dgx01", "gpu": "3"}
 DAY = "0+0x1500 {}+0x60"
 
 
-def port(metric: str, values: str) -> dict[str, str]:
-    """A series of one InfiniBand port."""
-    return {f'{metric}{{instance="dgx01", device="mlx5_4", port="1", role="gpu"}}': values}
+def xids(xid: str, values: str) -> dict[str, str]:
+    """The exporter's count of an Xid, which the exporter serves for five minutes."""
+    labels = f'instance="dgx01", gpu="3", job="dcgm", window_size_in_ms="300000", xid="{xid}"'
+    return {f"DCGM_EXP_XID_ERRORS_COUNT{{{labels}}}": values}
 
 
-PORT = {"instance": "dgx01", "device": "mlx5_4", "port": "1"}
-ERRORS = ("symbol_error", "port_errors_received", "local_link_integrity_errors", "link_error_recovery")
-
-
-def errors(symbol: str) -> dict[str, str]:
-    """The error counters of a port, of which one grows."""
+def mig(metric: str, values: str, index: int, instances: int, more: str = "") -> dict[str, str]:
+    """The series of a GPU in so many MIG instances: one each, with the same value."""
+    labels = f'instance="dgx01", gpu="{index}", job="dcgm"{more}'
     return {
-        series: value
-        for name in ERRORS
-        for series, value in port(
-            f"node_infiniband_{name}_total", symbol if name == "symbol_error" else "0+0x120"
-        ).items()
+        f'{metric}{{{labels}, GPU_I_ID="{number}", GPU_I_PROFILE="1g.10gb"}}': values
+        for number in range(1, instances + 1)
     }
 
 
-def ports(up: int, rate: str = "5e10+0x30") -> dict[str, str]:
-    """Eight ports of a node, some of them active."""
-    found = {"gpufleet:ports_expected": "8+0x30", "gpufleet:link_bytes_per_second": "5e10+0x30"}
-    for index in range(8):
-        labels = f'{{instance="dgx01", device="mlx5_{index}", port="1", role="gpu"}}'
-        found[f"node_infiniband_state_id{labels}"] = f"{4 if index < up else 1}+0x30"
-        found[f"node_infiniband_rate_bytes_per_second{labels}"] = rate
-    return found
-
-
-def rails(up: int) -> dict[str, str]:
-    """Eight ports of a node, of which so many are active, and a storage port as good as they."""
-    found = ports(up) | {f'gpufleet:fabric_device{{device="mlx5_{index}"}}': "1+0x30" for index in range(8)}
-    storage = '{instance="dgx01", device="mlx5_12", port="1", role="gpu"}'
-    return found | {
-        f"node_infiniband_state_id{storage}": "4+0x30",
-        f"node_infiniband_rate_bytes_per_second{storage}": "5e10+0x30",
-    }
-
-
-def gpus(count: int, wanted: int = 8) -> dict[str, str]:
+def gpus(count: int, instances: int = 0) -> dict[str, str]:
     """Some GPUs of a node that should have eight."""
-    found = {"gpufleet:gpus_expected": f"{wanted}+0x10"}
+    found = {"gpufleet:gpus_expected": "8+0x10"}
     for index in range(count):
-        found |= gpu("DCGM_FI_DEV_GPU_TEMP", "40+0x10", index)
+        if instances:
+            found |= mig("DCGM_FI_DEV_GPU_TEMP", "40+0x10", index, instances)
+        else:
+            found |= gpu("DCGM_FI_DEV_GPU_TEMP", "40+0x10", index)
     return found
 
 
@@ -86,6 +64,16 @@ def load(busy: int) -> dict[str, str]:
     found = {'slurm_gpus_allocated{partition="", instance="ctl01"}': "8+0x240"}
     for index in range(8):
         found |= gpu("DCGM_FI_DEV_GPU_UTIL", f"{90 if index < busy else 0}+0x240", index)
+    return found
+
+
+def split_load(busy: int) -> dict[str, str]:
+    """Eight GPUs in two MIG instances each; one instance of some of them works. Their utilization reads 0."""
+    found = {'slurm_gpus_allocated{partition="", instance="ctl01"}': "8+0x240"}
+    for index in range(8):
+        found |= mig("DCGM_FI_DEV_GPU_UTIL", "0+0x240", index, 2)
+        first, second = mig("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "", index, 2)
+        found |= {first: f"{0.9 if index < busy else 0}+0x240", second: "0+0x240"}
     return found
 
 
@@ -100,12 +88,21 @@ def unit(name: str, state: str, first: str, second: str = "") -> dict[str, str]:
 GPU_CASES = (
     Case(
         "GpuXid",
-        "5m",
-        gpu("DCGM_FI_DEV_XID_ERRORS", "79+0x5"),
-        gpu("DCGM_FI_DEV_XID_ERRORS", "0+0x5"),
-        GPU,
-        "GPU 3 of dgx01: the last Xid is 79",
-        tuple(gpu("DCGM_FI_DEV_XID_ERRORS", f"{xid}+0x5") for xid in (13, 31, 43, 45)),
+        "20m",
+        xids("79", "_x10 1+0x4 _x30"),
+        xids("79", "_x10 0+0x4 _x30"),
+        GPU | {"xid": "79"},
+        "GPU 3 of dgx01 had Xid 79 in the last hour",
+        tuple(xids(xid, "_x10 1+0x4 _x30") for xid in ("13", "31", "43", "45")),
+    ),
+    # An hour after the last one it is over, and another Xid in between is an alert of its own.
+    Case(
+        "GpuXid",
+        "80m",
+        xids("79", "_x10 1+0x4 _x80") | xids("48", "_x60 1+0x4 _x30"),
+        xids("79", "_x10 1+0x4 _x80") | xids("48", "_x95"),
+        GPU | {"xid": "48"},
+        "GPU 3 of dgx01 had Xid 48 in the last hour",
     ),
     Case(
         "GpuXidNeedsAction",
@@ -238,7 +235,29 @@ GPU_CASES = (
         "SXid 20034 of an NVSwitch of dgx01 requires RESET",
     ),
     Case(
-        "GpuMissing", "3m", gpus(7), gpus(8), {"instance": "dgx01"}, "dgx01 shows 7 GPUs, which are too few"
+        "GpuMissing",
+        "3m",
+        gpus(7),
+        gpus(8),
+        {"instance": "dgx01"},
+        "dgx01 shows 7 GPUs, which are too few",
+    ),
+    # Seven GPUs in two MIG instances each are seven GPUs.
+    Case(
+        "GpuMissing",
+        "3m",
+        gpus(7, instances=2),
+        gpus(8, instances=2),
+        {"instance": "dgx01"},
+        "dgx01 shows 7 GPUs, which are too few",
+    ),
+    Case(
+        "GpuMissing",
+        "6m",
+        {'up{job="dcgm", instance="dgx01"}': "1+0x10", "gpufleet:gpus_expected": "8+0x10"},
+        {'up{job="dcgm", instance="dgx01"}': "0+0x10", "gpufleet:gpus_expected": "8+0x10"},
+        {"instance": "dgx01"},
+        "dgx01 shows 0 GPUs, which are too few",
     ),
     Case(
         "DcgmExporterDown",
@@ -274,72 +293,14 @@ GPU_CASES = (
         {"instance": "ctl01"},
         "50% of the GPUs that jobs hold have done nothing for an hour",
     ),
-)
-
-FABRIC_CASES = (
     Case(
-        "InfinibandPortDown",
-        "15m",
-        port("node_infiniband_state_id", "4+0x10 1+0x20"),
-        port("node_infiniband_state_id", "4+0x30"),
-        PORT | {"role": "gpu"},
-        "port mlx5_4/1 of dgx01 was up and is down",
-        # A port that was never plugged in.
-        (port("node_infiniband_state_id", "1+0x30"),),
-    ),
-    Case(
-        "InfinibandPortsMissing",
-        "15m",
-        rails(7),
-        rails(8),
-        {"instance": "dgx01"},
-        "dgx01 has 7 ports at full rate, which are too few",
-        near=(ports(8),),
-    ),
-    Case(
-        "InfinibandPortSlow",
-        "20m",
-        port("node_infiniband_rate_bytes_per_second", "5e10+0x10 2.5e10+0x20")
-        | port("node_infiniband_state_id", "4+0x30"),
-        port("node_infiniband_rate_bytes_per_second", "5e10+0x30")
-        | port("node_infiniband_state_id", "4+0x30"),
-        PORT,
-        "port mlx5_4/1 of dgx01 has come up slower than it was: 25GB/s",
-    ),
-    Case(
-        "InfinibandErrors",
-        "60m",
-        errors("0+5x60"),
-        errors("0+1x60"),
-        PORT,
-        "port mlx5_4/1 of dgx01 had 300 errors in an hour",
-    ),
-    Case(
-        "InfinibandLinkFlapping",
-        "26h",
-        port("node_infiniband_link_downed_total", DAY.format(8)),
-        port("node_infiniband_link_downed_total", DAY.format(4)),
-        PORT | {"role": "gpu"},
-        "port mlx5_4/1 of dgx01 went down 8 times in a day",
-    ),
-    Case(
-        "SubnetManagerDown",
-        "3m",
-        unit("gpufleet-opensm.service", "active", "0+0x10", "0+0x10"),
-        unit("gpufleet-opensm.service", "active", "0+0x10", "1+0x10"),
-        {},
-        "no host manages the InfiniBand subnet: a port that comes up now stays unusable",
-    ),
-    Case(
-        "SubnetManagerNoStandby",
-        "15m",
-        unit("gpufleet-opensm.service", "active", "0+0x20", "1+0x20"),
-        unit("gpufleet-opensm.service", "active", "1+0x20", "1+0x20"),
-        {},
-        "only one subnet manager runs",
-        # A site that declares only one.
-        (unit("gpufleet-opensm.service", "active", "1+0x20"),),
+        "GpusHeldIdle",
+        "4h",
+        split_load(4),
+        split_load(7),
+        {"instance": "ctl01"},
+        "50% of the GPUs that jobs hold have done nothing for an hour",
     ),
 )
 
-CASES = GPU_CASES + FABRIC_CASES
+CASES = GPU_CASES

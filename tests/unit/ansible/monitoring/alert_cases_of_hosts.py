@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .alert_cases import Case, unit
+from .alert_cases import Case, mig, unit
 
 DISK = '{instance="dgx01", mountpoint="/", fstype="ext4", device="/dev/sda1"}'
 ROOT = {"instance": "dgx01", "mountpoint": "/", "fstype": "ext4", "device": "/dev/sda1"}
@@ -26,11 +26,17 @@ def controllers(first: int, second: int | None = None) -> dict[str, str]:
     return found
 
 
-def racks(gpu_w: int) -> dict[str, str]:
+NODE_UP = 'up{job="node", instance="dgx01"}'
+
+
+def racks(gpu_w: int, for_: str = "+0x40", instances: int = 0) -> dict[str, str]:
     """A rack of one node with eight GPUs, in which 20 kW may be drawn."""
-    found = {"gpufleet:rack_capacity_watts": "20000+0x30", "gpufleet:node_base_watts": "4000+0x30"}
+    found = {"gpufleet:rack_capacity_watts": "20000+0x40", "gpufleet:node_base_watts": "4000+0x40"}
     for index in range(8):
-        found[f'DCGM_FI_DEV_POWER_USAGE{{instance="dgx01", gpu="{index}", rack="r1"}}'] = f"{gpu_w}+0x30"
+        if instances:
+            found |= mig("DCGM_FI_DEV_POWER_USAGE", f"{gpu_w}{for_}", index, instances, ', rack="r1"')
+        else:
+            found[f'DCGM_FI_DEV_POWER_USAGE{{instance="dgx01", gpu="{index}", rack="r1"}}'] = f"{gpu_w}{for_}"
     return found
 
 
@@ -234,6 +240,18 @@ POWER_CASES = (
         racks(1900),
         {"rack": "r1"},
         "rack r1 may draw 21.6kW, more than its capacity",
+        # Each of seven MIG instances has the power of its GPU.
+        (racks(1900, instances=7),),
+    ),
+    # The exporter of a node died half an hour ago: its GPUs count as before. A node that is down does not.
+    Case(
+        "RackPowerOverCapacity",
+        "40m",
+        racks(2200, "+0x10 _x30") | {NODE_UP: "1+0x40"},
+        racks(1900, "+0x10 _x30") | {NODE_UP: "1+0x40"},
+        {"rack": "r1"},
+        "rack r1 may draw 21.6kW, more than its capacity",
+        (racks(2200, "+0x10 _x30") | {NODE_UP: "1+0x10 0+0x30"},),
     ),
     Case(
         "RackPowerNearCapacity",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 
 NODES = tuple(f"dgx{number:02d}" for number in range(1, 5))
 HOSTS = (*NODES, "ctl01", "ctl02", "login01")
+# The last node has MIG instances: each repeats the figures of its GPU.
+INSTANCES = tuple({"GPU_I_ID": number, "GPU_I_PROFILE": "3g.40gb"} for number in ("1", "2"))
 STEP_S = 60
 Value = Callable[[float], float]
 
@@ -84,6 +86,7 @@ def gpus(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]
     quarter = now - 0.25 * (now - start)
     figures: dict[str, Callable[[str, int], Value]] = {
         "DCGM_FI_DEV_GPU_UTIL": lambda n, i: wave(busy.get(n, 0), 10 if n in busy else 0, i * 0.2),
+        "DCGM_FI_PROF_GR_ENGINE_ACTIVE": lambda n, i: wave(busy.get(n, 0) / 100, 0.1 if n in busy else 0, i),
         "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": lambda n, i: wave(busy.get(n, 0) / 180, 0.05, i * 0.2),
         "DCGM_FI_DEV_FB_USED": lambda n, i: wave(64_000 if n in busy else 600, 3000 if n in busy else 0, i),
         "DCGM_FI_DEV_FB_FREE": lambda n, i: at(16_000 if n in busy else 80_000),
@@ -98,7 +101,6 @@ def gpus(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]
         "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": lambda n, i: grows(560e3 if n in busy else 75e3, start),
         "DCGM_FI_DEV_POWER_VIOLATION": lambda n, i: grows(2e8 if n in busy and i < 3 else 0, start),
         "DCGM_FI_DEV_THERMAL_VIOLATION": lambda n, i: grows(4e7 if n == "dgx02" and i == 7 else 0, start),
-        "DCGM_FI_DEV_XID_ERRORS": lambda n, i: later(quarter, 0, 48 if (n, i) == ("dgx02", 5) else 0),
         "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": lambda n, i: grows(0.002 if (n, i) == ("dgx02", 5) else 0, start),
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": lambda n, i: later(quarter, 0, 1 if (n, i) == ("dgx02", 5) else 0),
     }
@@ -112,7 +114,10 @@ def gpus(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value]
                     "role": "gpu",
                     "rack": rack(node),
                 }
-                yield name, labels, value(node, index)
+                for more in INSTANCES if node == NODES[-1] else ({},):
+                    yield name, labels | more, value(node, index)
+    labels = {"instance": "dgx02", "gpu": "5", "job": "dcgm", "role": "gpu", "rack": rack("dgx02")}
+    yield "DCGM_EXP_XID_ERRORS_COUNT", labels | {"xid": "48"}, later(quarter, math.nan, 1)
 
 
 def hosts(start: float) -> Iterator[tuple[str, dict[str, str], Value]]:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from . import alert_cases, alert_cases_of_hosts
+from . import alert_cases, alert_cases_of_fabric, alert_cases_of_hosts
 from .alert_cases import Case
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES = ROOT / "ansible" / "roles" / "prometheus" / "files" / "rules"
-CASES = alert_cases.CASES + alert_cases_of_hosts.CASES
+CASES = alert_cases.CASES + alert_cases_of_fabric.CASES + alert_cases_of_hosts.CASES
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -76,7 +76,7 @@ def metrics(series: Mapping[str, str]) -> set[str]:
 
 
 def test_every_alert_has_series_that_fire_and_series_that_do_not() -> None:
-    assert sorted(case.alert for case in CASES) == sorted(alerts())
+    assert {case.alert for case in CASES} == set(alerts())
     for case in CASES:
         assert case.fires and case.quiet, case.alert
         # A missing alert proves nothing without series.

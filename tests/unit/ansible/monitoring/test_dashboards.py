@@ -148,6 +148,8 @@ def test_alert_rules_find_the_simulated_faults(prometheus: Prometheus) -> None:
     # Alerts with a `for` duration do not fire yet.
     assert {("GpuXid", "dgx02"), ("GpuEccUncorrectable", "dgx02")} <= found
     assert ("GpuXid", "dgx01") not in found
+    (seen,) = prometheus.query("sum(gpufleet:gpus_seen:count)")
+    assert float(seen["value"][1]) == 32
     (cost,) = prometheus.query("gpufleet:ownership_cost_per_hour")
     # 262,800 USD over 43,800 hours are 6 USD an hour for each of four nodes.
     assert float(cost["value"][1]) == 24
