@@ -316,6 +316,17 @@ def test_prometheus_accepts_the_configuration_with_all_rules(
     judge("promtool", "check", "config", tmp_path / "p.yml", accept=(1,))
 
 
+def test_a_scrape_of_slurm_outlasts_the_commands_of_its_exporter(
+    texts: Callable[[str], dict[str, RenderedFile]],
+) -> None:
+    units = texts(r"/gpufleet-slurm-exporter\.service$").values()
+    (command_s,) = {int(word) for item in units for word in re.findall(r"--timeout (\d+)", item.text)}
+    for where, item in texts(r"^/etc/prometheus/prometheus\.yml$").items():
+        (job,) = [job for job in yaml.safe_load(item.text)["scrape_configs"] if job["job_name"] == "slurm"]
+        scrape_s, interval_s = (int(job[f"scrape_{name}"][:-1]) for name in ("timeout", "interval"))
+        assert 2 * command_s <= scrape_s <= interval_s, where
+
+
 def test_alertmanager_accepts_the_receivers_with_their_secrets(
     texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path
 ) -> None:

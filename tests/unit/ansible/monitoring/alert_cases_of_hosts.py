@@ -26,6 +26,15 @@ def controllers(first: int, second: int | None = None) -> dict[str, str]:
     return found
 
 
+def answers(ping: int) -> dict[str, str]:
+    """What the exporter reports of Slurm's commands."""
+    found = {"ping": ping, "nodes": 1, "jobs": 1, "scheduler": 1, "sacct": 1}
+    return {
+        f'slurm_exporter_source_up{{instance="ctl01", source="{name}"}}': f"{up}+0x20"
+        for name, up in found.items()
+    }
+
+
 NODE_UP = 'up{job="node", instance="dgx01"}'
 
 
@@ -158,6 +167,15 @@ SLURM_CASES = (
         {},
         "only one Slurm controller runs: it has no backup",
         (controllers(1),),
+    ),
+    # As the exporter reports a slurmctld that hangs: `scontrol ping` does not end, and names no controller.
+    Case(
+        "SlurmNotAnswering",
+        "10m",
+        answers(0),
+        answers(1),
+        {"source": "ping"},
+        "Slurm does not answer the exporter's query ping",
     ),
     Case(
         "SlurmdbdDown",
