@@ -23,6 +23,7 @@ SYSTEM = "/redfish/v1/Systems/DGX"
 CHASSIS = "/redfish/v1/Chassis/DGX"
 BIOS = f"{SYSTEM}/Bios"
 RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
+APPLY = "@Redfish.SettingsApplyTime"
 USER, PASSWORD = "admin", "planted-Bmc-Passw0rd"
 # Writable properties by @odata.type without its version (readonly false in the schemas).
 WRITABLE: dict[str, Any] = {
@@ -174,8 +175,12 @@ class Service:
 
     def boot(self) -> None:
         """Boot the node: staged settings take effect."""
-        self.resources[BIOS]["Attributes"] |= self.resources[f"{BIOS}/SD"]["Attributes"]
-        self.resources[f"{BIOS}/SD"]["Attributes"] = {}
+        staged = self.resources[f"{BIOS}/SD"]
+        # With apply times, values without one stay staged for ever.
+        if "SupportedApplyTimes" in self.resources[BIOS]["@Redfish.Settings"] and not staged.pop(APPLY, None):
+            return
+        self.resources[BIOS]["Attributes"] |= staged["Attributes"]
+        staged["Attributes"] = {}
 
     def close(self) -> None:
         """Ends it."""
@@ -244,6 +249,8 @@ def handler(service: Service) -> type[BaseHTTPRequestHandler]:
                 bios = service.resources[BIOS]["Attributes"]
                 # The attributes are there for reading; what is written goes to the settings object.
                 allowed = {"Attributes": {n: type(v) for n, v in bios.items()}} if self.path != BIOS else {}
+                if "SupportedApplyTimes" in service.resources[BIOS]["@Redfish.Settings"]:
+                    allowed[APPLY] = {"ApplyTime": str}
             if why := unwritable(self.body, allowed, ""):
                 self.refuse(400, why)
                 return
@@ -255,7 +262,8 @@ def handler(service: Service) -> type[BaseHTTPRequestHandler]:
                 return
             kind = self.body.get("ResetType")
             action = service.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
-            if self.path != RESET or kind not in action["ResetType@Redfish.AllowableValues"]:
+            kinds = action.get("ResetType@Redfish.AllowableValues", ["PowerCycle"])
+            if self.path != RESET or kind not in kinds:
                 self.refuse(400, f"The value '{kind}' for the parameter ResetType is not in the list.")
                 return
             service.resets.append(kind)

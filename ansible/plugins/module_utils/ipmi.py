@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
@@ -68,7 +69,7 @@ class Ipmi:
         """`On` or `Off`."""
         return "On" if "is on" in self.ask("chassis", "power", "status") else "Off"
 
-    def firmware(self) -> dict[str, str]:
+    def firmware(self, _wanted: Iterable[str]) -> dict[str, str]:
         """The version of the controller, as `bmc`."""
         return {"bmc": parsed(self.ask("mc", "info")).get("Firmware Revision", "")}
 

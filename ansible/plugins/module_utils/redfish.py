@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
-from ansible_collections.gpufleet.rack.plugins.module_utils.redfish_health import faults
+from ansible_collections.gpufleet.rack.plugins.module_utils.redfish_health import faults, rollup
 
 ROOT = "/redfish/v1/"
 LARGEST = 4 * 1024 * 1024
@@ -169,6 +169,7 @@ class Redfish:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._systems: list[dict[str, Any]] | None = None
+        self._at_reset: set[str] = set()
 
     def systems(self) -> list[dict[str, str]]:
         """`{path, model, serial}` of each system of the controller."""
@@ -211,7 +212,7 @@ class Redfish:
             for parent, name in ((thermal, "Fans"), (power, "PowerSupplies"), (leaks, "LeakDetectors")):
                 for part in self._optional(link(parent.get(name))).get("Members", []):
                     found += faults(part if "Status" in part else self._optional(link(part)))
-        return found
+        return found or rollup(system)
 
     def _optional(self, path: str) -> dict[str, Any]:
         """Return a resource, empty where there is none: controllers list parts that they do not have."""
@@ -222,19 +223,24 @@ class Redfish:
         except RefusalError:
             return {}
 
-    def firmware(self) -> dict[str, str]:
-        """Component -> version, by Id and by Name."""
+    def firmware(self, wanted: Iterable[str]) -> dict[str, str]:
+        """Component -> version, by Id, or by a Name that only one component has."""
         root = self.connection.get(ROOT)
         service = link(root.get("UpdateService"))
         if not service:
             return {}
         inventory = link(self.connection.get(service).get("FirmwareInventory"))
-        found: dict[str, str] = {}
-        for item in self.connection.members(inventory) if inventory else []:
-            version = str(item.get("Version") or "")
-            found.setdefault(str(item.get("Name", "")), version)
-            found[str(item.get("Id", ""))] = version
-        found.pop("", None)
+        items = self.connection.members(inventory) if inventory else []
+        versions = {str(item.get("Id")): str(item.get("Version") or "") for item in items}
+        found = {}
+        for name in wanted:
+            ids = [name] if name in versions else [str(i.get("Id")) for i in items if i.get("Name") == name]
+            if len(ids) > 1:
+                raise RefusalError(
+                    f"{self.connection.name} has {len(ids)} components with the name {name!r}. Write an Id "
+                    f"in `management.firmware`: {', '.join(sorted(ids))}."
+                )
+            found[name] = versions[ids[0]] if ids else ""
         return found
 
     def power_cap(self, path: str) -> tuple[int | None, str]:
@@ -245,7 +251,8 @@ class Redfish:
             if metrics:
                 limit = self.connection.get(metrics).get("PowerLimitWatts")
                 if isinstance(limit, Mapping):
-                    on = limit.get("ControlMode", "Automatic") != "Disabled"
+                    # Other modes (Override, Manual, Disabled) leave the set point without effect.
+                    on = limit.get("ControlMode", "Automatic") == "Automatic"
                     return (watts(limit.get("SetPoint")) if on else None), metrics
             power = link(found.get("Power"))
             if power:
@@ -262,6 +269,15 @@ class Redfish:
             body = {"PowerLimitWatts": {"SetPoint": cap, "ControlMode": "Automatic"}}
         self.connection.patch(resource, body)
 
+    def power_drawn(self, resource: str) -> int | None:
+        """W that the node draws, by the resource of its power cap: the average if there is one."""
+        found = self.connection.get(resource)
+        if "PowerControl" not in found:
+            return watts((found.get("PowerWatts") or {}).get("Reading"))
+        control = found["PowerControl"][0]
+        average = (control.get("PowerMetrics") or {}).get("AverageConsumedWatts")
+        return watts(control.get("PowerConsumedWatts") if average is None else average)
+
     def boot_order(self, path: str, wanted: list[str]) -> tuple[list[str], list[str], str]:
         """The current or staged boot order, the wanted one, and where it is changed.
 
@@ -269,7 +285,7 @@ class Redfish:
         themselves, and nothing is removed. A controller without options has one persistent override.
         """
         found = self.connection.get(path)
-        settings = link((found.get("@Redfish.Settings") or {}).get("SettingsObject"))
+        settings = self._settings(found)
         boot = found.get("Boot", {})
         now = [str(name) for name in boot.get("BootOrder") or []]
         options = link(boot.get("BootOptions"))
@@ -308,7 +324,7 @@ class Redfish:
             }
         else:
             body = {"BootOrder": order}
-        self.connection.patch(resource, {"Boot": body})
+        self._stage(resource, {"Boot": body})
 
     def bios(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
         """Current attributes, pending ones, and the resource that stages them."""
@@ -316,26 +332,48 @@ class Redfish:
         if not bios:
             return {}, {}, ""
         found = self.connection.get(bios)
-        settings = link((found.get("@Redfish.Settings") or {}).get("SettingsObject"))
+        settings = self._settings(found)
         staged = self.connection.get(settings).get("Attributes", {}) if settings else {}
         return dict(found.get("Attributes", {})), dict(staged or {}), settings
 
     def stage_bios(self, resource: str, attributes: Mapping[str, Any]) -> None:
         """Stage attributes for the next boot."""
-        self.connection.patch(resource, {"Attributes": dict(attributes)})
+        self._stage(resource, {"Attributes": dict(attributes)})
+
+    def _settings(self, found: Mapping[str, Any]) -> str:
+        """The resource that stages changes of a resource; empty without one."""
+        settings = found.get("@Redfish.Settings") or {}
+        path = link(settings.get("SettingsObject"))
+        if "OnReset" in (settings.get("SupportedApplyTimes") or []):
+            self._at_reset.add(path)
+        return path
+
+    def _stage(self, resource: str, body: dict[str, Any]) -> None:
+        """Change a resource. Controllers with apply times (Dell) apply staged values only at the one sent."""
+        if resource in self._at_reset:
+            body = body | {"@Redfish.SettingsApplyTime": {"ApplyTime": "OnReset"}}
+        self.connection.patch(resource, body)
 
     def cycle(self, path: str) -> str:
         """Power cycle or power on; the requested reset."""
         found = self.connection.get(path)
         action = found.get("Actions", {}).get("#ComputerSystem.Reset", {})
         target = str(action.get("target", ""))
-        kinds = [str(kind) for kind in action.get("ResetType@Redfish.AllowableValues", [])]
+        kinds = self._allowed(action, "ResetType")
         wanted = ("On", "ForceOn") if found.get("PowerState") == "Off" else ("PowerCycle", "ForceRestart")
         kind = next((name for name in wanted if name in kinds), "")
         if not target or not kind:
             raise RefusalError(f"{self.connection.name} offers none of {', '.join(wanted)}; it has {kinds}.")
         self.connection.post(target, {"ResetType": kind})
         return kind
+
+    def _allowed(self, action: Mapping[str, Any], parameter: str) -> list[str]:
+        """The values of a parameter that an action takes: listed in the action, or in its ActionInfo."""
+        values = action.get(f"{parameter}@Redfish.AllowableValues")
+        info = str(action.get("@Redfish.ActionInfo") or "")
+        for item in self.connection.get(info).get("Parameters", []) if values is None and info else []:
+            values = item.get("AllowableValues") if item.get("Name") == parameter else values
+        return [str(value) for value in values or []]
 
 
 def watts(value: Any) -> int | None:

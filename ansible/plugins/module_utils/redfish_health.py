@@ -21,6 +21,14 @@ def faults(resource: Mapping[str, Any]) -> list[dict[str, str]]:
     return [found for part in _parts(resource) if (found := _fault(part))]
 
 
+def rollup(resource: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the fault that a resource reports of parts that are not inspected, such as memory and drives."""
+    status = resource.get("Status")
+    health = str(status.get("HealthRollup") or OK) if isinstance(status, Mapping) else OK
+    name = str(resource.get("Name") or resource.get("Id") or "the system").strip()
+    return [] if health == OK else [{"name": name, "health": health, "message": "a part of it"}]
+
+
 def _parts(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield resource
     for name in LISTS:

@@ -53,7 +53,8 @@ options:
     type: dict
     default: {}
   firmware:
-    description: Expected firmware versions, by component. Compared, never flashed.
+    description: Expected firmware versions, by Id of the component, or by a name that only one has. Compared,
+      never flashed.
     type: dict
     default: {}
   power_cap_w:
@@ -94,7 +95,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 found:
-  description: Model, serial number, power state, versions, power cap, boot order and BIOS attributes
+  description: Model, serial number, power state, versions, power cap and draw, boot order and BIOS attributes
     before the changes.
   type: dict
   returned: success
@@ -162,10 +163,12 @@ def read(params: dict[str, Any], controller: Redfish | Ipmi, path: str) -> dict[
     if params["only"] == "measure" and isinstance(controller, Redfish):
         found["health"] = controller.health(path)
     if params["firmware"]:
-        there = controller.firmware()
+        there = controller.firmware(params["firmware"])
         found["firmware"] = {name: there.get(name, "") for name in params["firmware"]}
     if params["power_cap_w"]:
         found["power_cap_w"], found["cap_resource"] = controller.power_cap(path)
+        if found["cap_resource"] and isinstance(controller, Redfish):
+            found["power_w"] = controller.power_drawn(found["cap_resource"])
     if params["boot_order"]:
         now, then, resource = controller.boot_order(path, params["boot_order"])
         found |= {"boot_order": now, "wanted_boot_order": then, "boot_resource": resource}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.captures import load_capture
 from tests.redfish_server import BIOS, CHASSIS, PASSWORD, SYSTEM, USER, Service
 from tests.unit.ansible.collection.conftest import Programs, load
 
@@ -197,6 +198,71 @@ def test_power_is_cycled_once_and_not_in_check_mode(service: Service, run: Run) 
     service.resources[SYSTEM]["PowerState"] = "Off"
     assert run(module, **arguments(service, only="cycle"))["reset"] == "On"
     assert service.resets == ["PowerCycle", "On"]
+
+
+def test_reset_types_are_read_from_the_action_info(service: Service, run: Run) -> None:
+    action = service.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
+    del action["ResetType@Redfish.AllowableValues"]
+    assert "offers none of PowerCycle" in run(module, **arguments(service, only="cycle"))["msg"]
+    action["@Redfish.ActionInfo"] = f"{SYSTEM}/ResetActionInfo"
+    service.resources[f"{SYSTEM}/ResetActionInfo"] = {
+        "Parameters": [
+            {"Name": "Other", "AllowableValues": ["ForceRestart"]},
+            {"Name": "ResetType", "DataType": "String", "AllowableValues": ["On", "PowerCycle"]},
+        ]
+    }
+    assert run(module, **arguments(service, only="cycle"))["reset"] == "PowerCycle"
+
+
+def test_staged_bios_settings_take_effect_where_they_need_an_apply_time(service: Service, run: Run) -> None:
+    service.resources[BIOS]["@Redfish.Settings"]["SupportedApplyTimes"] = [
+        "OnReset",
+        "AtMaintenanceWindowStart",
+    ]
+    wanted = arguments(service, bios={"SriovEnable": "Enabled"})
+    assert run(module, **wanted)["changed"]
+    service.boot()
+    assert run(module, **wanted)["waits_for_reboot"] == []
+
+
+@pytest.mark.parametrize("mode", ["Disabled", "Manual", "Override"])
+def test_cap_whose_control_does_not_work_is_no_cap(service: Service, run: Run, mode: str) -> None:
+    limit = {"SetPoint": 9000, "ControlMode": mode}
+    service.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"] = limit
+    assert run(module, **arguments(service, power_cap_w=9000))["changed"]
+    assert limit["ControlMode"] == "Automatic"
+
+
+def test_measuring_reports_what_a_capped_node_draws(service: Service, run: Run) -> None:
+    path = f"{CHASSIS}/Power"
+    service.resources[CHASSIS] = {"@odata.id": CHASSIS, "Power": {"@odata.id": path}}
+    service.resources[path] = load_capture("redfish/dell_power.json")
+    wanted = arguments(service, only="measure", power_cap_w=348)
+    found = json.loads(run(module, **wanted)["measurements"]["bmc_state"]["stdout"])
+    assert (found["power_cap_w"], found["power_w"]) == (348, 426)
+
+
+def test_firmware_name_of_several_components_is_refused_and_their_ids_are_listed(
+    service: Service, run: Run
+) -> None:
+    inventory = "/redfish/v1/UpdateService/FirmwareInventory"
+    for name in ("HostBMC_0", "HostBIOS_0"):
+        service.resources[f"{inventory}/{name}"]["Name"] = "Software Inventory"
+    answer = run(module, **arguments(service, firmware={"Software Inventory": "24.09.17"}))
+    assert "2 components with the name 'Software Inventory'" in answer["msg"]
+    assert "HostBIOS_0, HostBMC_0" in answer["msg"]
+    service.resources[f"{inventory}/HostBMC_0"]["Name"] = "BMC"
+    found = run(module, **arguments(service, firmware={"BMC": "24.09.17", "HostBIOS_0": "1.6.7"}))["found"]
+    assert found["firmware"] == {"BMC": "24.09.17", "HostBIOS_0": "1.6.7"}
+
+
+def test_health_of_parts_that_are_not_inspected_is_reported(service: Service, run: Run) -> None:
+    status = {"Health": "OK", "HealthRollup": "Critical", "State": "Enabled"}
+    service.resources[SYSTEM] |= {"Name": "DGX", "Status": status}
+    state = run(module, **arguments(service, only="measure"))["measurements"]["bmc_state"]
+    assert json.loads(state["stdout"])["health"] == [
+        {"name": "DGX", "health": "Critical", "message": "a part of it"}
+    ]
 
 
 def test_unreachable_bmc_is_reported(service: Service, run: Run) -> None:

@@ -31,6 +31,7 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "HostBMC_0 is 23.09.20 instead of 24.09.17",
     ),
     ("bmc", controller(power_cap_w=None), "power_cap", "no W instead of 9000 W"),
+    ("bmc", controller(power_w=9500), "power_cap", "9000 W are set and not in force: the node draws 9500 W"),
     (
         "bmc",
         controller(boot_order=["Boot0003", "Boot0001"]),

@@ -53,6 +53,7 @@ CONTROLLER: dict[str, Any] = {
     "power": "On",
     "firmware": {"HostBMC_0": "24.09.17"},
     "power_cap_w": 9000,
+    "power_w": 9100,
     "boot_order": ["Boot0001", "Boot0003"],
     "wanted_boot_order": ["Boot0001", "Boot0003"],
     "bios": {"SriovEnable": "Enabled"},
