@@ -18,7 +18,9 @@ def preview_environment(root: Path, environment: str) -> Report:
     or whose preview fails.
     """
     with scratch() as own:
-        request = sandbox_request(Workspace(root, environment), own.account, own.folder / "state.json")
+        request = sandbox_request(
+            Workspace(root, environment), own.account, own.folder / "state.json", own_code=False
+        )
         return preview_with_policies(
             EmbeddedEngine(), request, root / PACK, own.folder / "report.json"
         ).report

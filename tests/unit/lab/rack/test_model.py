@@ -95,7 +95,7 @@ def test_unknown_site_is_refused_with_the_known_ones(tmp_path: Path) -> None:
 def test_kubernetes_rack_has_declared_member_addresses_and_a_free_virtual_one() -> None:
     from gpufleet.cli.rack import _site
 
-    site = _site(None, None, "kubernetes")
+    site, _ = _site(None, None, "kubernetes")
     assert [(host.name, host.ip) for host in site.hosts] == [
         ("ctl01", "10.90.0.11"),
         ("ctl02", "10.90.0.12"),
@@ -104,7 +104,7 @@ def test_kubernetes_rack_has_declared_member_addresses_and_a_free_virtual_one() 
         ("dgx02", "10.90.0.15"),
     ]
     assert "10.90.0.10" not in {host.ip for host in site.hosts} | {site.gateway}
-    assert [host.name for host in _site(None, None, "").hosts][-1] == "dgx04"
+    assert [host.name for host in _site(None, None, "")[0].hosts][-1] == "dgx04"
 
 
 def test_unknown_or_duplicate_scheduler_is_refused() -> None:
