@@ -187,6 +187,7 @@ class MonitoringPlan:
     webhook_url: str | None
     webhook_token: bool
     slack_channel: str | None
+    heartbeat: bool
     email_to: tuple[str, ...]
     email_sender: str | None
     email_server: str | None

@@ -23,6 +23,7 @@ def plan_monitoring(site: OnPremSite) -> MonitoringPlan | None:
         webhook_url=alerts.webhook.url if alerts.webhook is not None else None,
         webhook_token=alerts.webhook is not None and alerts.webhook.token,
         slack_channel=alerts.slack.channel if alerts.slack is not None else None,
+        heartbeat=alerts.heartbeat,
         email_to=alerts.email.to if alerts.email is not None else (),
         email_sender=alerts.email.sender if alerts.email is not None else None,
         email_server=alerts.email.server if alerts.email is not None else None,

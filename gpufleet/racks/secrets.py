@@ -154,6 +154,15 @@ SECRETS = (
     ),
     Secret(
         "alertmanager",
+        "alertmanager_heartbeat_url",
+        "GPUFLEET_SECRET_HEARTBEAT_URL",
+        "the address of the service that alerts when monitoring ends",
+        9,
+        None,
+        _monitoring(lambda it: it.heartbeat),
+    ),
+    Secret(
+        "alertmanager",
         "alertmanager_webhook_token",
         "GPUFLEET_SECRET_WEBHOOK_TOKEN",
         "the bearer token of monitoring.alerts.webhook",

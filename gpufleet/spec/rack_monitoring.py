@@ -92,6 +92,13 @@ class AlertReceivers(Model):
     webhook: Annotated[WebhookReceiver | None, Field(description="A program.")] = None
     slack: Annotated[SlackReceiver | None, Field(description="A channel.")] = None
     email: Annotated[EmailReceiver | None, Field(description="People by e-mail.")] = None
+    heartbeat: Annotated[
+        Switch,
+        Field(
+            description="Whether a service outside of the site is called every 5 minutes, which alerts when "
+            "the calls end. Its address is the secret GPUFLEET_SECRET_HEARTBEAT_URL_<SITE>."
+        ),
+    ] = False
 
 
 class Monitoring(Model):

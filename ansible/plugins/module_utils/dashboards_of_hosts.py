@@ -39,7 +39,12 @@ FLEET = Dashboard(
                 ),
                 stat("GPU load", "percent", "avg(gpufleet:gpu_load:percent)", limits=(60, 30)),
                 stat("Power of all nodes", "watt", "sum(gpufleet:node_watts:sum)"),
-                stat("Alerts", "short", 'count(ALERTS{alertstate="firing"}) or vector(0)', limits=(1, 5)),
+                stat(
+                    "Alerts",
+                    "short",
+                    'count(ALERTS{alertstate="firing", alertname!="Watchdog"}) or vector(0)',
+                    limits=(1, 5),
+                ),
             ),
         ),
         (
@@ -86,7 +91,10 @@ FLEET = Dashboard(
                 graph(
                     "Alerts by name",
                     "short",
-                    ('count by (alertname) (ALERTS{alertstate="firing"})', "{{alertname}}"),
+                    (
+                        'count by (alertname) (ALERTS{alertstate="firing", alertname!="Watchdog"})',
+                        "{{alertname}}",
+                    ),
                     stack=True,
                 ),
                 Panel(

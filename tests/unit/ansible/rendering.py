@@ -23,6 +23,7 @@ SECRETS = {
     "prometheus_remote_write_password": "Planted-Remote-Write-0123456789",
     "alertmanager_webhook_token": "Planted-Token-0123456789",
     "alertmanager_slack_url": "https://hooks.example.com/planted-slack-0123456789",
+    "alertmanager_heartbeat_url": "https://alive.example.com/planted-heartbeat-0123456789",
     "alertmanager_smtp_password": 'Planted-"Mail\\Password-0123456789',
     "grafana_admin_password": "Planted-Admin-0123456789",
 }

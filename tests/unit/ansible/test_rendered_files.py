@@ -335,7 +335,12 @@ def test_alertmanager_accepts_the_receivers_with_their_secrets(
         judge("amtool", "check-config", tmp_path / "a.yml")
         written = yaml.safe_load(item.text)
         assert written["global"]["smtp_auth_password"] == SECRETS["alertmanager_smtp_password"], where
-        (receiver,) = written["receivers"]
+        heartbeat, receiver = written["receivers"]
+        # The alert that always fires goes there and to nobody else.
+        first = written["route"]["routes"][0]
+        assert (first["match"], first["receiver"]) == ({"alertname": "Watchdog"}, heartbeat["name"])
+        assert "continue" not in first and first["repeat_interval"] == "5m"
+        assert heartbeat["webhook_configs"][0]["url"] == SECRETS["alertmanager_heartbeat_url"]
         assert receiver["slack_configs"][0]["api_url"] == SECRETS["alertmanager_slack_url"]
         assert [each["to"] for each in receiver["email_configs"]] == ["a@example.com", "b@example.com"]
     place(tmp_path / "a.yml", "route: {receiver: nobody}\n", 0o600)

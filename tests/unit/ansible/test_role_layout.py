@@ -21,6 +21,7 @@ SECRETS = {
     "kubernetes_control_plane_encryption_key",
     *("munge_key", "slurm_database_password", "prometheus_remote_write_password", "grafana_admin_password"),
     *("alertmanager_webhook_token", "alertmanager_slack_url", "alertmanager_smtp_password"),
+    "alertmanager_heartbeat_url",
 }
 NOT_MODULES = {
     *("name", "when", "register", "no_log", "changed_when", "failed_when", "check_mode", "diff", "vars"),

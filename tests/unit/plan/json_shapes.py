@@ -188,6 +188,7 @@ MONITORING: dict[str, Any] = {
     "webhook_url": TEXT_OR_NONE,
     "webhook_token": bool,
     "slack_channel": TEXT_OR_NONE,
+    "heartbeat": bool,
     "email_to": list,
     "email_sender": TEXT_OR_NONE,
     "email_server": TEXT_OR_NONE,

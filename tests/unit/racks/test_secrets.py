@@ -16,6 +16,7 @@ RECEIVERS = {
     "alerts": {
         "webhook": {"url": "https://hooks.example.com/", "token": True},
         "slack": {"channel": "#gpu"},
+        "heartbeat": True,
         "email": {"to": ["a@b.c"], "sender": "d@b.c", "server": "mail.b.c:587", "username": "d"},
     },
 }
@@ -23,7 +24,7 @@ SLURM = {"munge_key", "slurm_database_password"}
 KUBERNETES = {"kubernetes_control_plane_encryption_key"}
 ALL = SLURM | {
     *("prometheus_remote_write_password", "alertmanager_slack_url", "alertmanager_webhook_token"),
-    *("alertmanager_smtp_password", "grafana_admin_password"),
+    *("alertmanager_smtp_password", "alertmanager_heartbeat_url", "grafana_admin_password"),
 }
 
 
@@ -64,8 +65,14 @@ def test_all_missing_secrets_are_named_at_once_without_values(make_fleet, make_r
     with pytest.raises(InputError) as error:
         collect_secrets(fleet, ["ctl01"], roles, given, dict)
     said = str(error.value)
-    assert "4 secrets" in said
-    for name in ("REMOTE_WRITE_PASSWORD", "WEBHOOK_TOKEN", "SMTP_PASSWORD", "GRAFANA_PASSWORD"):
+    assert "5 secrets" in said
+    for name in (
+        "REMOTE_WRITE_PASSWORD",
+        "WEBHOOK_TOKEN",
+        "SMTP_PASSWORD",
+        "HEARTBEAT_URL",
+        "GRAFANA_PASSWORD",
+    ):
         assert f"GPUFLEET_SECRET_{name}_DC1" in said
     assert "SLACK_URL" not in said and "too-short" not in said
 

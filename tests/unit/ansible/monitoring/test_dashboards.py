@@ -105,7 +105,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     with running(folder, rule_files(folder), hours=1.5) as made:
         wait_for(made, "gpufleet:gpu_cost_per_hour")
         wait_for(made, "gpufleet:gpus_held_idle:count")
-        wait_for(made, 'ALERTS{alertstate="firing"}')
+        wait_for(made, 'ALERTS{alertname="GpuEccUncorrectable", alertstate="firing"}')
+        wait_for(made, 'ALERTS{alertname="GpuXid", alertstate="firing"}')
         yield made
 
 
