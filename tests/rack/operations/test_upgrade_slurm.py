@@ -33,6 +33,7 @@ PACKAGES = (
     "slurm-client",
     "slurm-wlm-basic-plugins",
     "slurm-wlm-mysql-plugin",
+    "libpam-slurm-adopt",
 )
 SOURCE = "deb [trusted=yes] file:/srv/slurm ./"
 
