@@ -109,8 +109,15 @@ def installed() -> list[Package]:
 
 
 def version_here(packages: Sequence[Package]) -> Version:
-    """The oldest version among packages: an upgrade is incomplete while one is old."""
-    versions = [version for each in packages if (version := upstream(each.version))]
+    """The oldest version among packages: an upgrade is incomplete while one is old.
+
+    A library with the release in its name does not count: it may stay beside its successor.
+    """
+    versions = [
+        version
+        for each in packages
+        if not each.name.startswith("libslurm") and (version := upstream(each.version))
+    ]
     if not versions:
         raise RefusalError(
             "The host has no package of Slurm. Run `gpufleet configure` for it, or leave it out with --limit."

@@ -49,6 +49,16 @@ def host(tmp_path: Path, programs: Programs) -> Programs:
     return programs
 
 
+def test_library_of_the_old_release_does_not_make_an_upgrade_incomplete(
+    module: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    new = INSTALLED.replace("22.05.8-4+deb12u3", "23.02.8-2")
+    old_library = "ii \tlibslurm38\tslurm-wlm\t22.05.8-4+deb12u3\n"
+    (tmp_path / "installed").write_text(new.replace("libslurm38", "libslurm39") + old_library)
+    found = run(module, version="23.02.8", upgrades=UPGRADES)
+    assert (found["installed"], found["needed"]) == ("23.02.8", False)
+
+
 def test_each_package_gets_the_newest_build_and_the_old_library_is_removed(
     module: ModuleType, host: Programs, run: Run
 ) -> None:
