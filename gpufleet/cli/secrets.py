@@ -31,20 +31,23 @@ def new(
     """Create missing secrets in stacks/<env>/secrets.yml, encrypted by Ansible Vault.
 
     The vault password comes from GPUFLEET_VAULT_PASSWORD or the file in GPUFLEET_VAULT_PASSWORD_FILE. Values
-    are not printed; `ansible-vault view` shows them.
+    are not printed; `ansible-vault view` shows them. A rotated encryption key is kept as the previous
+    one; `gpufleet operate <env> rotate_encryption_key` applies the new one.
     """
     from gpufleet.cli.configure_setup import VAULT, Setup
     from gpufleet.racks.configure.vault import read_vault, vault_password, write_vault
     from gpufleet.racks.secrets import SECRETS, missing_secrets
 
-    known = [secret.variable for secret in SECRETS if secret.make is not None and secret.rotates]
+    known = [secret.variable for secret in SECRETS if secret.make is not None]
     if rotate and rotate not in known:
         raise InputError(f"there is no secret {rotate!r}", remedy=f"use one of {', '.join(known)}")
     setup = Setup(environment, "", "", (), None)
     path = setup.fleet_folder / VAULT
     password = vault_password(os.environ)
     kept = read_vault(path, password)
-    made, lacking = missing_secrets(setup.plan, kept, rotate)
+    last = setup.folder.last()
+    configured = [host for host, state in last.hosts.items() if state == "done"] if last else []
+    made, lacking = missing_secrets(setup.plan, kept, rotate, configured)
     if made:
         write_vault(path, password, kept | made)
     if json:
@@ -58,6 +61,15 @@ def new(
         out.print(
             f"{name} is not created: the machines already have it. Add it with `ansible-vault edit`, or "
             "set it in the environment",
+            markup=False,
+            soft_wrap=True,
+        )
+    keys = tuple(secret.prefix for secret in SECRETS if secret.previous)
+    if not rotate and any(name.startswith(keys) for name in made):
+        out.print(
+            "The encryption key is for a new cluster. Keep the vault file: without it, secrets in etcd cannot"
+            " be read. A cluster that exists has its key in /etc/kubernetes/gpufleet/encryption.yaml on each"
+            " controller; put that one into the vault instead",
             markup=False,
             soft_wrap=True,
         )

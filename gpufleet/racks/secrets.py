@@ -21,6 +21,7 @@ from gpufleet.plan.rack_models import MonitoringPlan
 _LETTERS = string.ascii_letters + string.digits
 _LONGEST = 1024
 _KEY_BYTES = 32
+_PREVIOUS_KEY = "GPUFLEET_SECRET_KUBERNETES_PREVIOUS_ENCRYPTION_KEY"
 
 
 def _slurm(site: OnPremSitePlan) -> bool:
@@ -75,8 +76,10 @@ class Secret:
     make: Callable[[], str] | None
     needed: Callable[[OnPremSitePlan], bool]
     fits: Callable[[str], bool] = bool
-    rotates: bool = True
-    """Whether a new value can take the old one's place: what a key has encrypted needs that key."""
+    previous: str = ""
+    """Prefix of the secret that keeps the former value in a rotation: only a key reads its data."""
+    optional: bool = False
+    """Whether a site can do without it."""
 
     def name(self, site: str) -> str:
         """Its environment variable for one site."""
@@ -132,7 +135,18 @@ SECRETS = (
         _random_key,
         _kubernetes,
         _is_key,
-        rotates=False,
+        previous=_PREVIOUS_KEY,
+    ),
+    Secret(
+        "kubernetes_control_plane",
+        "kubernetes_control_plane_previous_encryption_key",
+        _PREVIOUS_KEY,
+        "the key before the last rotation, 32 bytes in base64",
+        44,
+        None,
+        _kubernetes,
+        _is_key,
+        optional=True,
     ),
     Secret(
         "prometheus",
@@ -193,23 +207,56 @@ SECRETS = (
 
 
 def missing_secrets(
-    plan: FleetPlan, kept: Mapping[str, str], rotate: str = ""
+    plan: FleetPlan, kept: Mapping[str, str], rotate: str = "", configured: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """New secrets by name for what `kept` lacks or `rotate` (a variable) names, and the names of those that
-    are missing and cannot be made here."""
+    are missing and cannot be made here.
+
+    A rotated key that has encrypted data is kept as the previous one. Raises InputError where such a key
+    would be lost, or is missing for hosts that are `configured`.
+    """
     made: dict[str, str] = {}
     lacking: list[str] = []
     for site in plan.onprem:
         for secret in SECRETS:
-            if not secret.needed(site):
+            if secret.optional or not secret.needed(site):
                 continue
             name = secret.name(site.site)
-            there = kept.get(name) or kept.get(secret.prefix)
+            there = _look_up(secret, site.site, kept)
             if secret.make is None:
                 lacking += [] if there else [name]
-            elif secret.variable == rotate or not there:
-                made[name] = secret.make()
+                continue
+            if there and secret.variable != rotate:
+                continue
+            if secret.previous and rotate == secret.variable:
+                made[_previous_slot(secret, site.site, kept)] = there
+            elif secret.previous and any(host.name in configured for host in site.hosts):
+                raise InputError(
+                    f"{name} is missing, and the hosts of {site.site} were configured with one: a new key"
+                    " reads none of their data",
+                    remedy="bring back the vault file, or add the key with `ansible-vault edit`: it is in"
+                    " /etc/kubernetes/gpufleet/encryption.yaml on each controller",
+                )
+            made[name] = secret.make()
     return made, tuple(lacking)
+
+
+def _previous_slot(secret: Secret, site: str, kept: Mapping[str, str]) -> str:
+    """The name under which a rotation keeps the current value. Raises InputError if it cannot."""
+    name, slot = secret.name(site), f"{secret.previous}{secret.name(site).removeprefix(secret.prefix)}"
+    if not _look_up(secret, site, kept):
+        raise InputError(
+            f"{name} is not in the vault file, and a rotation keeps it as the previous key",
+            remedy="add the current key with `ansible-vault edit` first",
+        )
+    if kept.get(slot) or kept.get(secret.previous):
+        raise InputError(
+            f"{slot} is in the vault file already: another rotation would drop that key, and the cluster may"
+            " still need it",
+            remedy="run `gpufleet operate <env> rotate_encryption_key` to its end, then remove the entry with"
+            " `ansible-vault edit`",
+        )
+    return slot
 
 
 def collect_secrets(
@@ -240,6 +287,8 @@ def collect_secrets(
         if not value:
             opened = vault() if opened is None else opened
             value = _look_up(secret, site, opened)
+        if secret.optional and not value:
+            continue
         if problem := secret.problem(value):
             wrong.append(f"{secret.name(site)} {problem}")
         else:

@@ -58,7 +58,9 @@ CRICTL = """\
 #!/bin/sh
 case $1 in
   pods) for last in "$@"; do :; done
-    if [ -e {folder}/run/"${{last#component=}}" ]; then echo c0ffee; fi; exit 0;;
+    if [ -e {folder}/run/"${{last#component=}}" ]; then cat {folder}/run/"${{last#component=}}"; fi; exit 0;;
+  stopp) kill -9 "$2"; exit 0;;
+  rmp) exit 0;;
   ps) echo c0ffee; exit 0;;
 esac
 shift 2
@@ -91,7 +93,7 @@ class Member:
     """Files of one member. `Kubelet` runs them."""
 
     def __init__(self, folder: Path, name: str, authority: Authority, ports: Sequence[int]) -> None:
-        self.folder, self.name = folder, name
+        self.folder, self.name, self.authority = folder, name, authority
         self.kubernetes, self.data = folder / "kubernetes", folder / "data"
         self.client, self.peer, self.secure = (f"https://127.0.0.1:{port}" for port in ports)
         self.manifests, self.pki = self.kubernetes / "manifests", self.kubernetes / "pki"
@@ -283,7 +285,7 @@ class Kubelet:
                     stderr=log,
                     env={"PATH": PATH, "HOME": str(member.folder)},
                 )
-            mark.touch()
+            mark.write_text(f"{self._running[key].pid}\n")
         elif not manifest.exists() and process is not None:
             process.kill() if part != "etcd" else process.terminate()
             process.wait(30)

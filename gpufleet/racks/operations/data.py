@@ -140,6 +140,16 @@ DATA_OPERATIONS = (
         variables=_kubernetes,
     ),
     Operation(
+        name="rotate_encryption_key",
+        playbook="playbooks/rotate_encryption_key.yml",
+        summary="replace the key that encrypts Kubernetes secrets by that of `gpufleet secrets new --rotate`",
+        group="rack_kubernetes_control_plane",
+        asks="restart the API servers, three times and one at a time, and rewrite all secrets of",
+        secrets_of=("kubernetes_control_plane",),
+        marks=True,
+        together="rack_kubernetes_control_plane",
+    ),
+    Operation(
         name="collect",
         playbook="playbooks/collect.yml",
         summary="one support bundle of all hosts: logs, versions, configuration; secrets are removed",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from gpufleet.errors import InputError
+from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.rack import plan_rack
 from gpufleet.racks.secrets import SECRETS, collect_secrets, missing_secrets
 from tests.unit.racks.conftest import declared_site
@@ -82,3 +83,49 @@ def test_remedy_names_what_the_command_was_given(make_fleet, make_rack) -> None:
     with pytest.raises(InputError) as error:
         collect_secrets(fleet, ["ctl01"], {"grafana"}, {}, dict, "racks/fleet.yaml")
     assert "`gpufleet secrets new racks/fleet.yaml`" in (error.value.remedy or "")
+
+
+KEY, PREVIOUS = (f"GPUFLEET_SECRET_KUBERNETES_{word}ENCRYPTION_KEY_DC1" for word in ("", "PREVIOUS_"))
+ROTATED = "kubernetes_control_plane_encryption_key"
+
+
+@pytest.fixture
+def kubernetes(make_fleet, make_rack) -> FleetPlan:
+    return make_fleet(make_rack(rack=plan_rack(declared_site(scheduler="kubernetes"))))
+
+
+def test_rotated_encryption_key_is_kept_as_the_previous_one(kubernetes: FleetPlan) -> None:
+    made, _ = missing_secrets(kubernetes, {KEY: "former"}, ROTATED)
+    assert made[PREVIOUS] == "former" and made[KEY] not in ("", "former")
+    # Of one entry for all sites, too.
+    made, _ = missing_secrets(kubernetes, {KEY.removesuffix("_DC1"): "former"}, ROTATED)
+    assert made[PREVIOUS] == "former"
+
+
+@pytest.mark.parametrize(
+    ("kept", "says"),
+    [({KEY: "b", PREVIOUS: "a"}, "another rotation would drop that key"), ({}, "is not in the")],
+)
+def test_rotation_that_would_lose_an_encryption_key_is_refused(
+    kubernetes: FleetPlan, kept, says: str
+) -> None:
+    with pytest.raises(InputError, match=says) as error:
+        missing_secrets(kubernetes, kept, ROTATED)
+    assert error.value.remedy
+
+
+def test_no_new_encryption_key_is_made_for_hosts_that_have_one(kubernetes: FleetPlan) -> None:
+    with pytest.raises(InputError, match=f"{KEY} is missing, and the hosts of dc1 were configured"):
+        missing_secrets(kubernetes, {}, configured=["ctl01"])
+    assert KEY in missing_secrets(kubernetes, {}, configured=["another"])[0]
+    assert missing_secrets(kubernetes, {KEY: "there"}, configured=["ctl01"]) == ({}, ())
+
+
+def test_previous_encryption_key_is_passed_on_only_if_there_is_one(kubernetes: FleetPlan) -> None:
+    key = "A" * 43 + "="
+    for given in ({KEY: key}, {KEY: key, PREVIOUS: key}):
+        assert collect_secrets(kubernetes, ["ctl01"], {"kubernetes_control_plane"}, given, dict) == given
+    with pytest.raises(InputError, match="PREVIOUS_ENCRYPTION_KEY_DC1 has 5 characters"):
+        collect_secrets(
+            kubernetes, ["ctl01"], {"kubernetes_control_plane"}, {KEY: key, PREVIOUS: "short"}, dict
+        )
