@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 REMOVED = "[removed]"
 SHORTEST = 8
-_WORD = r"(?:pass(?:word|wd|phrase|code)?|secret|token|api[_-]?key|access[_-]?key|credentials?|auth[_-]?key)"
+_WORD = (
+    r"(?:pass(?:word|wd|phrase|code)?|secret|token|api[ _-]?key|access[ _-]?key|credentials?|auth[_-]?key)"
+)
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -20,11 +22,42 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}"), rf"\1{REMOVED}"),
     # name = value, "name": "value", name='two words'
     (
-        re.compile(rf"(?i)([\w.-]*{_WORD}[\w-]*[\"']?\s*[=:]\s*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;]+)"),
+        re.compile(
+            rf"(?i)([\w.-]*{_WORD}[\w-]*[\"']?\s*(?:=>|:=|[=:])\s*)(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;]+)"
+        ),
         rf"\1{REMOVED}",
     ),
     (re.compile(rf"(?i)(--?{_WORD}\s+)(\"[^\"\n]*\"|'[^'\n]*'|\S+)"), rf"\1{REMOVED}"),
-    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+@"), rf"\1{REMOVED}@"),
+    # A password in an address may have a slash; digits before one are a port.
+    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@\"']*:)(?!\d{1,5}/)[^\s@\"']+@"), rf"\1{REMOVED}@"),
+    # Webhooks: whoever has the path may post.
+    (
+        re.compile(
+            r"(://(?:hooks\.[\w.-]+|[\w.-]*webhook\.office\.com|[\w.-]*discord(?:app)?\.com/api/webhooks)/)"
+            r"[^\s\"'<>,;)]+"
+        ),
+        rf"\1{REMOVED}",
+    ),
+    # netrc
+    (
+        re.compile(
+            r"(\b(?:machine\s+\S+|default)\s+(?:(?:login|account)\s+\S+\s+)*password\s+)(\"[^\"\n]*\"|\S+)"
+        ),
+        rf"\1{REMOVED}",
+    ),
+    # curl -u user:password; 1000:1000 are numbers of a user and a group.
+    (
+        re.compile(r"(\s(?:-u|--user)[ \t=]*[\"']?[^\s:\"']+:)(?!//|\d+(?:\s|$))[^\s\"']+"),
+        rf"\1{REMOVED}",
+    ),
+    # -p is a password only of some programs: elsewhere it is a port, a parent folder or a partition.
+    (
+        re.compile(
+            r"(\b(?:mysql\w*|mariadb[\w-]*|sshpass|(?:docker|podman|registry|nerdctl|helm) login)\b"
+            r"[^\n|;&]*?\s-p[ \t]*)(\"[^\"\n]*\"|'[^'\n]*'|\S+)"
+        ),
+        rf"\1{REMOVED}",
+    ),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), REMOVED),
     (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), REMOVED),
     (re.compile(r"\b(?:nvapi-|hf_|gh[opsu]_|glpat-|xox[abprs]-)[\w-]{16,}"), REMOVED),
