@@ -25,6 +25,10 @@ options:
     description: IP address of O(member).
     type: str
     default: ""
+  revoke:
+    description: A token to delete, instead of the creation of one.
+    type: str
+    default: ""
   minutes:
     description: Lifetime of the token.
     type: int
@@ -70,7 +74,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.control_plane import remove_lost
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, run
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, kubectl, run
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 _CHARACTERS = string.ascii_lowercase + string.digits
@@ -127,13 +131,25 @@ def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[st
             "kubernetesVersion": release,
         }
         path.write_text("\n---\n".join(json.dumps(part) for part in (document, cluster)))
-        run(
-            "kubeadm", "token", "create", "--config", str(path), "--kubeconfig", str(root / ADMIN.lstrip("/"))
-        )
-        if key:
-            run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", str(path))
-    found = authority_hash(root / "etc/kubernetes/pki/ca.crt")
+        admin = str(root / ADMIN.lstrip("/"))
+        try:
+            run("kubeadm", "token", "create", "--config", str(path), "--kubeconfig", admin)
+            if key:
+                run("kubeadm", "init", "phase", "upload-certs", "--upload-certs", "--config", str(path))
+            found = authority_hash(root / "etc/kubernetes/pki/ca.crt")
+        except RefusalError:
+            revoke(token, root)
+            raise
     return {"changed": True, "token": token, "ca_hash": found, "certificate_key": key}
+
+
+def revoke(token: str, root: Path = Path("/")) -> None:
+    """Delete the token; its ID is public."""
+    secret = f"bootstrap-token-{token.partition('.')[0]}"
+    kubectl(
+        *("delete", "secret", "--namespace", "kube-system", "--ignore-not-found", secret),
+        kubeconfig=str(root / ADMIN.lstrip("/")),
+    )
 
 
 def main() -> None:
@@ -143,6 +159,7 @@ def main() -> None:
             "control_plane": {"type": "bool", "default": False},
             "member": {"type": "str", "default": ""},
             "address": {"type": "str", "default": ""},
+            "revoke": {"type": "str", "default": "", "no_log": True},
             "minutes": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
@@ -152,6 +169,9 @@ def main() -> None:
         module.exit_json(changed=True, **CHECKED)
 
     def work() -> dict[str, Any]:
+        if params["revoke"]:
+            revoke(params["revoke"])
+            return {"changed": True}
         did = remove_lost(params["member"], params["address"]) if params["member"] else []
         return {**invite(params["control_plane"], params["minutes"]), "did": did}
 

@@ -247,6 +247,19 @@ def test_join_secrets_are_in_no_argument(
     assert invitation.invite(False, 30, host.root)["token"] != made["token"]
 
 
+def test_token_is_deleted_after_the_join_or_if_its_creation_fails(host: Host, programs: Programs) -> None:
+    host.work("begun")
+    (host.root / "etc/kubernetes/admin.conf").touch()
+    programs.add("kubectl", "")
+    programs.add("kubeadm", 'case "$*" in *upload-certs*) exit 1;; esac\n' + KUBEADM.format(root=host.root))
+    with pytest.raises(RefusalError, match="kubeadm init phase upload-certs"):
+        invitation.invite(True, 30, host.root)
+    invitation.revoke("abcdef.0123456789abcdef", host.root)
+    failed, ended = (line.split() for line in programs.called("kubectl"))
+    assert failed[3:5] == ["delete", "secret"] and failed[-1].startswith("bootstrap-token-")
+    assert ended[-1] == "bootstrap-token-abcdef" and "0123456789abcdef" not in " ".join(ended)
+
+
 def test_join_is_refused_without_a_cluster(host: Host) -> None:
     with pytest.raises(RefusalError, match="initializes the cluster first"):
         invitation.invite(False, 30, host.root)
