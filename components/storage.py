@@ -138,31 +138,35 @@ class SharedStorage(Component):
     def _allow(
         self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]
     ) -> list[pulumi.Resource]:
-        outward = self._rules(aws.vpc.SecurityGroupEgressRule, f"{label}-out", group_id, peer_id)
-        return [*self._allow_in(label, group_id, peer_id), *outward]
-
-    def _allow_in(
-        self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]
-    ) -> list[pulumi.Resource]:
-        return self._rules(aws.vpc.SecurityGroupIngressRule, f"{label}-in", group_id, peer_id)
-
-    def _rules(
-        self,
-        kind: type[aws.vpc.SecurityGroupIngressRule | aws.vpc.SecurityGroupEgressRule],
-        label: str,
-        group_id: pulumi.Input[str],
-        peer_id: pulumi.Input[str],
-    ) -> list[pulumi.Resource]:
-        return [
-            kind(
-                f"{label}-{first}",
+        outward = [
+            aws.vpc.SecurityGroupEgressRule(
+                f"{label}-out-{first}",
                 security_group_id=group_id,
                 description="Lustre",
                 ip_protocol="tcp",
                 from_port=first,
                 to_port=last,
                 referenced_security_group_id=peer_id,
-                tags=self.tags(f"{label}-{first}"),
+                tags=self.tags(f"{label}-out-{first}"),
+                opts=self.child(),
+            )
+            for first, last in LUSTRE_PORTS
+        ]
+        return [*self._allow_in(label, group_id, peer_id), *outward]
+
+    def _allow_in(
+        self, label: str, group_id: pulumi.Input[str], peer_id: pulumi.Input[str]
+    ) -> list[pulumi.Resource]:
+        return [
+            aws.vpc.SecurityGroupIngressRule(
+                f"{label}-in-{first}",
+                security_group_id=group_id,
+                description="Lustre",
+                ip_protocol="tcp",
+                from_port=first,
+                to_port=last,
+                referenced_security_group_id=peer_id,
+                tags=self.tags(f"{label}-in-{first}"),
                 opts=self.child(),
             )
             for first, last in LUSTRE_PORTS

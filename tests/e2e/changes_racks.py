@@ -92,6 +92,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "preemption": "cancel",
             "billing": {"gpu": 2.0, "cpu": 0.5, "memory_gib": 0.25},
             "health_check": False,
+            "ssh_requires_job": False,
             "reserved_cpus": 4,
             "reserved_memory_gib": 16,
         },
@@ -140,6 +141,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "remote_write": {"url": "https://metrics.example.com/push", "username": "hall"},
             "alerts": {
                 "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
+                "heartbeat": True,
                 "slack": {"channel": "#gpu"},
                 "email": {
                     "to": ["ops@example.com"],
