@@ -100,10 +100,18 @@ class Checkout:
     root: Path
     env: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = ()) -> Any:
+    def run(
+        self,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+        timeout_s: float = 600,
+    ) -> Any:
         """Run `gpufleet <arguments>` as a process; returns text output, with any exit code."""
         command = [*prefix, sys.executable, "-m", "gpufleet.cli.main", *arguments]
-        return forked.run(command, cwd=self.root, env=os.environ | self.env | (env or {}), timeout_s=600)
+        return forked.run(
+            command, cwd=self.root, env=os.environ | self.env | (env or {}), timeout_s=timeout_s
+        )
 
     def json(self, *arguments: str, code: int = 0, **options: Any) -> Any:
         """The object that the command ends with under --json; asserts its exit code."""
