@@ -300,7 +300,8 @@ def test_node_with_another_munge_key_is_reported_and_repaired(cluster: Cluster) 
     assert {host for host, _ in noticed.changed} == {"dgx02"}
     cluster.run(hosts="rack_slurm_nodes", tags=["munge", "slurm_node"])
     assert "Slurmctld(primary) at ctl01 is UP" in lab.sh("dgx02", "scontrol ping")
-    wait_for(cluster.ready)
+    # slurmctld may see the node again only with its next ping, every third of SlurmdTimeout (100 s).
+    wait_for(cluster.ready, 150)
 
 
 def test_munge_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
