@@ -41,7 +41,18 @@ int main(void) {
 """
 
 
+# Programs of this machine that go into images, and the packages that have them.
+OF_MACHINE = {
+    "/usr/sbin/xtables-nft-multi": "iptables",
+    "/usr/sbin/conntrack": "conntrack",
+    "/bin/busybox": "busybox-static",
+}
+
+
 def main(out: Path) -> None:
+    missing = [package for path, package in OF_MACHINE.items() if not Path(path).exists()]
+    if missing:
+        sys.exit(f"images of a cluster need programs of {', '.join(missing)}: apt-get install them")
     layer, debs, registry = out / "layer", out / "packages", out / "registry"
     for folder in (layer, debs, registry):
         folder.mkdir()

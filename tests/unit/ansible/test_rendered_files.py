@@ -336,7 +336,7 @@ def test_alertmanager_accepts_the_receivers_with_their_secrets(
         written = yaml.safe_load(item.text)
         assert written["global"]["smtp_auth_password"] == SECRETS["alertmanager_smtp_password"], where
         heartbeat, receiver = written["receivers"]
-        # The alert that always fires goes there and to nobody else.
+        # The alert that always fires goes only there.
         first = written["route"]["routes"][0]
         assert (first["match"], first["receiver"]) == ({"alertname": "Watchdog"}, heartbeat["name"])
         assert "continue" not in first and first["repeat_interval"] == "5m"

@@ -1,7 +1,7 @@
 """Ansible's inventory plugin `yaml`, loaded to make ansible-playbook start faster.
 
 Ansible copies all that it reads from YAML files, each text with the tags that say where it stands: a third of
-the processor time before the first task of site.yml. Nobody changes texts, numbers and tags, so a copy shares
+the processor time before the first task of site.yml. Texts, numbers and tags never change, so a copy shares
 them. This plugin is the first code of gpufleet in the process: it runs before the playbook is read. As the
 only plugin for inventories, it also reads the inventory once and not three times (adr/0019).
 """
