@@ -1,8 +1,9 @@
-"""Output that real tools printed on real hardware, beside the checkout: parsers are compared with it.
+"""Output that real tools printed on real hardware: parsers and stand-ins are compared with it.
 
-The files stay where they lie, `../shared/captures` or the folder that GPUFLEET_TEST_CAPTURES names; its
-INDEX.md names the source, hardware and version of each. A test that needs one is skipped where the folder is
-missing; a file that the folder lacks fails the test.
+Those that were made with the programs of `tests/gpu` are in `tests/captured`. The others stay where they lie,
+`../shared/captures` or the folder that GPUFLEET_TEST_CAPTURES names. An INDEX.md names the source, hardware
+and version of each. A test that needs one of the others is skipped where their folder is missing; a file that
+neither folder has fails the test.
 
 >>> read_capture("kernel/kmsg_boot.log")[:20]
 """
@@ -18,6 +19,8 @@ import pytest
 
 VARIABLE = "GPUFLEET_TEST_CAPTURES"
 ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "tests" / "captured"
+H100, H200 = "h100-vm_580.159.04", "h200-vm_580.159.04"
 
 
 def captures_folder() -> Path:
@@ -30,7 +33,10 @@ def captures_folder() -> Path:
 
 
 def find_capture(name: str) -> Path:
-    """Return the path of a capture, `kernel/fabricmanager.log`. Fail the test where the folder lacks it."""
+    """Return the path of a capture, `kernel/fabricmanager.log`. Fail the test where there is none."""
+    own = OWN / name
+    if own.is_file():
+        return own
     path = captures_folder() / name
     assert path.is_file(), f"{path.parent} has no {path.name}"
     return path
