@@ -9,7 +9,7 @@ from datetime import timedelta
 from gpufleet.checks.labels import key_problem, value_problem
 from gpufleet.checks.networks import parse_network
 from gpufleet.checks.rack_hosts import apart
-from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.rack_kubernetes import DEFAULT_GROUP, plan_groups
 from gpufleet.spec.models import OnPremSite
 
@@ -236,6 +236,21 @@ def kubernetes_cni(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
+@check("kubernetes-host-network", "teams", "name")
+def kubernetes_host_network(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Only teams of the site can have pods on the network of their node."""
+    for path, site in _sites(fleet):
+        teams = [team.name for team in site.teams]
+        for place, name in enumerate(site.kubernetes.host_network):
+            if name not in teams:
+                yield FieldFinding(
+                    (*path, "kubernetes", "host_network", place),
+                    f"{name!r} is not a team of site {site.site!r}",
+                    did_you_mean(nearest(name, teams), "declare it under `teams` of the site"),
+                    value=name,
+                )
+
+
 @check("kubernetes-groups")
 def kubernetes_groups(fleet: Fleet) -> Iterator[FieldFinding]:
     """A node group has GPU nodes of its site. A node is in one group, which sets its labels and GPU
@@ -356,6 +371,7 @@ CHECKS = (
     kubernetes_networks,
     kubernetes_release,
     kubernetes_cni,
+    kubernetes_host_network,
     kubernetes_groups,
     kubernetes_labels,
     kubernetes_mig,

@@ -40,7 +40,7 @@ def on_demand_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("spot-price-unseen")
 def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A type without a spot price in a region is probably not offered there as spot. Its cost is unknown."""
+    """A type without a spot price in a region is probably not offered there as spot."""
     for each in fleet.groups():
         region = each.site.region
         if not isinstance(each.option, Spot) or region not in fleet.catalog.regions:
@@ -49,9 +49,8 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
             if "spot" in item.usage_classes and region in item.regions and region not in item.spot:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"no spot price of {item.name} in {region} is known: it may not be offered, and its"
-                    " cost is"
-                    " unknown",
+                    f"no spot price of {item.name} in {region} is known: it may not be offered, and it"
+                    " counts with the on-demand price",
                     "run `gpufleet catalog refresh` with AWS credentials, or choose another type",
                     "warning",
                 )

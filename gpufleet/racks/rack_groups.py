@@ -16,6 +16,7 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_infiniband": "GPU nodes on InfiniBand",
     "rack_roce": "GPU nodes on RoCE",
     "rack_subnet_managers": "hosts that run opensm",
+    "rack_backup_target": "controllers with backups that are copied to a remote target",
     "rack_slurm": "all hosts of Slurm sites",
     "rack_slurm_database": "hosts of slurmdbd and MariaDB: the first controller of each Slurm site",
     "rack_slurm_controllers": "controllers of Slurm sites",
@@ -63,6 +64,8 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
             item for item in site.hosts if item.role == "controller"
         ):
             yield "rack_slurm_database"
+            if site.rack.backups is not None:
+                yield "rack_backup_target"
         yield {
             "gpu": "rack_slurm_nodes",
             "controller": "rack_slurm_controllers",
@@ -71,6 +74,8 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
     if site.rack.kubernetes is not None and host.role != "login":
         yield "rack_kubernetes"
         yield "rack_kubernetes_nodes" if gpu else "rack_kubernetes_control_plane"
+        if not gpu and site.rack.backups is not None:
+            yield "rack_backup_target"
         if host.name == next(iter(site.rack.kubernetes.members), None):
             yield "rack_kubernetes_first"
         if not gpu and site.rack.kubernetes.endpoint is not None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan, OnPremSitePlan
 from gpufleet.plan.rack_models import MonitoringPlan
+from gpufleet.racks.age import is_identity, new_identity
 
 _LETTERS = string.ascii_letters + string.digits
 _LONGEST = 1024
@@ -47,6 +48,18 @@ def _random_key() -> str:
 def _is_key(value: str) -> bool:
     try:
         return len(base64.b64decode(value, validate=True)) == _KEY_BYTES
+    except binascii.Error:
+        return False
+
+
+def _copies(*kinds: str) -> Callable[[OnPremSitePlan], bool]:
+    """Return the sites that copy their backups to a store of one of these kinds."""
+    return lambda site: site.rack.backups is not None and site.rack.backups.kind in kinds
+
+
+def _is_ssh_key(value: str) -> bool:
+    try:
+        return base64.b64decode(value, validate=True).startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     except binascii.Error:
         return False
 
@@ -147,6 +160,36 @@ SECRETS = (
         _kubernetes,
         _is_key,
         optional=True,
+    ),
+    Secret(
+        "backup_target",
+        "backup_target_identity",
+        "GPUFLEET_SECRET_BACKUP_KEY",
+        "the age identity that decrypts copies of backups (AGE-SECRET-KEY-1...)",
+        74,
+        new_identity,
+        _copies("s3", "nfs", "rsync"),
+        is_identity,
+    ),
+    Secret(
+        "backup_target",
+        "backup_target_s3_key",
+        "GPUFLEET_SECRET_BACKUP_S3_KEY",
+        "access key ID and secret access key of the store of backups, with a colon between",
+        3,
+        None,
+        _copies("s3"),
+        lambda value: all(value.partition(":")),
+    ),
+    Secret(
+        "backup_target",
+        "backup_target_ssh_key",
+        "GPUFLEET_SECRET_BACKUP_SSH_KEY",
+        "the ed25519 key file of the account on the backup host (no passphrase), as `base64 -w0` prints it",
+        200,
+        None,
+        _copies("rsync"),
+        _is_ssh_key,
     ),
     Secret(
         "prometheus",

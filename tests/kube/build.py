@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.programs import ROOT, run_go
@@ -88,7 +89,14 @@ def program(name: str, minor: str) -> Path:
     return go_program(_path(name, minor), RELEASES / minor, f"k8s.io/kubernetes/cmd/{name}", flags)
 
 
-def go_program(path: Path, module: Path, package: str, flags: str = "", *options: str) -> Path:
+def go_program(
+    path: Path,
+    module: Path,
+    package: str,
+    flags: str = "",
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+) -> Path:
     """The program `path`, built from a package with the sources that `module` pins.
 
     One build at a time over all test processes.
@@ -105,7 +113,7 @@ def go_program(path: Path, module: Path, package: str, flags: str = "", *options
                 *("-o", str(fresh), package),
                 folder=module,
                 timeout_s=_BUILD_TIMEOUT_S,
-                environment=_ROOMY,
+                environment={**_ROOMY, **(environment or {})},
             )
             assert done.returncode == 0, f"{package} did not build:\n{done.stderr[-3000:]}"
             fresh.replace(path)

@@ -27,8 +27,13 @@ class Authority:
         self._certificate = builder.add_extension(usage, critical=True).sign(self._key, hashes.SHA256())
         (folder / "ca.crt").write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, common_name: str, organization: str = "") -> tuple[Path, Path]:
-        """A certificate and its key, as files `<name>.crt` and `<name>.key`, for loopback and for clients."""
+    def issue(
+        self, name: str, common_name: str, organization: str = "", days: float | None = None
+    ) -> tuple[Path, Path]:
+        """A certificate and its key, as files `<name>.crt` and `<name>.key`, for loopback and for clients.
+
+        It lasts for `days`, or longer than any test.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         if organization:
@@ -36,7 +41,7 @@ class Authority:
         places = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         certificate = (
-            self._builder(x509.Name(attributes), key)
+            self._builder(x509.Name(attributes), key, _LIFETIME if days is None else dt.timedelta(days=days))
             .add_extension(x509.SubjectAlternativeName(places), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .sign(self._key, hashes.SHA256())
@@ -46,7 +51,9 @@ class Authority:
         write_key(paths[1], key)
         return paths
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, lifetime: dt.timedelta = _LIFETIME
+    ) -> x509.CertificateBuilder:
         now = dt.datetime.now(dt.UTC)
         return (
             x509.CertificateBuilder()
@@ -55,7 +62,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - dt.timedelta(minutes=5))
-            .not_valid_after(now + _LIFETIME)
+            .not_valid_after(now + lifetime)
             .add_extension(
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
             )

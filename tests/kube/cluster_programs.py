@@ -1,10 +1,13 @@
 """Programs of a Kubernetes cluster besides Kubernetes' own, built from their Go modules into the cache.
 
-`programs/` has a module for each source; see its README.md. Helm's is in `chart_sources/`.
+`programs/` has a module for each source; see its README.md. A program is built again when its module or its
+options change.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 import re
@@ -16,94 +19,158 @@ from tests.kube.build import CACHE, go_program
 from tests.programs import run_go
 
 HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
 _FLANNEL = "github.com/flannel-io/flannel"
 _LEFT_OUT = ("/backend/tencentvpc", "/backend/udp")
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _PLUGINS = "github.com/containernetworking/plugins/plugins"
+KUEUE_MODULE = "sigs.k8s.io/kueue"
+_KUBE_BENCH = "github.com/aquasecurity/kube-bench"
+_TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
+_DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The package of a program, the folder of its module, and options of `go build`."""
+    """Package of a program, the folder of its module, and options of `go build`. `cgo`: it has parts in C."""
 
     folder: str
     package: str
     flags: str = ""
     options: tuple[str, ...] = ()
+    cgo: bool = False
 
 
 def version(folder: str, module: str) -> str:
-    """The release of a module that `programs/<folder>/go.mod` pins, without the v."""
-    text = (HERE / folder / "go.mod").read_text()
+    """The release of a module that a program's go.mod pins, without the v."""
+    text = (PROGRAMS / folder / "go.mod").read_text()
     found = re.search(rf"^\s*(?:require )?{re.escape(module)} v(\S+)", text, re.MULTILINE)
     assert found, f"{folder}/go.mod does not require {module}"
     return found[1]
 
 
-CONTAINERD = version("programs/containerd", _CONTAINERD)
-ETCD = version("programs/etcd", "go.etcd.io/etcd/server/v3")
-FLANNEL = version("programs/flannel", _FLANNEL)
-CRICTL = version("programs/crictl", "sigs.k8s.io/cri-tools")
-HELM = version("chart_sources", "helm.sh/helm/v4")
-CNI = version("programs/cni", "github.com/containernetworking/plugins")
+CONTAINERD = version("containerd", _CONTAINERD)
+ETCD = version("etcd", "go.etcd.io/etcd/server/v3")
+FLANNEL = version("flannel", _FLANNEL)
+CRICTL = version("crictl", "sigs.k8s.io/cri-tools")
+HELM = version("helm", "helm.sh/helm/v4")
+KUEUE = version("kueue", KUEUE_MODULE)
+KUBE_BENCH = version("kube_bench", _KUBE_BENCH)
+TOOLKIT = version("nvidia_toolkit", _TOOLKIT)
+DEVICE_PLUGIN = version("device_plugin", _DEVICE_PLUGIN)
+CNI = version("cni", "github.com/containernetworking/plugins")
 
 _STAMP = f"-X {_CONTAINERD}/version.Version={CONTAINERD}"
 # Storage that no host of a rack in a box has, and whose libraries need a C compiler.
 _TAGS = ("-tags", "no_btrfs,no_devmapper,no_zfs")
+# Functions of NVML are looked up where the library is loaded, not where the program is linked (as in the
+# makefiles of both modules).
+_UNRESOLVED = "'-extldflags=-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy'"
 SOURCES: dict[str, Source] = {
     **{
-        name: Source("programs/containerd", f"{_CONTAINERD}/cmd/{name}", _STAMP, _TAGS)
+        name: Source("containerd", f"{_CONTAINERD}/cmd/{name}", _STAMP, _TAGS)
         for name in ("containerd", "containerd-shim-runc-v2", "ctr")
     },
     "crictl": Source(
-        "programs/crictl",
+        "crictl",
         "sigs.k8s.io/cri-tools/cmd/crictl",
         f"-X sigs.k8s.io/cri-tools/pkg/version.Version=v{CRICTL}",
     ),
-    "etcd": Source("programs/etcd", "go.etcd.io/etcd/server/v3"),
-    "etcdctl": Source("programs/etcd", "go.etcd.io/etcd/etcdctl/v3"),
-    "etcdutl": Source("programs/etcd", "go.etcd.io/etcd/etcdutl/v3"),
-    "coredns": Source("programs/coredns", "github.com/coredns/coredns"),
-    "flanneld": Source("programs/flannel", ".", f"-X {_FLANNEL}/pkg/version.Version=v{FLANNEL}"),
+    "etcd": Source("etcd", "go.etcd.io/etcd/server/v3"),
+    "etcdctl": Source("etcd", "go.etcd.io/etcd/etcdctl/v3"),
+    "etcdutl": Source("etcd", "go.etcd.io/etcd/etcdutl/v3"),
+    "coredns": Source("coredns", "."),
+    "flanneld": Source("flannel", ".", f"-X {_FLANNEL}/pkg/version.Version=v{FLANNEL}"),
     **{
-        plugin.rpartition("/")[2]: Source("programs/cni", f"{_PLUGINS}/{plugin}")
+        plugin.rpartition("/")[2]: Source("cni", f"{_PLUGINS}/{plugin}")
         for plugin in ("main/bridge", "main/loopback", "ipam/host-local", "meta/portmap")
     },
-    "helm": Source("chart_sources", "helm.sh/helm/v4/cmd/helm"),
-    "flannel": Source("programs/flannel_plugin", f"{_PLUGINS}/meta/flannel"),
+    "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
+    "kueue": Source(
+        "kueue", f"{KUEUE_MODULE}/cmd/kueue", f"-X {KUEUE_MODULE}/pkg/version.GitVersion=v{KUEUE}"
+    ),
+    "kube-bench": Source("kube_bench", _KUBE_BENCH, f"-X {_KUBE_BENCH}/cmd.KubeBenchVersion=v{KUBE_BENCH}"),
+    **{
+        name: Source(
+            "nvidia_toolkit",
+            f"{_TOOLKIT}/cmd/{name}",
+            f"{_UNRESOLVED} -X {_TOOLKIT}/internal/info.version={TOOLKIT}",
+            cgo=True,
+        )
+        for name in ("nvidia-ctk", "nvidia-cdi-hook", "nvidia-container-runtime")
+    },
+    "nvidia-device-plugin": Source(
+        "device_plugin",
+        f"{_DEVICE_PLUGIN}/cmd/nvidia-device-plugin",
+        f"{_UNRESOLVED} -X {_DEVICE_PLUGIN}/internal/info.version=v{DEVICE_PLUGIN}",
+        cgo=True,
+    ),
+    "flannel": Source("flannel_plugin", f"{_PLUGINS}/meta/flannel"),
 }
 
 
 def program(name: str) -> Path:
     """The program of that name, built first if need be."""
     source = SOURCES[name]
-    path = CACHE / f"{Path(source.folder).name}-{os.uname().machine}" / name
-    module = HERE / source.folder if name != "flanneld" else _flanneld_source()
-    return go_program(path, module, source.package, source.flags, *source.options)
+    environment = {"CGO_ENABLED": "1"} if source.cgo else {}
+    return go_program(
+        built(name), _folder(name), source.package, source.flags, *source.options, environment=environment
+    )
+
+
+def built(name: str) -> Path:
+    """Where a program is once it was built."""
+    source = SOURCES[name]
+    digest = hashlib.sha256(repr(source).encode())
+    for path in sorted(_folder(name).glob("*")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return CACHE / f"{source.folder}-{os.uname().machine}-{digest.hexdigest()[:12]}" / name
+
+
+def _folder(name: str) -> Path:
+    """The folder of the module in which a program is built."""
+    return PROGRAMS / SOURCES[name].folder if name != "flanneld" else _flanneld_source()
 
 
 def flannel_chart() -> Path:
     """The folder of flannel's Helm chart."""
-    return _module("programs/flannel", _FLANNEL) / "chart" / "kube-flannel"
+    return module_folder("programs/flannel", _FLANNEL) / "chart" / "kube-flannel"
 
 
+def benchmarks() -> Path:
+    """The folder with kube-bench's settings and its benchmarks."""
+    return module_folder("programs/kube_bench", _KUBE_BENCH) / "cfg"
+
+
+def device_plugin_chart() -> Path:
+    """The folder of the chart of NVIDIA's device plugin."""
+    return module_folder("programs/device_plugin", _DEVICE_PLUGIN) / "deployments/helm/nvidia-device-plugin"
+
+
+def nvml_header() -> Path:
+    """The folder of nvml.h, which is a part of NVIDIA's bindings for Go."""
+    return module_folder("programs/nvidia_toolkit", "github.com/NVIDIA/go-nvml") / "pkg/nvml"
+
+
+@functools.cache
 def _flanneld_source() -> Path:
     """A module with flanneld's main package but for two backends: of Tencent's cloud, and UDP.
 
     Not every registry has the SDK that the one needs, and the other needs a C compiler.
     """
-    main = _module("programs/flannel", _FLANNEL) / "main.go"
+    main = module_folder("programs/flannel", _FLANNEL) / "main.go"
     folder = CACHE / "flannel-source"
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("go.mod", "go.sum"):
-        shutil.copyfile(HERE / "programs" / "flannel" / name, folder / name)
+        shutil.copyfile(PROGRAMS / "flannel" / name, folder / name)
     lines = main.read_text().splitlines(keepends=True)
     kept = (line for line in lines if not any(name in line for name in _LEFT_OUT))
     (folder / "main.go").write_text("".join(kept))
     return folder
 
 
-def _module(folder: str, module: str) -> Path:
+@functools.cache
+def module_folder(folder: str, module: str) -> Path:
     """The folder of a module's source in Go's cache."""
     done = run_go("mod", "download", "-json", module, folder=HERE / folder, timeout_s=600)
     assert done.returncode == 0, f"{module} could not be had:\n{done.stdout}{done.stderr}"

@@ -16,7 +16,7 @@ import yaml
 
 import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
-from tests.kube import charts
+from tests.kube import charts, cluster_programs
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load, run  # noqa: F401
 from tests.unit.ansible.gpu_roles import Role
@@ -237,7 +237,7 @@ def test_kueue_chart_accepts_the_values_and_runs_on_the_chosen_nodes() -> None:
     assert manager["spec"]["replicas"] == 2
     assert pod["nodeSelector"]["node-role.kubernetes.io/control-plane"] == ""
     assert [item["image"] for item in pod["containers"]] == [
-        f"registry.k8s.io/kueue/kueue:v{charts.version(charts.KUEUE)}"
+        f"registry.k8s.io/kueue/kueue:v{cluster_programs.KUEUE}"
     ]
     (config,) = [item["data"] for item in made if item["kind"] == "ConfigMap" and item["data"]]
     wanted = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
@@ -249,8 +249,8 @@ def test_versions_pinned_in_tests_are_those_of_the_lock() -> None:
     from gpufleet.catalog import load_catalog
 
     locks = load_catalog().locks.values()
-    assert charts.version(charts.KUEUE) in {lock.kueue for lock in locks}
-    assert charts.version(charts.HELM) in {lock.helm for lock in locks}
+    assert cluster_programs.KUEUE in {lock.kueue for lock in locks}
+    assert cluster_programs.HELM in {lock.helm for lock in locks}
 
 
 def nvidia(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 
@@ -200,6 +201,29 @@ def test_deletion_of_a_namespace_waits_until_it_is_gone(engine, rest):
     assert rest.call("GET", "/api/v1/namespaces/short-lived/configmaps")["items"] == []
     assert rest.call("GET", "/apis/apps/v1/namespaces/short-lived/daemonsets")["items"] == []
     engine.delete(again)
+
+
+def test_namespace_is_deleted_after_the_controllers_have_ended(engine, rest):
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "kube-controller-manager"},
+        "spec": {
+            "holderIdentity": "ended",
+            "leaseDurationSeconds": 2,
+            "renewTime": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        },
+    }
+    if rest.find(f"{path}/kube-controller-manager"):
+        rest.call("DELETE", f"{path}/kube-controller-manager")
+    rest.call("POST", path, lease)
+    made = engine.create(NAMESPACE, "n", {"metadata": {"name": "abandoned"}})
+    started = time.monotonic()
+    engine.delete(made)
+    assert time.monotonic() - started > 1, "the lease was valid, so a controller was to do it"
+    assert rest.find("/api/v1/namespaces/abandoned") is None
+    rest.call("DELETE", f"{path}/kube-controller-manager")
 
 
 def test_object_held_by_a_finalizer_is_an_error_that_names_it(engine, rest):

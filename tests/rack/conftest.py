@@ -13,7 +13,7 @@ from gpufleet.lab.rack import missing
 from tests.rack.handover import Handover
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.management import Controllers
-from tests.rack.site import MONITORED, PEOPLE, ArgumentWatcher, Runs, Site
+from tests.rack.site import BACKUPS, MONITORED, PEOPLE, ArgumentWatcher, Runs, Site
 
 HERE = Path(__file__).parent
 # Shell for a rack's ProxyCommand, which ssh runs thousands of times.
@@ -57,6 +57,8 @@ def fixtures_of(item: Any) -> set[str]:
 
 def group_of(item: pytest.Item) -> str:
     """The process that a test runs in."""
+    if item.path.parent.name == "kubernetes":
+        return "rack-cluster"
     if item.path.stem in WITH_A_COPY:
         return "rack-hosts"
     if "runs" in fixtures_of(item):
@@ -121,7 +123,7 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     If another process of this run has created one, a copy of that.
     """
     controllers = Controllers(tmp_path_factory.mktemp("bmc"), [f"dgx{number:02d}" for number in range(1, 5)])
-    folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + controllers.fleet)
+    folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + BACKUPS + controllers.fleet)
     handover = Handover.of(tmp_path_factory.getbasetemp())
     try:
         with handover.locked() as offered:

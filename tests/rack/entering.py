@@ -24,15 +24,18 @@ def enter_command(rack: Rack, host: str, *words: str) -> list[str] | None:
     """The command line that runs `words` as root on a host; None where the host does not run."""
     number = rack.site.hosts.index(rack.site.host(host)) + 1
     groups = tuple(f"{group}/h{number}" for group in rack.record.cgroups)
-    for process in sorted(cgroups.processes(groups)):
-        status = _status(process)
-        # The first process of the host's own.
-        if status.get("NSpid", "").split()[-1:] == ["1"]:
-            # With at most the capabilities of a host process.
-            bounds = [f"--bounding-set={_named(int(status['CapBnd'], 16))}", "--groups=0"]
-            enter = ["nsenter", f"--target={process}", *_SPACES]
-            return [*enter, "env", "--chdir=/root", "-i", *_ENVIRONMENT, *_LIMITS, "setpriv", *bounds, *words]
-    return None
+    found = [
+        (status["NSpid"].split(), status) for status in map(_status, cgroups.processes(groups)) if status
+    ]
+    # First processes of the host and of containers in it, which are in more namespaces.
+    first = [(len(numbers), numbers[0], status) for numbers, status in found if numbers[-1] == "1"]
+    if not first:
+        return None
+    _, process, status = min(first, key=lambda item: item[0])
+    # With at most the capabilities of a host process.
+    bounds = [f"--bounding-set={_named(int(status['CapBnd'], 16))}", "--groups=0"]
+    enter = ["nsenter", f"--target={process}", *_SPACES]
+    return [*enter, "env", "--chdir=/root", "-i", *_ENVIRONMENT, *_LIMITS, "setpriv", *bounds, *words]
 
 
 def _status(process: int) -> dict[str, str]:

@@ -16,7 +16,9 @@ from typing import Any
 KIT = Path(__file__).resolve().parent / "kit"
 sys.path.insert(0, str(KIT / "hardware"))
 
-import sysfs  # type: ignore[import-not-found]  # noqa: E402 - the kit's own, which hosts have too
+# The kit's own, which hosts have too.
+import state as kit_state  # type: ignore[import-not-found]  # noqa: E402
+import sysfs  # type: ignore[import-not-found]  # noqa: E402
 
 
 class Hardware:
@@ -151,7 +153,5 @@ class Hardware:
         (self.folder / "clock.env").write_text(text)
 
     def _store(self, state: dict[str, Any]) -> None:
-        new = self.folder / ".state.new"
-        new.write_text(json.dumps(state, indent=1) + "\n")
-        new.replace(self.folder / "state.json")
+        kit_state.store(state, self.folder)
         sysfs.render(state, self.folder / "sys")

@@ -17,6 +17,7 @@ from gpufleet.racks.configure.transport import transport_environment
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.inventory_text import render
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
+from tests import warm_ansible
 from tests.rack.entering import enter_command
 from tests.rack.hardware import Hardware
 
@@ -61,13 +62,16 @@ class Lab:
     """Notify users of the rack's files before they are removed."""
 
     @classmethod
-    def up(cls, folder: Path, fleet: str | None = None) -> Lab:
-        """Start the rack of a fleet file's text with its files in `folder`."""
+    def up(cls, folder: Path, fleet: str | None = None, minors: tuple[str, ...] = ()) -> Lab:
+        """Start the rack of a fleet file's text with its files in `folder`.
+
+        `minors` of Kubernetes are served besides that of the fleet file.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "fleet.yaml"
         file.write_text(fleet or fleet_text())
         site, inventory = plan_fleet(file)
-        rack = start_rack(folder / "rack", site, CACHE, Kit.of(ROOT))
+        rack = start_rack(folder / "rack", site, CACHE, Kit.of(ROOT, minors))
         written = folder / "inventory.yml"
         written.write_text(inventory)
         made = cls(rack, written)
@@ -161,7 +165,8 @@ class Lab:
         """
         self.touched.update(self.healthy)
         transport = transport_environment(options.pop("transport", "auto"))
-        environment = self.rack.environment() | transport | dict(options.pop("environment", {}))
+        environment = self.rack.environment() | transport | warm_ansible.environment()
+        environment |= dict(options.pop("environment", {}))
         return run_playbook(
             PlaybookRun(
                 project=project,

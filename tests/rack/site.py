@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpufleet.racks.age import new_identity
+from tests import warm_ansible
 from tests.rack.lab import ROOT, Lab
 from tests.rack.management import SECRET, Controllers
 
@@ -28,6 +30,10 @@ PEOPLE = """\
       - { name: home, kind: nfs, source: "ctl01:/export/home", mount: /shared/home }
 """
 
+BACKUPS = """\
+    backups: { nfs: { source: "ctl01:/export/backups" }, keep: 3 }
+"""
+
 MONITORED = """\
     monitoring:
       interval: 5 s
@@ -39,6 +45,7 @@ MONITORED = """\
     racks: [{ name: r1, nodes: "dgx[01-02]" }]
 """
 
+_LOOKS = 5  # a second
 GPUFLEET = Path(sys.executable).parent / "gpufleet"
 
 
@@ -59,32 +66,36 @@ class Site:
         fleet: str,
         controllers: Controllers | None = None,
         known: dict[str, str] | None = None,
+        minors: tuple[str, ...] = (),
     ) -> Site:
         """Start the rack of a fleet file's text; the checkout has this ansible/ in it.
 
         `controllers` are the BMCs of its nodes, if the fleet file has some; `known` are the
-        secrets of a site whose hosts it takes over.
+        secrets of a site whose hosts it takes over; `minors` of Kubernetes are served besides its own.
         """
         checkout = folder / "checkout"
         (checkout / "stacks").mkdir(parents=True)
         (checkout / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
         (checkout / "ansible").symlink_to(ROOT / "ansible")
-        lab = Lab.up(folder / "lab", fleet)
+        lab = Lab.up(folder / "lab", fleet, minors)
         (checkout / "fleet.yaml").write_text(fleet)
         made = dict(known or {}) or {
             "GPUFLEET_SECRET_MUNGE_KEY_LAB": secrets.token_hex(64),
             "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB": secrets.token_hex(16),
+            "GPUFLEET_SECRET_BACKUP_KEY_LAB": new_identity(),
         }
         if controllers is not None:
             made[SECRET] = controllers.password
             controllers.wire(lab.rack)
         return cls(lab, checkout, made, controllers)
 
-    def command(self, *words: str, verb: str = "configure") -> list[str]:
+    def command(
+        self, *words: str, verb: str = "configure", program: Sequence[str] = (str(GPUFLEET),)
+    ) -> list[str]:
         """The command line of a run that does not ask."""
         config = str(self.lab.rack.record.ssh_config)
         flags = ["--ssh-config", config, "--json", *(["--yes"] if verb in ("configure", "operate") else [])]
-        command = [str(GPUFLEET), verb, str(self.checkout / "fleet.yaml"), *flags, *words]
+        command = [*program, verb, str(self.checkout / "fleet.yaml"), *flags, *words]
         return command if self.controllers is None else self.controllers.command(command)
 
     @property
@@ -95,8 +106,8 @@ class Site:
     def configure(self, *words: str, code: int | None = 0, verb: str = "configure") -> dict[str, Any]:
         """Run `gpufleet configure`; its JSON. Asserts the exit code unless that is None."""
         done = subprocess.run(
-            self.command(*words, verb=verb),
-            env=self.environment,
+            self.command(*words, verb=verb, program=warm_ansible.GPUFLEET),
+            env=self.environment | warm_ansible.environment(),
             cwd=self.checkout,
             capture_output=True,
             text=True,
@@ -157,6 +168,7 @@ class ArgumentWatcher:
         self._words = [word.encode() for word in words]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
+        self._read: dict[str, int] = {}
         self.looks = 0
         self.found: set[str] = set()
 
@@ -171,9 +183,13 @@ class ArgumentWatcher:
     def _look(self) -> None:
         while not self._ended.wait(0.2):
             self.looks += 1
-            for process in Path("/proc").glob("[0-9]*"):
+            there = [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]
+            # New processes are read at every look. The others may become another program: every fifth.
+            self._read = {name: self._read.get(name, 0) + 1 for name in there}
+            due = [name for name, times in self._read.items() if times <= _LOOKS or times % _LOOKS == 0]
+            for process in due:
                 try:
-                    line = (process / "cmdline").read_bytes()
+                    line = Path("/proc", process, "cmdline").read_bytes()
                 except OSError:
                     continue
                 if any(word in line for word in self._words):

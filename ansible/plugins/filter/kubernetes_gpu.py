@@ -82,6 +82,8 @@ def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
         "gdrcopy": {"enabled": False},
         "vgpuManager": {"enabled": False},
         "sandboxWorkloads": {"enabled": False},
+        # containerd gives pods their GPUs; only the operator's own run with NVIDIA's runtime.
+        "cdi": {"enabled": True},
         "operator": {"runtimeClass": "nvidia"},
         # Each MIG profile is a separate resource; other GPUs keep their resource.
         "mig": {"strategy": "mixed"},

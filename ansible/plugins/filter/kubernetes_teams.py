@@ -6,6 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.rack.plugins.filter.kubernetes_isolation import (
+    isolation_of,
+    network_policy,
+    service_account,
+)
+
 Object = dict[str, Any]
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
@@ -44,8 +50,17 @@ def priority_objects(_site: Any = None) -> list[Object]:
     ]
 
 
-def team_objects(teams: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]]) -> list[Object]:
-    """Namespaces, and quotas on GPUs and on priorities above that of the team."""
+def team_objects(
+    teams: Sequence[Mapping[str, Any]],
+    pools: Sequence[Mapping[str, Any]],
+    *,
+    pod_security: str,
+    network: Mapping[str, Any],
+) -> list[Object]:
+    """Namespaces with their isolation, and quotas on GPUs and on priorities above that of the team.
+
+    `pod_security` is the level of their pods. `network` is described in `network_policy`; empty for none.
+    """
     found: list[Object] = []
     for team in teams:
         name = team["name"]
@@ -60,9 +75,12 @@ def team_objects(teams: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str
                         TEAM_LABEL: name,
                         PRIORITY_LABEL: team["priority"],
                         "pod-security.kubernetes.io/warn": "restricted",
+                        **isolation_of(team, pod_security),
                     },
                 },
             },
+            service_account(name),
+            *([network_policy(team, network)] if network else []),
             {
                 "apiVersion": "v1",
                 "kind": "ResourceQuota",

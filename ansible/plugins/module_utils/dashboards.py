@@ -81,6 +81,10 @@ def dashboard_json(board: Dashboard) -> dict[str, Any]:
                 "tags": ["gpufleet"],
                 "asDropdown": True,
                 "title": "gpufleet",
+                "icon": "external link",
+                "tooltip": "",
+                "url": "",
+                "targetBlank": False,
                 "includeVars": False,
                 "keepTime": True,
             }
@@ -194,15 +198,37 @@ def _defaults(panel: Panel) -> dict[str, Any]:
 def _options(panel: Panel) -> dict[str, Any]:
     if panel.kind == "timeseries":
         return {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
             "tooltip": {"mode": "multi", "sort": "desc"},
         }
     if panel.kind == "table":
-        return {"showHeader": True}
+        return {"showHeader": True, "frameIndex": 0}
     reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
     if panel.kind == "bargauge":
-        return {"reduceOptions": reduce, "orientation": "horizontal", "displayMode": "basic"}
-    return {"reduceOptions": reduce, "colorMode": "value", "graphMode": "none", "textMode": "auto"}
+        return {
+            "reduceOptions": reduce,
+            "orientation": "horizontal",
+            "displayMode": "basic",
+            "valueMode": "color",
+            "namePlacement": "auto",
+            "showUnfilled": True,
+            "sizing": "auto",
+            "minVizWidth": 8,
+            "minVizHeight": 16,
+            "maxVizHeight": 300,
+            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False, "calcs": []},
+        }
+    return {
+        "reduceOptions": reduce,
+        "orientation": "auto",
+        "colorMode": "value",
+        "graphMode": "none",
+        "textMode": "auto",
+        "justifyMode": "auto",
+        "wideLayout": True,
+        "showPercentChange": False,
+        "percentChangeColorMode": "standard",
+    }
 
 
 def _columns(panel: Panel) -> list[dict[str, Any]]:

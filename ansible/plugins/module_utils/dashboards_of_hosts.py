@@ -13,12 +13,18 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.dashboards_of_fabric
 
 NODES = 'instance=~"$instance"'
 GPU = "{{instance}} GPU {{gpu}}"
+MIG = f"{GPU} {{{{GPU_I_PROFILE}}}} {{{{GPU_I_ID}}}}"
 XIDS = "DCGM_EXP_XID_ERRORS_COUNT"
 
 
 def by_gpu(metric: str, how: str = "max") -> str:
     """One value for each GPU. With MIG, DCGM repeats a figure of the GPU for each of its instances."""
     return f"{how} by (instance, gpu) ({metric}{{{NODES}}})"
+
+
+def by_instance(metric: str) -> str:
+    """One value for each MIG instance."""
+    return f'max by (instance, gpu, GPU_I_ID, GPU_I_PROFILE) ({metric}{{GPU_I_ID!="", {NODES}}})'
 
 
 FLEET = Dashboard(
@@ -149,6 +155,15 @@ NODE = Dashboard(
                     (by_gpu("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"), f"{GPU} corrected"),
                     (by_gpu("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"), f"{GPU} uncorrectable"),
                 ),
+            ),
+        ),
+        (
+            "MIG instances: empty without MIG",
+            (
+                graph(
+                    "Engine by instance", "percentunit", (by_instance("DCGM_FI_PROF_GR_ENGINE_ACTIVE"), MIG)
+                ),
+                graph("Memory in use by instance", "decmbytes", (by_instance("DCGM_FI_DEV_FB_USED"), MIG)),
             ),
         ),
         (

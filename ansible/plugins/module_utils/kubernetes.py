@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,16 @@ STOPPED = "etc/kubernetes/gpufleet/restore/stopped"
 """Folder in which a restore of etcd keeps the manifests of stopped components."""
 AUTHORITIES = "etc/kubernetes/gpufleet/authorities"
 """Certificate authorities that a restore provides for a new cluster."""
+REFUSED_ADMIN = 'is forbidden: User "kubernetes-admin"'
+"""In an answer to the administrator of kubeadm's admin.conf, who may do everything."""
+STARTING_S, PAUSE_S = 60.0, 1.0
+"""Seconds for which such an answer is not final, and between two requests."""
 _RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+
+
+def purpose_of_token(host: str) -> str:
+    """The description of a bootstrap token with which a host joins."""
+    return f"gpufleet: {host} joins"
 
 
 class Release(NamedTuple):
@@ -84,7 +94,9 @@ def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
     except subprocess.TimeoutExpired:
         raise RefusalError(f"`{' '.join(command[:3])}` did not end within {timeout_s:.0f} s.") from None
     if done.returncode != 0:
-        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-15:])
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        # kubeadm warns first, at length.
+        said = "\n".join([line for line in lines if not line.lstrip().startswith("[WARNING")][-15:])
         raise RefusalError(f"`{' '.join(command[:4])}` failed:\n{said}")
     return done.stdout
 
@@ -92,11 +104,28 @@ def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
 def kubectl(
     *arguments: str, kubeconfig: str = ADMIN, timeout_s: float = 120, stdin: str | None = None
 ) -> str:
-    """The output of kubectl."""
-    return run("kubectl", "--kubeconfig", kubeconfig, *arguments, timeout_s=timeout_s, stdin=stdin)
+    """The output of kubectl.
+
+    An API server that has just started refuses even the administrator until it has read its roles: then the
+    command is repeated for up to a minute.
+    """
+    deadline = time.monotonic() + STARTING_S
+    while True:
+        try:
+            return run("kubectl", "--kubeconfig", kubeconfig, *arguments, timeout_s=timeout_s, stdin=stdin)
+        except RefusalError as error:
+            if REFUSED_ADMIN not in str(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_S)
 
 
 def read_nodes(kubeconfig: str = ADMIN) -> dict[str, dict[str, Any]]:
     """The nodes of the cluster by name."""
     listed = json.loads(kubectl("get", "nodes", "-o", "json", kubeconfig=kubeconfig))
     return {item["metadata"]["name"]: item for item in listed["items"]}
+
+
+def is_ready(node: dict[str, Any]) -> bool:
+    """Whether the kubelet of a node reports it as ready."""
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)

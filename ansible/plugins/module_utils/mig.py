@@ -99,8 +99,11 @@ def minors_of_gpus() -> dict[str, int]:
 
 
 def profiles(index: str) -> dict[str, int]:
-    """Profile -> its ID for this GPU. The names differ between driver branches."""
-    lines = smi("mig", "-i", index, "-lgip").splitlines()
+    """Profile -> its ID for this GPU. The names differ between driver branches.
+
+    Driver 580 lists them in any mode. Empty if a driver lists them in MIG mode only.
+    """
+    lines = smi("mig", "-i", index, "-lgip", empty=True).splitlines()
     return {match[2]: int(match[3]) for match in map(PROFILE.match, lines) if match}
 
 
@@ -184,8 +187,8 @@ def apply(layout: Layout) -> list[str]:
 def divide(gpu: Mapping[str, Any], wanted: Mapping[str, int], there: list[dict[str, Any]]) -> None:
     """Recreate the instances of one GPU."""
     index = gpu["index"]
-    # Check before anything is destroyed: in MIG mode the driver lists its profiles.
-    numbers = numbered(index, wanted) if wanted and gpu["enabled"] else {}
+    # Check before anything is destroyed.
+    numbers = listed(index, wanted)
     if any(item["ci"] is not None for item in there):
         smi("mig", "-i", index, "-dci")
     if there:
@@ -210,6 +213,11 @@ def numbered(index: str, wanted: Mapping[str, int]) -> dict[str, int]:
             "Correct `mig` of the site."
         )
     return numbers
+
+
+def listed(index: str, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Like `numbered`; empty if the driver lists no profile of this GPU before it is in MIG mode."""
+    return numbered(index, wanted) if wanted and profiles(index) else {}
 
 
 def set_mode(index: str, on: bool) -> None:

@@ -28,8 +28,9 @@ SHOWN = 5
 POLL_S = 2
 # Longer than the usual grace period of a pod, 30 s.
 EVICTION_S = 300
-Stops = Literal["gpus", "containers", "host"]
-"""What a change stops: use of GPUs and RDMA adapters, Docker containers, or everything on the host."""
+Stops = Literal["gpus", "containers", "pods", "host"]
+"""What a change stops: use of GPUs and RDMA adapters, Docker containers, pods, or everything on the host."""
+EVICTS = ("pods", "host")
 
 
 @dataclass
@@ -85,7 +86,9 @@ def holders(name: str, found: list[Node], stops: Stops) -> list[str]:
     held += [] if slurm.known else [f"job step of process {each}" for each in jobs]
     for each in found:
         if isinstance(each, KubernetesService):
-            held += holding(pods_of(name, each.kubectl), evicted=stops == "host")
+            held += holding(pods_of(name, each.kubectl), evicted=stops in EVICTS)
+    if stops == "pods":
+        return held
     if stops != "containers" or not workloads.live_restore():
         held += workloads.containers(with_gpus=stops == "gpus")
     if stops != "containers":
@@ -121,7 +124,7 @@ def take_out_of_service(
             if time.monotonic() >= deadline:
                 raise RefusalError(_refusal(name, change, held, found, check))
             time.sleep(min(POLL_S, max(deadline - time.monotonic(), 0.1)))
-        if stops == "host" and not check:
+        if stops in EVICTS and not check:
             _evict(name, change, found)
     except SlurmError as error:
         raise RefusalError(f"{error} Nothing was changed.") from error
@@ -144,7 +147,7 @@ def give_back(*, check: bool = False, name: str = "") -> list[dict[str, str]]:
 
 
 def _evict(name: str, change: str, found: list[Node]) -> None:
-    """Evict pods without devices before the host stops; disruption budgets may refuse."""
+    """Evict pods without devices before the change; disruption budgets may refuse."""
     for each in found:
         if isinstance(each, KubernetesService) and (why := evict(name, each.kubectl, EVICTION_S)):
             raise RefusalError(

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: enable the CDI specification of GPUs in container runtimes."""
+"""Ansible module: enable the CDI specification of GPUs in container runtimes, and configure NVIDIA's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import Refus
 DOCUMENTATION = r"""
 ---
 module: container_toolkit_runtimes
-short_description: Enables CDI in Docker and containerd
+short_description: Enables CDI in Docker and containerd, and configures NVIDIA's container runtime
 description:
   - Runs C(nvidia-ctk runtime configure) if a runtime is installed with CDI disabled, and keeps
     other settings. Restarts a runtime that started before its configuration was written, after draining
@@ -27,6 +27,12 @@ options:
     type: list
     elements: str
     required: true
+  environment_needs_privileges:
+    description:
+      - Whether NVIDIA's container runtime ignores C(NVIDIA_VISIBLE_DEVICES) of unprivileged containers.
+        With C(false), its setting remains. The runtime reads it at each start of a container.
+    type: bool
+    default: false
 author:
   - gpufleet
 """
@@ -43,7 +49,7 @@ installed:
   type: list
   returned: always
 actions:
-  description: Changes of each runtime, also in check mode.
+  description: Changes of each runtime and of C(nvidia), also in check mode.
   type: dict
   returned: always
 """
@@ -55,6 +61,8 @@ CONFIGURATIONS = {
     "docker": ["etc/docker/daemon.json"],
     "containerd": ["etc/containerd/config.toml", "etc/containerd/conf.d/99-nvidia.toml"],
 }
+TOOLKIT = "etc/nvidia-container-runtime/config.toml"
+ENVIRONMENT = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
 class Host:
@@ -87,6 +95,13 @@ class Host:
             raise RefusalError(
                 f"{path} is no JSON object ({error}). Docker does not start with it either: correct it."
             ) from None
+
+    def ignores_environment(self):
+        """Whether NVIDIA's container runtime ignores the environment of unprivileged containers."""
+        path = self.root / TOOLKIT
+        text = path.read_text() if path.exists() else ""
+        # Lines with defaults are comments.
+        return re.search(rf"^\s*{ENVIRONMENT}\s*=\s*false\b", text, re.MULTILINE) is not None
 
     def written(self, runtime):
         """Modification time of the configuration, in seconds; 0 without one."""
@@ -131,16 +146,36 @@ def bring(host, runtime, check):
     return actions
 
 
+def restrict(host, check):
+    """Make NVIDIA's container runtime ignore the environment of unprivileged containers; the changes."""
+    if host.ignores_environment():
+        return []
+    if not check:
+        options = ("--in-place", f"--config-file=/{TOOLKIT}", f"--set={ENVIRONMENT}=false")
+        code, said = host.run("nvidia-ctk", "config", *options)
+        if code or not host.ignores_environment():
+            raise RefusalError(
+                f"nvidia-ctk did not set {ENVIRONMENT} to false: {said.strip()[-300:]}. See /{TOOLKIT} on "
+                "the host."
+            )
+    return ["configure"]
+
+
 def main():
     """Entry point of the module."""
     module = AnsibleModule(
-        argument_spec={"runtimes": {"type": "list", "elements": "str", "required": True}},
+        argument_spec={
+            "runtimes": {"type": "list", "elements": "str", "required": True},
+            "environment_needs_privileges": {"type": "bool", "default": False},
+        },
         supports_check_mode=True,
     )
     host = Host()
     installed = [name for name in module.params["runtimes"] if host.has(PROGRAMS[name])]
     try:
         actions = {name: bring(host, name, module.check_mode) for name in installed}
+        if module.params["environment_needs_privileges"]:
+            actions["nvidia"] = restrict(host, module.check_mode)
     except (RefusalError, OSError, subprocess.SubprocessError) as error:
         module.fail_json(msg=str(error))
     lines = [f"{name}: {', '.join(done)}\n" for name, done in actions.items() if done]

@@ -10,6 +10,7 @@ description:
   - Every state is idempotent. An incomplete part that a killed run left is removed
     with C(kubeadm reset) and created again; a host that was complete is never reset.
   - Secrets are in the file O(config), and in no argument.
+  - The kubelet's configuration, which kubeadm writes for everyone to read, becomes readable only by root.
   - A cluster uses the certificate authorities in C(/etc/kubernetes/gpufleet/authorities), if a restore of
     etcd has written them.
 options:
@@ -20,10 +21,11 @@ options:
       - V(begun) initializes a cluster with an InitConfiguration.
       - V(joined) joins a cluster with a JoinConfiguration.
       - V(current) writes the control plane's manifests, or a node's kubelet configuration, again if
-        O(config) has changed.
+        O(config) or the cluster's kubelet configuration has changed.
+      - V(ready) waits until the API server O(server) is ready.
       - V(applied) upgrades the cluster and this member to O(release), V(upgraded) only this host.
     type: str
-    choices: [known, begun, joined, current, applied, upgraded]
+    choices: [known, begun, joined, current, ready, applied, upgraded]
     required: true
   config:
     description: Configuration file of kubeadm, on the host.
@@ -33,6 +35,11 @@ options:
     description: Target release of V(applied) and V(upgraded), as C(1.35.4).
     type: str
     default: ""
+  ignored:
+    description: Preflight checks whose errors V(applied) and V(upgraded) ignore.
+    type: list
+    elements: str
+    default: []
   upload:
     description: Whether V(current) also stores the configuration in the cluster, for new members.
     type: bool
@@ -46,8 +53,12 @@ options:
     description: Port of the members' API servers.
     type: int
     default: 6443
+  server:
+    description: URL of this member's own API server, for V(ready).
+    type: str
+    default: ""
   timeout_s:
-    description: Time limit in seconds of kubeadm.
+    description: Time limit in seconds of kubeadm, and of V(ready).
     type: int
     default: 900
 author:
@@ -83,6 +94,7 @@ did:
 import hashlib
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +103,19 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.control_plane import
 from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
     API_SERVER,
     AUTHORITIES,
+    KUBELET,
     STARTED,
     Release,
     follow,
     is_member,
+    kubectl,
     run,
 )
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 PATCHES = "etc/kubernetes/gpufleet/patches"
 DIGEST = "var/lib/gpufleet/kubeadm.digest"
+KUBELET_CONFIG = "var/lib/kubelet/config.yaml"
 
 
 class Host:
@@ -173,7 +188,30 @@ class Host:
     def digest(self) -> str:
         """Digest of the current configuration with the patches of this host."""
         files = {Path(self.config), *(self.root / PATCHES).glob("*")}
-        return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files))).hexdigest()
+        text = b"".join(path.read_bytes() for path in sorted(files))
+        return hashlib.sha256(text + self.of_cluster().encode()).hexdigest()
+
+    def of_cluster(self) -> str:
+        """The kubelet configuration of the cluster, which a node may read; a member's is in its own file."""
+        if self.control_plane:
+            return ""
+        words = (
+            "get",
+            "configmap",
+            "kubelet-config",
+            "--namespace=kube-system",
+            "-o",
+            "jsonpath={.data.kubelet}",
+        )
+        return kubectl(*words, kubeconfig=str(self.root / KUBELET))
+
+    def protect(self, check: bool) -> None:
+        """Make the kubelet's configuration readable only by root; kubeadm keeps the mode of a file."""
+        path = self.root / KUBELET_CONFIG
+        if path.is_file() and path.stat().st_mode & 0o077:
+            self.did.append(f"made /{KUBELET_CONFIG} readable only by root")
+            if not check:
+                path.chmod(0o600)
 
     def kept_digest(self) -> str:
         """Digest of the configuration that the manifests were written with; empty if unknown."""
@@ -231,12 +269,33 @@ class Host:
         marker.write_text(f"{wanted}\n")
 
 
+def ignoring(params: dict[str, Any]) -> list[str]:
+    """Flags of kubeadm for preflight checks that are ignored."""
+    return [f"--ignore-preflight-errors={','.join(params['ignored'])}"] if params["ignored"] else []
+
+
 def configured_release(text: str) -> Release:
     """The release of a ClusterConfiguration."""
     for line in text.splitlines():
         if line.startswith("kubernetesVersion:"):
             return Release.of(line.partition(":")[2].strip().strip("\"'"))
     raise RefusalError("The configuration names no kubernetesVersion.")
+
+
+def wait_for_server(server: str, timeout_s: int) -> None:
+    """Wait until an API server is ready, which includes its etcd."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            kubectl("--server", server, "get", "--raw", "/readyz", "--request-timeout=10s")
+            return
+        except RefusalError as problem:
+            if time.monotonic() > deadline:
+                raise RefusalError(
+                    f"{server} is not ready {timeout_s} s after it should be: {problem}. See"
+                    " `journalctl -u kubelet` and `crictl ps -a` on the member; run again after the repair."
+                ) from problem
+        time.sleep(1)
 
 
 def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
@@ -264,10 +323,15 @@ def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[st
         # In check mode the file may not exist before there is a cluster.
         if is_member(root) and Path(host.config).is_file():
             host.follow(check)
+    elif state == "ready":
+        if is_member(root) and not check:
+            wait_for_server(params["server"], params["timeout_s"])
     elif state == "applied":
-        host.upgrade(["upgrade", "apply", f"v{params['release']}", "--yes"], check)
+        host.upgrade(["upgrade", "apply", f"v{params['release']}", "--yes", *ignoring(params)], check)
     elif state == "upgraded":
-        host.upgrade(["upgrade", "node"], check)
+        host.upgrade(["upgrade", "node", *ignoring(params)], check)
+    if state != "known":
+        host.protect(check)
     return before | {"changed": bool(host.did), "did": host.did}
 
 
@@ -277,14 +341,16 @@ def main() -> None:
         argument_spec={
             "state": {
                 "type": "str",
-                "choices": ["known", "begun", "joined", "current", "applied", "upgraded"],
+                "choices": ["known", "begun", "joined", "current", "ready", "applied", "upgraded"],
                 "required": True,
             },
             "config": {"type": "path", "default": ""},
             "release": {"type": "str", "default": ""},
+            "ignored": {"type": "list", "elements": "str", "default": []},
             "upload": {"type": "bool", "default": False},
             "others": {"type": "list", "elements": "dict", "default": []},
             "port": {"type": "int", "default": 6443},
+            "server": {"type": "str", "default": ""},
             "timeout_s": {"type": "int", "default": 900},
         },
         supports_check_mode=True,

@@ -25,6 +25,10 @@ options:
     description: IP address of O(member).
     type: str
     default: ""
+  host:
+    description: The host that joins, for the description of the token.
+    type: str
+    default: a host
   revoke:
     description: A token to delete, instead of the creation of one.
     type: str
@@ -50,6 +54,12 @@ did:
   description: What was removed of a lost member.
   type: list
   returned: success
+problem:
+  description:
+    - Why there is no token, or a token was not deleted; empty otherwise. A result, since C(no_log) hides
+      failures.
+  type: str
+  returned: success
 token:
   description: The bootstrap token.
   type: str
@@ -74,11 +84,21 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.control_plane import remove_lost
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, kubectl, run
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
+    ADMIN,
+    kubectl,
+    purpose_of_token,
+    run,
+)
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 
 _CHARACTERS = string.ascii_lowercase + string.digits
-CHECKED = {"token": "abcdef.0123456789abcdef", "ca_hash": "sha256:" + "0" * 64, "certificate_key": "0" * 64}
+CHECKED = {
+    "token": "abcdef.0123456789abcdef",
+    "ca_hash": "sha256:" + "0" * 64,
+    "certificate_key": "0" * 64,
+    "problem": "",
+}
 
 
 def new_token() -> str:
@@ -96,7 +116,7 @@ def authority_hash(certificate: Path) -> str:
         return f"sha256:{hashlib.sha256(binary.read_bytes()).hexdigest()}"
 
 
-def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[str, Any]:
+def invite(control_plane: bool, minutes: int, root: Path = Path("/"), host: str = "a host") -> dict[str, Any]:
     """Create the token. The secrets are in a file that only root can read, and in no argument."""
     if not (root / ADMIN.lstrip("/")).is_file():
         raise RefusalError(
@@ -117,7 +137,7 @@ def invite(control_plane: bool, minutes: int, root: Path = Path("/")) -> dict[st
                     "ttl": f"{minutes}m",
                     "usages": ["signing", "authentication"],
                     "groups": ["system:bootstrappers:kubeadm:default-node-token"],
-                    "description": "gpufleet: a host joins",
+                    "description": purpose_of_token(host),
                 }
             ],
         }
@@ -159,6 +179,7 @@ def main() -> None:
             "control_plane": {"type": "bool", "default": False},
             "member": {"type": "str", "default": ""},
             "address": {"type": "str", "default": ""},
+            "host": {"type": "str", "default": "a host"},
             "revoke": {"type": "str", "default": "", "no_log": True},
             "minutes": {"type": "int", "default": 30},
         },
@@ -169,11 +190,15 @@ def main() -> None:
         module.exit_json(changed=True, **CHECKED)
 
     def work() -> dict[str, Any]:
-        if params["revoke"]:
-            revoke(params["revoke"])
-            return {"changed": True}
-        did = remove_lost(params["member"], params["address"]) if params["member"] else []
-        return {**invite(params["control_plane"], params["minutes"]), "did": did}
+        try:
+            if params["revoke"]:
+                revoke(params["revoke"])
+                return {"changed": True, "problem": ""}
+            did = remove_lost(params["member"], params["address"]) if params["member"] else []
+            made = invite(params["control_plane"], params["minutes"], host=params["host"])
+            return {**made, "did": did, "problem": ""}
+        except RefusalError as problem:
+            return {"changed": False, "problem": str(problem)}
 
     finish(module, work)
 

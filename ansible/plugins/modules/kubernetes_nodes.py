@@ -61,7 +61,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import ADMIN, kubectl, read_nodes
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes import (
+    ADMIN,
+    is_ready,
+    kubectl,
+    read_nodes,
+)
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 OWNED = "gpufleet.io/owned"
@@ -110,12 +115,6 @@ def patch_for(node: dict[str, Any], labels: dict[str, str], taints: list[dict[st
 
 def _plain(taints: list[dict[str, Any]]) -> set[Taint]:
     return {(item["key"], item.get("value", ""), item["effect"]) for item in taints}
-
-
-def is_ready(node: dict[str, Any]) -> bool:
-    """Whether the node is schedulable."""
-    conditions = node.get("status", {}).get("conditions", [])
-    return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
 class Cluster:
@@ -171,14 +170,19 @@ class Cluster:
         """Wait until a node is ready, and uncordon it."""
         deadline = time.monotonic() + self.timeout_s
         while True:
-            node = self.read().get(name)
+            said = ""
+            try:
+                node = self.read().get(name)
+            except RefusalError as error:
+                # A member's API server restarts with its kubelet.
+                node, said = None, f" ({error})"
             if node is not None and is_ready(node):
                 break
             if check:
                 return
             if time.monotonic() > deadline:
                 raise RefusalError(
-                    f"{name} is not ready {self.timeout_s} s after it should be. It stays drained: see"
+                    f"{name} is not ready {self.timeout_s} s after it should be{said}. It stays drained: see"
                     " `journalctl -u kubelet` on it, and run again after the repair."
                 )
             time.sleep(5)

@@ -64,22 +64,26 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     layout = {str(gpu): dict(profiles) for gpu, profiles in params["layout"].items() if profiles}
     try:
         known = mig.gpus()
-        mig.refuse_unknown(layout, known)
-        found = {gpu["index"]: mig.instances(gpu["index"]) for gpu in known if gpu["enabled"]}
     except mig.MigError as error:
         if not check and not params["ask"]:
             raise RefusalError(str(error)) from None
         # The run would install or load the driver before this task.
-        found, known = {}, [{"index": index} for index in layout]
+        known = []
+    try:
+        if known:
+            mig.refuse_unknown(layout, known)
+        found = {gpu["index"]: mig.instances(gpu["index"]) for gpu in known if gpu["enabled"]}
+    except mig.MigError as error:
+        raise RefusalError(str(error)) from None
+    answers, known = bool(known), known or [{"index": index} for index in layout]
     wrong = mig.differing(layout, found, [gpu["index"] for gpu in known])
     before = {index: [item["profile"] for item in items] for index, items in sorted(found.items())}
     wanted = text({index: names(profiles) for index, profiles in sorted(layout.items())})
     changes = [difference("MIG", text(before), wanted)] if wrong and not params["ask"] else []
     try:
-        # In MIG mode the driver lists its profiles: check before instances and files change.
-        for index in wrong:
-            if index in found and index in layout:
-                mig.numbered(index, layout[index])
+        # Check before the node is drained and instances and files change.
+        for index in wrong if answers else ():
+            mig.listed(index, layout.get(index, {}))
     except mig.MigError as error:
         raise RefusalError(str(error)) from None
     change = f"GPUs {', '.join(wrong)} get other MIG instances"

@@ -10,7 +10,7 @@ description:
   - C(drained) drains the node in Slurm and cordons it in Kubernetes, where it is part of them, and fails
     while work runs on it that the change would stop. Jobs, pods with devices, Docker containers, processes
     that use GPUs or RDMA adapters, and for reboots logins are work. The node stays drained then, and a later
-    run continues. Before a reboot other pods are evicted.
+    run continues. Other pods are evicted before a reboot and before a change that stops pods.
   - C(found) reports whether a run drained the node and did not return it, and changes nothing.
   - C(returned) resumes the node where C(drained) or a module with a guard drained it. Drains by others
     are kept.
@@ -27,7 +27,7 @@ options:
   stops:
     description: What the change stops.
     type: str
-    choices: [gpus, containers, host]
+    choices: [gpus, containers, pods, host]
     default: gpus
   wait_s:
     description: Seconds to wait for running work.
@@ -78,7 +78,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["drained", "found", "returned"], "required": True},
             "change": {"type": "str", "default": "the host changes"},
-            "stops": {"type": "str", "choices": ["gpus", "containers", "host"], "default": "gpus"},
+            "stops": {"type": "str", "choices": ["gpus", "containers", "pods", "host"], "default": "gpus"},
             "wait_s": {"type": "int", "default": 0},
         },
         supports_check_mode=True,

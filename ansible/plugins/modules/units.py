@@ -181,21 +181,31 @@ def record_of(name: str) -> Path:
     return RECORDS / f"{name.replace('/', '-')}.json"
 
 
-def read_record(name: str) -> str | None:
-    """The digest at the last start, or None."""
+def read_records(name: str) -> dict[str, str]:
+    """The digests at the last start, by the names of their files: roles may name different ones of a unit."""
     try:
-        return str(json.loads(record_of(name).read_text())["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        found = json.loads(record_of(name).read_text())
+        # A record of an earlier gpufleet has one digest, of whatever files.
+        digests = {"*": found["digest"]} if "digest" in found else found["digests"]
+        return {str(key): str(value) for key, value in digests.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
-def write_record(name: str, value: str) -> None:
-    """Write the record atomically."""
+def read_record(name: str, files: list[str]) -> str | None:
+    """The digest of the files at the last start, or None."""
+    records = read_records(name)
+    return records.get(" ".join(sorted(files)), records.get("*"))
+
+
+def write_record(name: str, files: list[str], value: str) -> None:
+    """Write the record of these files atomically."""
+    records = {**read_records(name), " ".join(sorted(files)): value}
     path = record_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)  # digests of files with secrets are private
     new = path.with_suffix(".new")
-    new.write_text(json.dumps({"digest": value}))
+    new.write_text(json.dumps({"digests": records}))
     new.replace(path)
 
 
@@ -310,7 +320,7 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
             )
 
     def decided(unit: dict[str, Any], current: str) -> list[str]:
-        return decide(unit, states[unit["name"]], current, read_record(unit["name"]))
+        return decide(unit, states[unit["name"]], current, read_record(unit["name"], unit["files"]))
 
     # systemd detects a changed file, but not a first drop-in: it caches
     # the folders and starts without the new one. So reload before every start.
@@ -330,10 +340,8 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
         if check:
             continue
         apply(name, words, timeout_s)
-        started = words and words[-1] in ("start", "restart", "reload-or-restart")
-        # Without files, keep the record of another task.
-        if started and (unit["files"] or read_record(name) is None):
-            write_record(name, current)
+        if words and words[-1] in ("start", "restart", "reload-or-restart"):
+            write_record(name, unit["files"], current)
     return done
 
 

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from gpufleet.errors import CloudError
@@ -193,16 +194,18 @@ class Container:
             "--notify-ready=yes",
             "--console=read-only",
             "--link-journal=no",
+            # The disk is deleted with the rack, and each sync is one of all file systems of this machine.
+            # containerd opens files with O_SYNC, which would fail.
+            *(["--suppress-sync=yes"] if not self._kubelet and _can_suppress_sync() else []),
             "--resolv-conf=off",
             "--timezone=off",
             f"--network-bridge={BRIDGE}",
             f"--machine={self._machine}",
             f"--hostname={self.host.name}",
             f"--directory={self._folder / 'root'}",
-            # Denied in effect: setting a clock needs CAP_SYS_TIME, which no host has.
+            # Denied in effect: setting a clock needs CAP_SYS_TIME, which no host has. runc makes keyrings
+            # for pods, and limits their devices by BPF.
             f"--system-call-filter=adjtimex clock_adjtime{' @keyring bpf' if self._kubelet else ''}",
-            # containerd protects system pods from the kernel's memory killer; runc makes keyrings for pods.
-            *(["--capability=CAP_SYS_RESOURCE"] if self._kubelet else []),
             *([f"--bind={self._hardware}:{HARDWARE}"] if self._hardware.is_dir() else []),
             f"--bind={self._shared}:{SHARED}",
         )
@@ -277,6 +280,12 @@ class Container:
                     self._unmount()
                     return
                 self._launch()
+
+
+@cache
+def _can_suppress_sync() -> bool:
+    """Return whether this machine's systemd-nspawn can (since 250)."""
+    return "--suppress-sync" in run(["systemd-nspawn", "--help"], what="the options of systemd-nspawn")
 
 
 def prepare(layout: Layout, host: RackHost) -> Path:

@@ -5,8 +5,8 @@ A kit is a folder with four programs, which run with this Python. They define th
 - `build_vendor.py OUT` writes the vendor's packages as .deb files into OUT; its sources are in `vendor/`.
 - `build_layer.py OUT` writes the layer above the distribution in every host's root file system; its sources
   are in `hardware/`.
-- `build_kubernetes.py OUT` writes what racks with Kubernetes have besides: `layer/`, `packages/`, `registry/`
-  (container images) and `charts/`; its sources are in `cluster/`.
+- `build_kubernetes.py OUT MINOR...` writes what racks with Kubernetes have besides: `layer/`, `packages/`,
+  `registry/` (container images) and `charts/`; its sources are in `cluster/`.
 - `describe.py OUT` reads the site as JSON from its standard input and writes a folder for each host, which
   that host has as /srv/hardware.
 """
@@ -17,6 +17,7 @@ import hashlib
 import json
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from gpufleet.lab.rack.cache import Say, cached
@@ -28,15 +29,16 @@ _BUILD_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """The kit in `folder`."""
+    """The kit in `folder`. `minors` of Kubernetes are served besides that of a rack's fleet file."""
 
     folder: Path
+    minors: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, root: Path) -> Kit | None:
+    def of(cls, root: Path, minors: tuple[str, ...] = ()) -> Kit | None:
         """Return the kit of a checkout, if it has one."""
         folder = root / "tests" / "rack" / "kit"
-        return cls(folder) if (folder / "describe.py").is_file() else None
+        return cls(folder, minors) if (folder / "describe.py").is_file() else None
 
     def vendor(self, cache: Path, say: Say) -> Path:
         """Return the vendor's packages, built again if the kit has changed."""
@@ -52,17 +54,21 @@ class Kit:
         stamp = self._stamp("build_layer.py", "hardware")
         return cached(cache, "layer", stamp, lambda out: self._run("build_layer.py", out))
 
-    def kubernetes(self, cache: Path, say: Say) -> Path:
+    def kubernetes(self, minor: str, cache: Path, say: Say) -> Path:
         """Return the parts of Kubernetes, built again if the kit has changed (ten minutes or more)."""
+        minors = sorted({minor, *self.minors})
 
         def make(out: Path) -> None:
-            say("building Kubernetes from its sources (once; ten minutes on two processors)")
-            self._run("build_kubernetes.py", out)
+            what = " and ".join(minors)
+            say(f"building Kubernetes {what} from its sources (once; ten minutes on two processors)")
+            self._run("build_kubernetes.py", out, *minors)
 
-        stamp = self._stamp("build_kubernetes.py", "cluster")
-        sources = self.folder.parents[1] / "kube"
-        for pinned in (*sorted(sources.rglob("go.mod")), *sorted(sources.glob("*.py"))):
-            stamp += hashlib.sha256(pinned.read_bytes()).hexdigest()
+        # The programs that a cluster needs, and how they are built, are beside the tests of Kubernetes.
+        kube = self.folder.parents[1] / "kube"
+        names = ("build.py", "charts.py", "cluster_programs.py", "programs", "releases")
+        sources = [kube / name for name in names]
+        listed = hashlib.sha256((files("gpufleet.catalog") / "data" / "images.json").read_bytes()).hexdigest()
+        stamp = " ".join([self._stamp("build_kubernetes.py", "cluster", "vendor", *sources), listed, *minors])
         return cached(cache, "kubernetes", stamp, make)
 
     def describe(self, site: RackSite, out: Path) -> None:
@@ -70,15 +76,17 @@ class Kit:
         out.mkdir(mode=0o755)
         self._run("describe.py", out, stdin=json.dumps(site.as_dict()))
 
-    def _run(self, program: str, out: Path, stdin: str | None = None) -> None:
-        command: list[str | Path] = [sys.executable, self.folder / program, out]
+    def _run(self, program: str, out: Path, *words: str, stdin: str | None = None) -> None:
+        command: list[str | Path] = [sys.executable, self.folder / program, out, *words]
         run(command, what=f"the kit's {program}", stdin=stdin, timeout_s=_BUILD_S)
 
-    def _stamp(self, program: str, parts: str) -> str:
-        """Return a hash of a program and its folder."""
+    def _stamp(self, *parts: str | Path) -> str:
+        """Return a hash of files and folders; paths are those in the kit."""
         digest = hashlib.sha256()
-        for path in (self.folder / program, *sorted((self.folder / parts).rglob("*"))):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(f"{path.relative_to(self.folder)}\0{path.stat().st_mode:o}\0".encode())
-                digest.update(path.read_bytes())
+        for part in (self.folder / name for name in parts):
+            for path in sorted(part.rglob("*")) if part.is_dir() else (part,):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    where = path.relative_to(self.folder.parents[1])
+                    digest.update(f"{where}\0{path.stat().st_mode:o}\0".encode())
+                    digest.update(path.read_bytes())
         return digest.hexdigest()

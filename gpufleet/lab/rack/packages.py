@@ -40,14 +40,17 @@ def repository(cache: Path, root: Path, vendor: Path | None, say: Say, cluster: 
     """
     pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
     # Increase the number if the result for the same packages changes.
-    recipe = f"3 {pool.name} {vendor.name if vendor else ''} {cluster.name if cluster else ''}"
+    recipe = f"4 {pool.name} {vendor.name if vendor else ''} {cluster.name if cluster else ''}"
 
     def make(folder: Path) -> None:
         _index_debian(folder / "debian", pool)
         (folder / "vendor").mkdir()
+        # What the kit has for Kubernetes takes the place of a vendor's package of the same name and version.
+        found: dict[str, Path] = {}
         for source in (vendor, cluster / "packages" if cluster else None):
-            for package in sorted(source.glob("*.deb")) if source else ():
-                _hard_link(package, folder / "vendor" / package.name)
+            found |= {package.name: package for package in source.glob("*.deb")} if source else {}
+        for name, package in sorted(found.items()):
+            _hard_link(package, folder / "vendor" / name)
         if cluster:
             (folder / "charts").symlink_to(cluster / "charts")
             (folder / "v2").symlink_to(cluster / "registry" / "v2")
@@ -165,7 +168,10 @@ def _sign(folder: Path, releases: list[str]) -> None:
 
 
 def _hard_link(source: Path, target: Path) -> None:
+    """Link a file to a place that is free, or copy it. Raises FileExistsError: a copy would change both."""
     try:
         target.hardlink_to(source)
+    except FileExistsError:
+        raise
     except OSError:
         shutil.copyfile(source, target)

@@ -216,7 +216,7 @@ def take_down(folder: Path) -> bool:
 def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: Say) -> Record:
     root = base(cache, say)
     vendor = kit.vendor(cache, say) if kit else None
-    cluster = kit.kubernetes(cache, say) if kit and site.kubernetes else None
+    cluster = kit.kubernetes(site.kubernetes, cache, say) if kit and site.kubernetes else None
     packages = repository(cache, root, vendor, say, cluster)
     identity = secrets.token_hex(6)
     layout.root.mkdir(parents=True, mode=0o700)

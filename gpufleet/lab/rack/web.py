@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 from functools import partial
@@ -89,8 +90,12 @@ class _Handler(SimpleHTTPRequestHandler):
             offset += os.sendfile(self.connection.fileno(), source.fileno(), offset, size - offset)
 
     def guess_type(self, path: Any) -> str:
-        """Return the media type: of an image's manifest, as a registry does, else by the file's name."""
-        return _MANIFEST if "/manifests/" in str(path) else super().guess_type(path)
+        """Return the media type: of a manifest, what it says of itself, else by the file's name."""
+        if "/manifests/" not in str(path):
+            return super().guess_type(path)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(Path(path).read_bytes())["mediaType"])
+        return _MANIFEST
 
     def list_directory(self, path: Any) -> None:
         """Reject listings: a repository is read by its index. Only a registry answers at its root."""

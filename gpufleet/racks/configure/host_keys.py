@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,6 +70,18 @@ def renew_key(host: str, connection: tuple[str, int], wanted: str, file: Path) -
     before = file.read_text(encoding="utf-8") if file.is_file() else ""
     kept = [line for line in before.splitlines() if line.partition(" ")[0].lower() != found.name]
     text = "".join(f"{line}\n" for line in (*kept, *found.lines))
+    if text != before:
+        write_atomically(file, text)
+
+
+def forget_keys(connections: Iterable[tuple[str, int]], file: Path) -> None:
+    """Remove the known keys of hosts from `file`. Other files of ssh are the user's own."""
+    if not file.is_file():
+        return
+    names = {known_name(address, port) for address, port in connections}
+    before = file.read_text(encoding="utf-8")
+    lines = before.splitlines()
+    text = "".join(f"{line}\n" for line in lines if line.partition(" ")[0].lower() not in names)
     if text != before:
         write_atomically(file, text)
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.racks.operations.operation import Operation, Option, Value
+from gpufleet.racks.variables.backups import SLURM_FOLDER
+
+_REMOTE = "remote:"
 
 _CONVERT = Option(
     "convert",
@@ -21,7 +24,7 @@ _FOLDER = Option(
     "folder",
     "str",
     "where the host of the database keeps backups",
-    default="/var/backups/gpufleet/slurm",
+    default=SLURM_FOLDER,
     pattern=r"/[\w./-]+",
 )
 _RESERVE = Option("reserve_mib", "int", "MiB that a backup leaves free on that disk", default=256)
@@ -50,8 +53,18 @@ def _kubernetes(options: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def _here(options: Mapping[str, Value]) -> dict[str, Any]:
-    """Return whether the backup is on this machine. Otherwise it is a folder of the host that created it."""
-    return {"operation_here": Path(str(options["backup"])).is_dir()}
+    """Return whether the backup is on this machine, and its name if it is on the remote target.
+
+    Otherwise it is a folder of the host that created it.
+    """
+    backup = str(options["backup"])
+    remote = backup.removeprefix(_REMOTE) if backup.startswith(_REMOTE) else ""
+    return {"operation_here": not remote and Path(backup).is_dir(), "operation_remote": remote}
+
+
+def _restore_secrets(options: Mapping[str, Value]) -> tuple[str, ...]:
+    """Return the role whose secrets fetch a backup; a restore of another needs none."""
+    return ("backup_target",) if str(options["backup"]).startswith(_REMOTE) else ()
 
 
 def _output(options: Mapping[str, Value]) -> dict[str, Value]:
@@ -85,7 +98,7 @@ DATA_OPERATIONS = (
                 "backup",
                 "str",
                 "folder of the backup (slurm-... or etcd-...) on this machine, else on the database's host or"
-                " a member",
+                " a member; remote:NAME for a copy on the remote target",
                 required=True,
             ),
             Option(
@@ -96,6 +109,7 @@ DATA_OPERATIONS = (
         asks="stop Slurm or Kubernetes' control plane, and exchange what it knows, on the",
         marks=True,
         together="rack_controllers",
+        secrets_for=_restore_secrets,
         settle=_backup,
         variables=_here,
     ),

@@ -157,11 +157,17 @@ NODE_OPERATIONS = (
     Operation(
         name="decommission",
         playbook="playbooks/decommission.yml",
-        summary="take nodes out for good: drain, wipe their data, keep the records",
-        group="rack_gpu_nodes",
+        summary="take hosts out for good: drain, wipe their data and the site's secrets, keep the records",
+        group="onprem",
         options=(
-            Option("confirm", "str", "the names of the nodes, as their data is lost", required=True),
+            Option("confirm", "str", "the names of the hosts, as their data is lost", required=True),
             _WAIT,
+            Option(
+                "member",
+                "bool",
+                "also a member of the control plane: it leaves etcd, and the cluster's keys leave it",
+                default=False,
+            ),
             Option(
                 "method",
                 "str",
@@ -170,10 +176,11 @@ NODE_OPERATIONS = (
                 choices=("auto", "crypto", "block", "discard", "overwrite"),
             ),
         ),
-        asks="drain, and wipe all data drives of,",
+        asks="drain, and wipe all data drives and the site's secrets of,",
         named=True,
         one_by_one=True,
         marks=True,
+        forgets=True,
     ),
     Operation(
         name="power_cap",

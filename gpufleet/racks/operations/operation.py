@@ -73,11 +73,13 @@ class Operation:
     part beside them, as helpers (the controllers, mostly). `asks` says what it does to hosts, in a question
     that has to be answered with yes unless --yes is given; empty: it does no harm and nothing is asked.
     `named` asks for the hosts' names with option `confirm`, which --yes does not answer. `one_by_one` means
-    that targets have to be named with --limit. `secrets_of` are the roles whose secrets the playbook needs.
+    that targets have to be named with --limit. `secrets_of` are the roles whose secrets the playbook needs,
+    and `secrets_for` gives those that only some options need.
     `preflight` measures the targets first, as `gpufleet configure` does. `marks` means that the playbook says
     of each target when it is through with it (fact `operation_done`): without the mark a target is not done,
     and a resumed run visits it again. `together` is a group of which a resumed run visits all hosts of a site
     or none: what is done to them cannot be done to some. `reads` means that it changes nothing on hosts.
+    `forgets` means that the ssh keys of hosts that are done are no longer trusted.
     `settle` makes options from options when an operation begins; a resumed run keeps them. `variables` makes
     variables of roles from the options, which win over the inventory.
     """
@@ -93,12 +95,18 @@ class Operation:
     named: bool = False
     one_by_one: bool = False
     secrets_of: tuple[str, ...] = ()
+    secrets_for: Callable[[Mapping[str, Value]], tuple[str, ...]] | None = None
     preflight: bool = False
     marks: bool = False
     together: str = ""
     reads: bool = False
+    forgets: bool = False
     settle: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     variables: Callable[[Mapping[str, Value]], Mapping[str, Any]] | None = None
+
+    def roles_with_secrets(self, options: Mapping[str, Value]) -> tuple[str, ...]:
+        """Return the roles whose secrets a run with these options needs."""
+        return (*self.secrets_of, *(self.secrets_for(options) if self.secrets_for is not None else ()))
 
     def values(self, given: Sequence[str], before: Mapping[str, Value] | None = None) -> dict[str, Value]:
         """Option -> value of `name=value` texts, with defaults; `before` are those of a run that is resumed.

@@ -67,6 +67,7 @@ GPU_VARIABLES = (
     Variable("health_check", "bridges", "site", lambda c: list(c.system.bridges)),
     Variable("health_check", "fabric_kind", "site", lambda c: c.site.fabric.kind),
     Variable("health_check", "link_gbps", "site", lambda c: c.site.rack.link_gbps),
+    Variable("health_check", "kubernetes", "site", lambda c: c.site.rack.kubernetes is not None),
     Variable("health_check", "driver_version", "fleet", lambda c: c.lock.driver),
     Variable(
         "health_check",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.plan.json import model_to_json
+from gpufleet.plan.models import OnPremSitePlan
 from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
 from gpufleet.racks.variables.variable import Context, Variable, named
 
@@ -25,9 +26,21 @@ def _release(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
     return context.lock.kubernetes_releases.get(kubernetes.version)
 
 
+def _pause(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
+    """The pause image of the site's release; None where the catalog has no such release."""
+    found = context.catalog.images.get(("kubernetes", _release(context, kubernetes) or ""))
+    return None if found is None else next(name for name in found.images if "/pause:" in name)
+
+
 def members_of(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, str]]:
     """`{name, address}` of the control plane's members, the first one first."""
     return named([host for host in context.hosts("controller") if host.name in kubernetes.members])
+
+
+def _kubelets(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, str]]:
+    """`{name, address}` of all hosts with a kubelet."""
+    nodes = [host for host in context.hosts("gpu") if host.name in kubernetes.node_labels]
+    return members_of(context, kubernetes) + named(nodes)
 
 
 def _endpoint(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
@@ -39,7 +52,12 @@ def _endpoint(context: Context, kubernetes: RackKubernetesPlan) -> str | None:
 
 def charts_of(context: Context, _kubernetes: RackKubernetesPlan) -> str | None:
     """Where a mirror has charts, beside its packages."""
-    mirror = context.site.rack.package_mirror
+    return chart_folder(context.site)
+
+
+def chart_folder(site: OnPremSitePlan) -> str | None:
+    """The web address of the charts in a site's mirror of packages; None without a mirror."""
+    mirror = site.rack.package_mirror
     return None if mirror is None else f"{mirror.rstrip('/')}/charts"
 
 
@@ -63,7 +81,12 @@ def _version(role: str) -> Variable:
 KUBERNETES_VARIABLES = (
     _version("kubernetes_base"),
     Variable("kubernetes_base", "containerd_version", "site", of_kubernetes(lambda c, _: c.lock.containerd)),
+    Variable("kubernetes_base", "pause_image", "site", of_kubernetes(_pause)),
     Variable("kubernetes_base", "image_mirror", "site", of_kubernetes(lambda c, _: c.site.rack.image_mirror)),
+    Variable("kubernetes_base", "nvidia_runtime", "host", of_kubernetes(lambda c, _: c.host.role == "gpu")),
+    # The role kubernetes_base owns containerd's configuration.
+    Variable("container_toolkit", "runtimes", "site", of_kubernetes(lambda _, __: ["docker"])),
+    Variable("container_toolkit", "environment_needs_privileges", "site", of_kubernetes(lambda _, __: True)),
     Variable("kubernetes_endpoint", "address", "site", of_kubernetes(lambda _, k: k.endpoint)),
     Variable("kubernetes_endpoint", "port", "site", of_kubernetes(lambda _, k: k.port)),
     Variable("kubernetes_endpoint", "router_id", "site", of_kubernetes(lambda _, k: k.router_id)),
@@ -71,6 +94,7 @@ KUBERNETES_VARIABLES = (
     _version("kubernetes_control_plane"),
     Variable("kubernetes_control_plane", "cluster", "site", of_kubernetes(lambda c, _: c.site.site)),
     Variable("kubernetes_control_plane", "members", "site", of_kubernetes(members_of)),
+    Variable("kubernetes_control_plane", "kubelets", "site", of_kubernetes(_kubelets)),
     Variable("kubernetes_control_plane", "endpoint", "site", of_kubernetes(_endpoint)),
     Variable("kubernetes_control_plane", "pod_network", "site", of_kubernetes(lambda _, k: k.pod_network)),
     Variable(
@@ -89,6 +113,12 @@ KUBERNETES_VARIABLES = (
     Variable("kubernetes_control_plane", "backup_keep", "site", of_kubernetes(lambda _, k: k.backup_keep)),
     Variable(
         "kubernetes_control_plane", "backup_every_s", "site", of_kubernetes(lambda _, k: k.backup_every_s)
+    ),
+    Variable(
+        "kubernetes_control_plane",
+        "metrics",
+        "site",
+        of_kubernetes(lambda c, _: c.site.rack.monitoring_settings is not None),
     ),
     Variable("kubernetes_control_plane", "node_labels", "site", of_kubernetes(_node_labels)),
     Variable("kubernetes_control_plane", "node_taints", "site", of_kubernetes(_node_taints)),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import ipaddress
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
 from gpufleet.plan.marks import LABEL_PREFIX
+from gpufleet.plan.models import OnPremSitePlan
 from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
 from gpufleet.racks.variables.kubernetes import charts_of, members_of, of_kubernetes, taints_of
 from gpufleet.racks.variables.variable import Context, Variable
@@ -44,9 +47,39 @@ def _teams(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, A
     teams = context.site.teams
     found = guarantees(teams, [_pool(context, group) for group in kubernetes.node_groups])
     return [
-        {"name": team.name, "gpus": team.gpus, "priority": team.priority, "guaranteed": found[team.name]}
+        {
+            "name": team.name,
+            "gpus": team.gpus,
+            "priority": team.priority,
+            "guaranteed": found[team.name],
+            "host_network": team.name in kubernetes.host_network,
+        }
         for team in teams
     ]
+
+
+def _network(context: Context, kubernetes: RackKubernetesPlan) -> dict[str, Any]:
+    """Input of network policies. Hosts with a name only are not known to them; pods reach these."""
+    if not kubernetes.network_policies:
+        return {}
+    members = [member["address"] for member in members_of(context, kubernetes)]
+    api = [place for place in (*members, kubernetes.endpoint) if place is not None]
+    hosts = [place for host in context.site.hosts for place in (host.address, host.bmc) if place is not None]
+    return {
+        "pod_network": kubernetes.pod_network,
+        "hosts": _networks([*hosts, *api]),
+        "api": _networks(api),
+        "port": kubernetes.port,
+    }
+
+
+def _networks(places: Iterable[str]) -> list[str]:
+    """The fewest networks that have exactly the addresses among these places."""
+    found = []
+    for place in places:
+        with contextlib.suppress(ValueError):
+            found.append(ipaddress.IPv4Network(place))
+    return [str(network) for network in ipaddress.collapse_addresses(found)]
 
 
 def _thousandths(context: Context, kubernetes: RackKubernetesPlan) -> dict[str, int]:
@@ -78,9 +111,8 @@ def _levels(_context: Context, kubernetes: RackKubernetesPlan) -> list[str]:
     return topology_levels(kubernetes.node_labels)
 
 
-def _virtual_functions(context: Context, _kubernetes: RackKubernetesPlan) -> int:
+def virtual_functions(site: OnPremSitePlan) -> int:
     """One for each GPU on RoCE with known interfaces: a rail serves one pod for every GPU of its node."""
-    site = context.site
     return site.gpus_per_node if site.fabric.kind == "roce" and site.rack.interfaces else 0
 
 
@@ -101,12 +133,16 @@ KUBERNETES_GPU_VARIABLES = (
     Variable("kubernetes_gpu", "chart_mirror", "site", of_kubernetes(charts_of)),
     Variable("kubernetes_gpu", "pools", "site", of_kubernetes(_pools)),
     Variable("kubernetes_gpu", "teams", "site", of_kubernetes(_teams)),
+    Variable("kubernetes_gpu", "pod_security", "site", of_kubernetes(lambda _, k: k.pod_security)),
+    Variable("kubernetes_gpu", "network", "site", of_kubernetes(_network)),
     Variable("kubernetes_gpu", "thousandths", "site", of_kubernetes(_thousandths)),
     Variable("kubernetes_gpu", "topology_levels", "site", of_kubernetes(_levels)),
     Variable("kubernetes_gpu", "fabric_kind", "site", of_kubernetes(lambda c, _: c.site.fabric.kind)),
     Variable(
         "kubernetes_gpu", "interfaces", "site", of_kubernetes(lambda c, _: list(c.site.rack.interfaces))
     ),
-    Variable("kubernetes_gpu", "virtual_functions", "site", of_kubernetes(_virtual_functions)),
+    Variable(
+        "kubernetes_gpu", "virtual_functions", "site", of_kubernetes(lambda c, _: virtual_functions(c.site))
+    ),
     Variable("kubernetes_gpu", "mtu", "site", of_kubernetes(_mtu)),
 )

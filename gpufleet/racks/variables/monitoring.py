@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from typing import Any
 
-from gpufleet.plan.rack_models import MonitoringPlan
+from gpufleet.plan.rack_models import MonitoringPlan, RackKubernetesPlan
+from gpufleet.racks.variables.kubernetes import members_of, of_kubernetes
 from gpufleet.racks.variables.variable import Context, Variable
 
 
@@ -17,6 +19,17 @@ def _of(read: Callable[[Context, MonitoringPlan], Any]) -> Callable[[Context], A
         return None if monitoring is None else read(context, monitoring)
 
     return value
+
+
+def _of_kubernetes(read: Callable[[Context, RackKubernetesPlan], Any]) -> Callable[[Context], Any]:
+    """A value that exists on Kubernetes sites with monitoring only."""
+    value = of_kubernetes(read)
+    return _of(lambda context, _: value(context))
+
+
+def _dns(kubernetes: RackKubernetesPlan) -> str:
+    """The address of the service kube-dns: the tenth of the network (kubeadm, GetDNSIP)."""
+    return str(ipaddress.ip_network(kubernetes.service_network)[10])
 
 
 def _targets(context: Context, monitoring: MonitoringPlan) -> list[dict[str, str]]:
@@ -48,6 +61,10 @@ def _node_base_w(context: Context, _monitoring: MonitoringPlan) -> float | None:
     return max(0.0, float(system.power_kw_max) * 1000 - system.gpus * system.gpu_tdp_w)
 
 
+def _dashboards(context: Context, _monitoring: MonitoringPlan) -> list[str]:
+    return ["jobs"] if context.site.rack.kubernetes is None else ["kubernetes"]
+
+
 def _open(context: Context) -> list[dict[str, Any]] | None:
     monitoring = context.site.rack.monitoring_settings
     if monitoring is None or not monitoring.open_to or context.host.name != monitoring.host:
@@ -64,6 +81,9 @@ MONITORING_VARIABLES = (
     Variable("prometheus", "remote_write_user", "site", _of(lambda _, m: m.remote_write_user)),
     Variable("prometheus", "slurm", "site", _of(lambda c, _: c.site.rack.slurm is not None)),
     Variable("prometheus", "grafana", "site", _of(lambda _, m: m.grafana)),
+    Variable("prometheus", "kubernetes_members", "site", _of_kubernetes(members_of)),
+    Variable("prometheus", "kubernetes_dns", "site", _of_kubernetes(lambda _, k: _dns(k))),
+    Variable("prometheus", "kubernetes_port", "site", _of_kubernetes(lambda _, k: k.port)),
     Variable("prometheus", "gpus", "site", _of(lambda c, _: c.site.gpus_per_node)),
     Variable(
         "prometheus",
@@ -100,6 +120,7 @@ MONITORING_VARIABLES = (
         "site",
         _of(lambda _, m: None if m.node_hour_cost is None else round(float(m.node_hour_cost), 6)),
     ),
+    Variable("grafana", "dashboards", "site", _of(_dashboards)),
     Variable("alertmanager", "webhook_url", "site", _of(lambda _, m: m.webhook_url)),
     Variable("alertmanager", "slack_channel", "site", _of(lambda _, m: m.slack_channel)),
     Variable("alertmanager", "email_to", "site", _of(lambda _, m: list(m.email_to) or None)),

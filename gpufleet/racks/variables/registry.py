@@ -6,6 +6,7 @@ from typing import Any
 
 from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.plan.models import HostPlan, OnPremSitePlan
+from gpufleet.racks.variables.backups import BACKUP_VARIABLES
 from gpufleet.racks.variables.fabric import FABRIC_VARIABLES
 from gpufleet.racks.variables.gpu import GPU_VARIABLES
 from gpufleet.racks.variables.hosts import HOST_VARIABLES
@@ -23,6 +24,7 @@ VARIABLES: tuple[Variable, ...] = (
     *SLURM_VARIABLES,
     *KUBERNETES_VARIABLES,
     *KUBERNETES_GPU_VARIABLES,
+    *BACKUP_VARIABLES,
     *MONITORING_VARIABLES,
     *MANAGEMENT_VARIABLES,
 )
@@ -36,12 +38,12 @@ def fleet_values(lock: SoftwareLock) -> dict[str, Any]:
 
 def site_values(site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
     """What every host of a rack site gets."""
-    return _values("site", Context(lock, site, catalog.system(site.system)))
+    return _values("site", Context(lock, site, catalog))
 
 
 def host_values(host: HostPlan, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
     """What one host gets, and others not or otherwise."""
-    return _values("host", Context(lock, site, catalog.system(site.system), host))
+    return _values("host", Context(lock, site, catalog, host))
 
 
 def _values(scope: Scope, context: Context) -> dict[str, Any]:

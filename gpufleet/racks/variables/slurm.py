@@ -25,7 +25,8 @@ def _gpu_type(context: Context, _slurm: SlurmPlan) -> str:
     return context.site.gpu.lower()
 
 
-def _database_host(context: Context, _slurm: SlurmPlan) -> str | None:
+def database_host(context: Context, _slurm: SlurmPlan) -> str | None:
+    """The host of slurmdbd and MariaDB: the first controller."""
     controllers = context.hosts("controller")
     return controllers[0].name if controllers else None
 
@@ -91,11 +92,11 @@ def _cluster(_context: Context, slurm: SlurmPlan) -> str:
 
 SLURM_VARIABLES = (
     Variable("slurm_database", "cluster", "site", _of(_cluster)),
-    Variable("slurm_database", "host", "site", _of(_database_host)),
+    Variable("slurm_database", "host", "site", _of(database_host)),
     Variable("slurm_controller", "cluster", "site", _of(_cluster)),
     Variable("slurm_controller", "hosts", "site", _of(_controllers)),
     Variable("slurm_controller", "state", "site", _of(lambda _, s: s.state)),
-    Variable("slurm_controller", "database_host", "site", _of(_database_host)),
+    Variable("slurm_controller", "database_host", "site", _of(database_host)),
     Variable("slurm_controller", "database_address", "site", _of(_database_address)),
     Variable("slurm_controller", "nodes", "site", _of(lambda c, _: named(c.hosts("gpu")))),
     Variable("slurm_controller", "login_hosts", "site", _of(lambda c, _: named(c.hosts("login")))),

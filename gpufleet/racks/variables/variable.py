@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gpufleet.catalog import SoftwareLock, System
+from gpufleet.catalog import Catalog, SoftwareLock, System
 from gpufleet.plan.models import HostPlan, OnPremSitePlan
 
 Scope = Literal["fleet", "site", "host"]
@@ -19,7 +19,7 @@ class Context:
 
     lock: SoftwareLock
     _site: OnPremSitePlan | None = None
-    _system: System | None = None
+    _catalog: Catalog | None = None
     _host: HostPlan | None = None
 
     @property
@@ -30,11 +30,16 @@ class Context:
         return self._site
 
     @property
+    def catalog(self) -> Catalog:
+        """The catalog; only values of sites and hosts have it."""
+        if self._catalog is None:
+            raise LookupError("a fleet-wide variable has no catalog")
+        return self._catalog
+
+    @property
     def system(self) -> System:
         """The system type of the site's GPU nodes."""
-        if self._system is None:
-            raise LookupError("a fleet-wide variable has no system type")
-        return self._system
+        return self.catalog.system(self.site.system)
 
     @property
     def host(self) -> HostPlan:

@@ -10,6 +10,9 @@ from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.mig import cdi_names, layout_of
 from gpufleet.racks.verify.result import Result
 
+_ENVIRONMENT = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+"""Whether NVIDIA_VISIBLE_DEVICES has an effect in unprivileged containers (NVIDIA Container Toolkit)."""
+
 
 def nvidia_driver(found: RoleMeasurements) -> Iterator[Result]:
     """The version of the software channel is loaded, and every GPU answers in it."""
@@ -125,6 +128,15 @@ def container_toolkit(found: RoleMeasurements) -> Iterator[Result]:
         expected=f"{gpus} GPUs",
         remedy="systemctl restart nvidia-cdi-refresh.service",
     )
+    if found.values.get("container_toolkit_environment_needs_privileges"):
+
+        def environment(text: str) -> Reading:
+            setting = re.search(rf"^\s*{_ENVIRONMENT}\s*=\s*(\w+)", text, re.MULTILINE)
+            value = setting[1] if setting else "true (default)"
+            problem = "" if value == "false" else "unprivileged containers get GPUs that they do not request"
+            return Reading(value, problem)
+
+        yield found.expect("environment", "configuration", environment, expected="false", remedy=again(found))
 
 
 def dcgm(found: RoleMeasurements) -> Iterator[Result]:
@@ -203,7 +215,7 @@ def health_check(found: RoleMeasurements) -> Iterator[Result]:
 
     def configured(text: str) -> Reading:
         there = json.loads(text)
-        names = ("gpus", "gpu", "fabric_kind", "link_gbps", "driver_version", "slurm")
+        names = ("gpus", "gpu", "fabric_kind", "link_gbps", "driver_version", "slurm", "kubernetes")
         wrong = [name for name in names if there.get(name) != found.value(name)]
         return Reading(
             "of another fleet file" if wrong else "current", f"{', '.join(wrong)} differ" if wrong else ""

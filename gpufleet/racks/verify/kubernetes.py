@@ -17,7 +17,7 @@ _CGROUP2 = "cgroup2fs"
 
 
 def kubernetes_base(found: RoleMeasurements) -> Iterator[Result]:
-    """containerd runs, releases are the channel's, and nothing is swapped out."""
+    """containerd runs with its runtimes, releases are the channel's, and nothing is swapped out."""
     yield found.active("containerd", "service", "containerd")
     wanted = str(found.value("version"))
     runtime = str(found.value("containerd_version"))
@@ -58,10 +58,9 @@ def kubernetes_base(found: RoleMeasurements) -> Iterator[Result]:
     yield found.expect("forwarding", "sysctl", forwards, expected="1", remedy=again(found))
 
     def hierarchy(text: str) -> Reading:
-        kind = text.strip()
-        return Reading(
-            kind, "" if kind == _CGROUP2 else "the host has cgroup v1, which kubelets from 1.35 on refuse"
-        )
+        kind, *settings = text.splitlines()
+        fits = kind == _CGROUP2 or bool(settings)
+        return Reading(kind, "" if fits else "the host has cgroup v1, which kubelets from 1.35 on refuse")
 
     yield found.expect(
         "control groups",
@@ -69,6 +68,25 @@ def kubernetes_base(found: RoleMeasurements) -> Iterator[Result]:
         hierarchy,
         expected=_CGROUP2,
         remedy="remove systemd.unified_cgroup_hierarchy=0 from the kernel arguments and reboot",
+    )
+
+    wanted_runtimes = {"runc", *(["nvidia"] if found.values.get("kubernetes_base_nvidia_runtime") else [])}
+
+    def runtimes(text: str) -> Reading:
+        config = json.loads(text)["config"]
+        there = set(config["containerd"]["runtimes"])
+        missing = ", ".join(sorted(wanted_runtimes - there))
+        problem = f"containerd has no runtime {missing}" if missing else ""
+        return Reading(
+            ", ".join(sorted(there)), problem or ("" if config["enableCDI"] else "CDI is disabled")
+        )
+
+    yield found.expect(
+        "runtimes",
+        "runtimes",
+        runtimes,
+        expected=", ".join(sorted(wanted_runtimes)),
+        remedy="remove files of another version than 2 from /etc/containerd/conf.d, then " + again(found),
     )
 
 
@@ -141,6 +159,19 @@ def kubernetes_control_plane(found: RoleMeasurements) -> Iterator[Result]:
         certificates,
         expected=f"{FEWEST_DAYS} days or more",
         remedy="journalctl -u gpufleet-kubernetes-certificates",
+    )
+
+    def kubelets(text: str) -> Reading:
+        served = json.loads(text)
+        wrong = [f"{name}: {problem}" for name, problem in served.items() if not isinstance(problem, int)]
+        return Reading(f"{len(served) - len(wrong)} of {len(served)} hosts", "; ".join(wrong))
+
+    yield found.expect(
+        "kubelet certificates",
+        "kubelets",
+        kubelets,
+        expected="one of the cluster on each host",
+        remedy="kubectl get csr; journalctl -u gpufleet-kubelet-certificates",
     )
     every = int(found.value("backup_every_s", 21600))
 

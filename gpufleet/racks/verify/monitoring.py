@@ -9,10 +9,21 @@ from collections.abc import Iterator
 from gpufleet.racks.verify.measurements import Reading, RoleMeasurements, again
 from gpufleet.racks.verify.result import Result
 
-RULE_GROUPS = ("recording", "gpu", "fabric", "host", "slurm", "power", "monitoring", "site")
+RULE_GROUPS = (
+    "recording",
+    "gpu",
+    "fabric",
+    "host",
+    "slurm",
+    "kubernetes",
+    "etcd",
+    "power",
+    "monitoring",
+    "site",
+)
 """Groups of rules, as the role prometheus names them after `gpufleet-`."""
 
-DASHBOARDS = ("fleet", "node", "fabric", "jobs", "cost", "power")
+DASHBOARDS = ("fleet", "node", "fabric", "cost", "power")
 
 
 def node_exporter(found: RoleMeasurements) -> Iterator[Result]:
@@ -108,7 +119,8 @@ def grafana(found: RoleMeasurements) -> Iterator[Result]:
 
     def dashboards(text: str) -> Reading:
         there = {name.removesuffix(".json") for name in text.split()}
-        missing = [name for name in DASHBOARDS if name not in there]
+        wanted = (*DASHBOARDS, *found.value("dashboards", ["jobs"]))
+        missing = [name for name in wanted if name not in there]
         return Reading(f"{len(there)} dashboards", f"without {', '.join(missing)}" if missing else "")
 
     yield found.expect("dashboards", "dashboards", dashboards, expected="all", remedy=again(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from gpufleet.racks.verify import (
+    backups,
     fabric,
     gpu,
     hosts,
@@ -50,6 +51,7 @@ EVALUATORS: Mapping[str, Callable[[RoleMeasurements], Iterator[Result]]] = {
     "nfs_client": storage.nfs_client,
     "lustre_client": storage.lustre_client,
     "parallel_fs_client": storage.parallel_fs_client,
+    "backup_target": backups.backup_target,
     "node_exporter": monitoring.node_exporter,
     "slurm_exporter": monitoring.slurm_exporter,
     "alertmanager": monitoring.alertmanager,

@@ -21,6 +21,7 @@ from tests.rack.operations.operating import (
 from tests.rack.site import Site
 
 FOLDER = STATE.rpartition("/")[0]
+REMOTE = "/usr/lib/gpufleet/backup-target"
 # Moves one entry, and then hangs.
 SLOW_MOVE = '#!/bin/sh\n[ -e /tmp/moved ] && sleep 600; : >/tmp/moved; exec /usr/bin/mv "$@"\n'
 
@@ -39,6 +40,8 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     assert said == "active\n"
     (nightly,) = json.loads(lab.sh("ctl01", f"/usr/lib/gpufleet/slurm-backup show {KEPT}"))
     assert nightly["jobs"] >= 1
+    # The backup starts its copy.
+    wait_on(site, f"{REMOTE} list | grep -q {nightly['name']}")
 
     made = operate(site, "backup")
     assert made["states"] == {"ctl01": "done", "ctl02": "done"}
@@ -51,6 +54,9 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     text = contents(backup)
     assert b"INSERT INTO `lab_job_table`" in text and b"ClusterName=lab" in text
     assert not any(value.encode() in text for value in site.secrets.values())
+    (copy,) = [item["name"] for item in json.loads(lab.sh("ctl01", f"{REMOTE} list"))][1:]
+    assert copy == backup.name
+    assert "mount" not in lab.sh("ctl01", "findmnt -t nfs,nfs4 /run/gpufleet-backup || true")
     before = records(site)
     assert str(done) in before and str(waiting) in before
 
@@ -93,6 +99,18 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     assert complete_job(site) > waiting
     lab.sh("ctl01", f"scontrol release {waiting}")
     wait_on(site, f"sacct -X -n -P -a -j {waiting} -o State | grep -q COMPLETED")
+
+    # Hosts without any backup take it from the remote target, and need the key of the vault file for it.
+    lab.sh("ctl01", f"rm -rf {KEPT}/slurm-*; rm -rf /etc/gpufleet/backup {REMOTE}")
+    later = complete_job(site)
+    wrong = operate(site, "restore", "-o", f"backup=remote:{copy}x", code=4)
+    assert "is no name of a copy" in failures(wrong)
+    remote = operate(site, "restore", "-o", f"backup=remote:{copy}", "-o", "discard_newer=true")
+    assert remote["states"] == {"ctl01": "done", "ctl02": "done"}
+    said = records(site)
+    jobs = {line.partition("|")[0] for line in said.splitlines()}
+    assert str(done) in jobs and str(later) not in jobs
+    assert not any(value in json.dumps(remote) for value in site.secrets.values())
 
 
 def contents(backup: Path) -> bytes:

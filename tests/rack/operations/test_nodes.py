@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import yaml
+
+from gpufleet.racks.configure.known_hosts import known_name
+from gpufleet.racks.configure.targets import ssh_connections
 from tests.rack.operations.operating import began, lose_power, wait_on, wait_until, why
 from tests.rack.site import Site
 
@@ -25,6 +29,22 @@ def drivers(site: Site, *nodes: str) -> dict[str, str]:
         )
         found[node] = " ".join(sorted(set(said.split())))
     return found
+
+
+def secrets_on(site: Site, host: str) -> dict[str, list[str]]:
+    """Files of a host in which a secret of the site is, by the name of the secret."""
+    found = {}
+    for name, value in site.secrets.items():
+        script = f"find / -xdev -type f -size -64M -print0 | xargs -0 grep -lF -e '{value}' || true"
+        if files := site.lab.sh(host, script).split():
+            found[name] = sorted(files)
+    return found
+
+
+def addresses(site: Site) -> dict[str, str]:
+    """Host -> the name of its key in a known_hosts file."""
+    connections = ssh_connections(yaml.safe_load(site.lab.inventory.read_text()))
+    return {host: known_name(*where) for host, where in connections.items()}
 
 
 def drains(site: Site) -> dict[str, str]:
@@ -159,6 +179,14 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
     assert "confirm=dgx03 does not match the targets dgx04" in " ".join(out.split())
     assert lab.sh("dgx04", "cat /raid/cache/data") == "data\n"
     assert drains(site) == {}
+    known = site.checkout / "known_hosts"
+    names = addresses(site)
+    known.write_text(f"{names['dgx04']} ssh-ed25519 AAAA\n{names['dgx03']} ssh-ed25519 BBBB\n")
+    assert secrets_on(site, "dgx04") == {"GPUFLEET_SECRET_MUNGE_KEY_LAB": ["/etc/munge/munge.key"]}
+    slurm = ("decommission", "--limit", "ctl02", "-o", "confirm=ctl02", "-o", "member=true")
+    refused = site.configure(*slurm, verb="operate", code=4)
+    assert "ctl02 is a controller of Slurm" in why(refused, "ctl02")
+    assert lab.sh("ctl02", "systemctl is-active slurmctld munge").split() == ["active", "active"]
     words = ("decommission", "--limit", "dgx04", "-o", "confirm=dgx04", "-o", "method=discard")
     gone = site.configure(*words, verb="operate")
     assert gone["states"] == {"dgx04": "done"}
@@ -173,6 +201,10 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
     assert (record["host"], record["left_alone"]) == ("dgx04", [])
     assert {item["method"] for item in record["wiped"]} == {"discard"}
     assert len(record["wiped"]) == 8
+    assert record["secrets"] == ["munge key: /etc/munge/munge.key"]
+    assert secrets_on(site, "dgx04") == {}
+    assert known.read_text() == f"{names['dgx03']} ssh-ed25519 BBBB\n"
+    known.unlink()
     assert lab.sh("ctl01", "stat -c %a%U /var/lib/gpufleet/decommissioned/*.json") == "600root\n"
 
     # Removed from the fleet file and from slurm.conf; its jobs stay in accounting.

@@ -1,7 +1,7 @@
 """Kubernetes within the limits of a rack in a box: the API address on its members, and refused hosts.
 
-No kubelet runs here: kubelets from 1.35 on refuse the control groups of this machine, and container images
-cannot be had. What answers at port 6443 is a stand-in for the API server, which says who it is.
+No kubelet runs here: tests/rack/kubernetes starts a whole cluster. What answers at port 6443 is a stand-in
+for the API server, which says who it is.
 """
 
 from __future__ import annotations
@@ -132,21 +132,16 @@ def test_hosts_with_cgroup_v1_are_refused_before_any_change(lab: Lab, role: str)
         "first_member": "dgx02",
         "cluster": "lab",
         "members": [member],
-        "cni_version": "3.32.3",
+        "kubelets": [member],
+        "cni_version": "3.32.2",
         "helm_version": "3.0.0",
     }
-    taken = {
-        "kubernetes_node": ("version", "endpoint", "first_member"),
-        "kubernetes_control_plane": (
-            "version",
-            "endpoint",
-            "cluster",
-            "members",
-            "cni_version",
-            "helm_version",
-        ),
-    }
-    variables = {f"{role}_{name}": values[name] for name in taken[role]}
+    needed = (
+        ("version", "endpoint", "first_member")
+        if role == "kubernetes_node"
+        else values.keys() - {"first_member"}
+    )
+    variables = {f"{role}_{name}": values[name] for name in needed}
     if role == "kubernetes_control_plane":
         variables[f"{role}_encryption_key"] = "A" * 43 + "="
     done = play(lab, [role], "dgx02", variables=variables)

@@ -128,8 +128,8 @@ def test_all_rules_work(monitored: MonitoredRack) -> None:
         return found if all(rule["health"] == "ok" for group in found for rule in group["rules"]) else []
 
     groups = until(all_ok)
-    assert len(groups) == 8
-    assert sum(len(group["rules"]) for group in groups) > 60
+    assert len(groups) == 10
+    assert sum(len(group["rules"]) for group in groups) > 110
 
 
 def test_gpus_ports_power_and_slurm_are_measured(monitored: MonitoredRack) -> None:

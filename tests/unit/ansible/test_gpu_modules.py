@@ -55,9 +55,17 @@ class Runtimes:
     def started(self, runtime: str) -> float | None:
         return self.started_at
 
+    def ignores_environment(self) -> bool:
+        return bool(self.base.ignores_environment())
+
     def run(self, *command: str) -> tuple[int, str]:
         self.calls.append(command)
-        if command[:3] == ("nvidia-ctk", "runtime", "configure"):
+        if command[:2] == ("nvidia-ctk", "config"):
+            config, setting = command[3].partition("=")[2], command[4].partition("=")[2]
+            key, _, value = setting.partition("=")
+            file = self.root / config[1:]
+            file.write_text(file.read_text().replace(f"#{key} = true", f"{key} = {value}"))
+        elif command[:3] == ("nvidia-ctk", "runtime", "configure"):
             path = self.root / "etc/docker/daemon.json"
             known = json.loads(path.read_text()) if path.exists() else {}
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +122,28 @@ def test_containerd_with_built_in_cdi_is_unchanged(runtimes: ModuleType, tmp_pat
     host.containerd_cdi = True
     assert runtimes.bring(host, "containerd", check=False) == []
     assert host.calls == []
+
+
+def test_environment_of_unprivileged_containers_is_ignored_once(runtimes: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "etc/nvidia-container-runtime/config.toml"
+    path.parent.mkdir(parents=True)
+    # As the toolkit's package writes it: lines with defaults are comments.
+    key = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+    path.write_text(f"#{key} = true\ndisable-require = false\n")
+    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    assert runtimes.restrict(host, check=True) == ["configure"]
+    assert host.calls == []
+    assert runtimes.restrict(host, check=False) == ["configure"]
+    assert path.read_text() == f"{key} = false\ndisable-require = false\n"
+    assert runtimes.restrict(host, check=False) == []
+    assert len(host.calls) == 1
+
+
+def test_toolkit_that_does_not_take_the_setting_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
+    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host.run = lambda *_: (1, "unable to create config")  # type: ignore[method-assign]
+    with pytest.raises(runtimes.RefusalError, match=r"did not set accept-nvidia.*unable to create config"):
+        runtimes.restrict(host, check=False)
 
 
 def test_invalid_docker_configuration_is_named(runtimes: ModuleType, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_token_is_revoked_on_the_member_that_made_it(
     play = {"hosts": host, "gather_facts": False, "roles": [f"gpufleet.rack.{role}"]}
     facts = {"import_playbook": str(ANSIBLE / "playbooks" / "facts.yml")}
     (tmp_path / "play.yml").write_text(json.dumps([facts, play]))
-    invitation = {"token": TOKEN, "ca_hash": "sha256:0", "certificate_key": "0"}
+    invitation = {"token": TOKEN, "ca_hash": "sha256:0", "certificate_key": "0", "problem": ""}
     notes, _, said = Recorder(tmp_path, fleet("1.35")).play(
         str(tmp_path / "play.yml"),
         Answer("kubeadm", {"member": False, "running": ["ctl02"]}, arguments={"state": "known"}),

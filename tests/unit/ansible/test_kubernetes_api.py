@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.lab.kubernetes.rest import ApiError
 from tests.kube.build import asked_minors
@@ -18,6 +23,20 @@ from tests.unit.ansible.test_kubernetes_files import FOLDER, fleet
 
 pytestmark = [pytest.mark.xdist_group("kube"), pytest.mark.daemon]
 PLANTED = "planted-secret-of-a-user"
+# Arguments that name no file of a member.
+TAKEN = (
+    "enable-admission-plugins",
+    "service-account-extend-token-expiration",
+    "tls-min-version",
+    "tls-cipher-suites",
+)
+
+
+def arguments(text: str) -> list[str]:
+    """Arguments of the API server from a kubeadm configuration."""
+    cluster = next(part for part in yaml.safe_load_all(text) if part["kind"] == "ClusterConfiguration")
+    found = {item["name"]: item["value"] for item in cluster["apiServer"]["extraArgs"]}
+    return [f"--{name}={found[name]}" for name in TAKEN]
 
 
 @pytest.fixture(scope="module", params=asked_minors())
@@ -27,7 +46,7 @@ def server(
     folder = tmp_path_factory.mktemp("control-plane")
     site = Site(fleet(request.param), tmp_path_factory.mktemp("site"))
     rendered = site.rendered("ctl01", "kubernetes_control_plane", "ubuntu_24_04")
-    for name in ("encryption", "audit-policy", "admission"):
+    for name in ("encryption", "audit-policy", "admission", "authentication"):
         item = rendered[f"{FOLDER}/{name}.yaml"]
         path = folder / f"{name}.yaml"
         path.touch(mode=int(item.mode, 8))
@@ -39,6 +58,8 @@ def server(
             f"--admission-control-config-file={folder}/admission.yaml",
             f"--audit-policy-file={folder}/audit-policy.yaml",
             f"--audit-log-path={folder}/audit.log",
+            f"--authentication-config={folder}/authentication.yaml",
+            *arguments(rendered[f"{FOLDER}/kubeadm.yaml"].text),
         ),
         minor=request.param,
     )
@@ -93,6 +114,76 @@ def test_baseline_pod_security_applies_outside_system_namespaces(server: ApiServ
         rest.call("POST", "/api/v1/namespaces/default/pods", pod("root", **privileged))
     rest.call("POST", "/api/v1/namespaces/default/pods", pod("plain"))
     rest.call("POST", "/api/v1/namespaces/kube-system/pods", pod("root", **privileged))
+
+
+def get(server: ApiServerProcess, path: str) -> int:
+    """The status that a client without credentials gets."""
+    context = ssl.create_default_context(cafile=str(server.folder / "ca.crt"))
+    try:
+        with urllib.request.urlopen(server.server + path, timeout=30, context=context) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_client_without_credentials_reads_health_and_the_clusters_address_and_nothing_else(
+    server: ApiServerProcess,
+) -> None:
+    rest, namespace = server.rest(), "kube-public"
+    about = {"name": "cluster-info", "namespace": namespace}
+    reads = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
+    rules = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public"
+    # As kubeadm makes them. The second map shows that a permission does not suffice.
+    for name in ("cluster-info", "other"):
+        rest.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}})
+    rest.call("POST", f"{rules}/roles", {"metadata": about, "rules": [reads]})
+    bound = {
+        "metadata": about,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "cluster-info"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:anonymous"}],
+    }
+    rest.call("POST", f"{rules}/rolebindings", bound)
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    assert {
+        path: get(server, path) for path in ("/livez", "/readyz", "/healthz", f"{maps}/cluster-info")
+    } == {
+        "/livez": 200,
+        "/readyz": 200,
+        "/healthz": 200,
+        f"{maps}/cluster-info": 200,
+    }
+    for path in ("/version", "/api", "/metrics", "/readyz/ping", f"{maps}/other", maps):
+        assert get(server, path) == 401, path
+
+
+def test_api_accepts_only_listed_ciphers(server: ApiServerProcess) -> None:
+    port = int(server.server.rpartition(":")[2])
+
+    def cipher(ciphers: str) -> str:
+        context = ssl.create_default_context(cafile=str(server.folder / "ca.crt"))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(ciphers)
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as connection,
+        ):
+            found = connection.cipher()
+            assert found is not None
+            return found[0]
+
+    assert cipher("ECDHE-ECDSA-AES128-GCM-SHA256") == "ECDHE-ECDSA-AES128-GCM-SHA256"
+    for refused in ("ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-CHACHA20-POLY1305"):
+        with pytest.raises(ssl.SSLError):
+            cipher(refused)
+
+
+def test_service_with_external_addresses_is_refused(server: ApiServerProcess) -> None:
+    body = {
+        "metadata": {"name": "taken"},
+        "spec": {"ports": [{"port": 443}], "externalIPs": ["10.90.0.10"], "selector": {"a": "b"}},
+    }
+    with pytest.raises(ApiError, match="Use of external IPs is denied"):
+        server.rest().call("POST", "/api/v1/namespaces/default/services", body)
 
 
 def test_labels_and_taints_of_nodes_are_set_and_removed(server: ApiServerProcess) -> None:

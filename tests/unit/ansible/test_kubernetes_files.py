@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -138,12 +140,57 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
         f"--admission-control-config-file={FOLDER}/admission.yaml",
         f"--audit-policy-file={FOLDER}/audit-policy.yaml",
         "--bind-address=10.90.0.11",
-        "--enable-admission-plugins=NodeRestriction",
+        f"--authentication-config={FOLDER}/authentication.yaml",
+        "--enable-admission-plugins=NodeRestriction,DenyServiceExternalIPs",
+        "--kubelet-certificate-authority=/etc/kubernetes/pki/ca.crt",
         "--profiling=false",
     } <= set(container["command"])
     assert container["image"].endswith(f"kube-apiserver:v{version(minor)}")
     assert [item["name"] for item in container["env"]] == ["GPUFLEET_POLICIES"]
     assert FOLDER in [item["mountPath"] for item in container["volumeMounts"]]
+
+
+@pytest.mark.xdist_group("kube")
+@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize("metrics", [True, False])
+def test_controllers_and_etcd_serve_metrics_to_other_hosts_only_with_monitoring(
+    sites: dict[str, Site], minor: str, metrics: bool, tmp_path: Path
+) -> None:
+    if why := not_asked("kubeadm", minor):
+        pytest.skip(why)
+    written = files(sites[minor], "kubernetes_control_plane", kubernetes_control_plane_metrics=metrics)
+    path = tmp_path / "kubeadm.yaml"
+    path.write_text(re.sub(r"patches:\n  directory: .*\n", "", written[f"{FOLDER}/kubeadm.yaml"].text))
+    made = {}
+    for phase, part in (
+        ("control-plane controller-manager", "kube-controller-manager"),
+        ("control-plane scheduler", "kube-scheduler"),
+        ("etcd local", "etcd"),
+    ):
+        done = subprocess.run(
+            [kubeadm(minor), "init", "phase", *phase.split(), "--config", path, "--dry-run"],
+            env=os.environ | {"KUBEADM_INIT_DRYRUN_DIR": str(tmp_path / part)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        (manifest,) = (tmp_path / part).rglob(f"{part}.yaml")
+        (made[part],) = yaml.safe_load(manifest.read_text())["spec"]["containers"]
+    (url,) = (word for word in made["etcd"]["command"] if word.startswith("--listen-metrics-urls="))
+    assert url.endswith("http://0.0.0.0:2381" if metrics else "http://127.0.0.1:2381")
+    for part in ("kube-controller-manager", "kube-scheduler"):
+        container = made[part]
+        assert f"--bind-address={'0.0.0.0' if metrics else '127.0.0.1'}" in container["command"]
+        mounted = [item["mountPath"] for item in container["volumeMounts"]]
+        # Neither reads the key that encrypts secrets.
+        assert (f"{FOLDER}/metrics" in mounted) is metrics and FOLDER not in mounted
+        assert (f"--tls-cert-file={FOLDER}/metrics/tls.crt" in container["command"]) is metrics
+    # A probe of the kubelet reaches each where it listens: without a host at the host's address, and 0.0.0.0
+    # is loopback for a client.
+    probes = [made[part]["livenessProbe"]["httpGet"].get("host") for part in made]
+    assert probes == ([None, None, "0.0.0.0"] if metrics else ["127.0.0.1"] * 3)
 
 
 @pytest.mark.xdist_group("kube")
@@ -297,7 +344,7 @@ def test_systemd_accepts_the_units(sites: dict[str, Site], tmp_path: Path) -> No
         for path, item in files(sites["1.35"], "kubernetes_control_plane").items()
         if path.startswith("/etc/systemd/system/")
     }
-    assert len(units) == 4
+    assert len(units) == 6
     for name, text in units.items():
         for program in executables(text):
             text = text.replace(program, "/bin/true")
@@ -329,6 +376,52 @@ def test_containerd_asks_the_image_mirror_only_if_the_site_names_one(
     assert tomllib.loads(files(mirrored, "kubernetes_base")[path].text) == {
         "host": {"https://registry.example.com": {"capabilities": ["pull", "resolve"]}}
     }
+
+
+def test_kernel_has_the_settings_without_which_the_kubelet_refuses_to_start(sites: dict[str, Site]) -> None:
+    """The names and values of setupKernelTunables in kubelet 1.35, with protectKernelDefaults."""
+    path = "/etc/sysctl.d/91-gpufleet-kubernetes.conf"
+    lines = files(sites[MINOR], "kubernetes_base")[path].text.splitlines()
+    found = dict(line.split(" = ") for line in lines if not line.startswith("#"))
+    assert (
+        found
+        | {
+            "vm.overcommit_memory": "1",
+            "vm.panic_on_oom": "0",
+            "kernel.panic": "10",
+            "kernel.panic_on_oops": "1",
+            "kernel.keys.root_maxkeys": "1000000",
+            "kernel.keys.root_maxbytes": "25000000",
+        }
+        == found
+    )
+
+
+def test_limit_of_a_pod_leaves_process_ids_to_the_host(sites: dict[str, Site]) -> None:
+    text = files(sites[MINOR], "kubernetes_control_plane")[f"{FOLDER}/kubeadm.yaml"].text
+    kubelet = next(part for part in yaml.safe_load_all(text) if part["kind"] == "KubeletConfiguration")
+    pods, most = 110, 4_194_304  # the kubelet's maxPods; PID_MAX_LIMIT of 64-bit kernels
+    assert 0 < pods * kubelet["podPidsLimit"] < most * 7 / 8
+
+
+@pytest.mark.parametrize(("reserved", "policy"), [(2, "static"), (0, "none")])
+def test_processors_are_pinned_only_if_some_are_reserved(
+    sites: dict[str, Site], reserved: int, policy: str
+) -> None:
+    """kubelet: "the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero"."""
+    path = f"{PATCHES}/kubeletconfiguration+merge.yaml"
+    more = {"kubernetes_node_reserved_cpus": reserved}
+    kubelet = yaml.safe_load(files(sites[MINOR], "kubernetes_node", "dgx01", **more)[path].text)
+    assert kubelet["cpuManagerPolicy"] == policy
+    assert kubelet["kubeReserved"]["cpu"] == str(reserved)
+    assert kubelet["topologyManagerPolicy"] == "best-effort"
+
+
+def test_every_host_of_the_cluster_is_listed_for_its_serving_certificate(sites: dict[str, Site]) -> None:
+    item = files(sites[MINOR], "kubernetes_control_plane")[f"{FOLDER}/kubelets.json"]
+    listed = {host["name"]: host["address"] for host in json.loads(item.text)}
+    assert set(listed) == {"ctl01", "ctl02", "ctl03", "dgx01", "dgx02", "dgx03", "dgx04"}
+    assert listed["ctl02"] == "10.90.0.12" and item.mode == "0600"
 
 
 @pytest.mark.parametrize("role", ["kubernetes_control_plane", "kubernetes_node"])

@@ -52,6 +52,12 @@ VERSIONS = {
     "kubernetes_gpu_site": "dc1",
     "kubernetes_gpu_teams": TEAMS,
     "kubernetes_gpu_thousandths": {"nvidia.com/gpu": 1000, "nvidia.com/gpu.shared": 250},
+    "kubernetes_gpu_network": {
+        "pod_network": "10.244.0.0/16",
+        "hosts": ["10.90.0.10/31", "10.90.0.21/32"],
+        "api": ["10.90.0.10/31"],
+        "port": 6443,
+    },
 }
 
 

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.captures import H100, H200, load_capture
+
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = ROOT / "ansible" / "plugins" / "modules" / "preflight_measure.py"
 EFI = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -138,3 +140,23 @@ def test_measuring_changes_no_file(module, host):
     before = sorted((path, path.stat().st_mtime_ns) for path in host.rglob("*"))
     measure(module, host)
     assert sorted((path, path.stat().st_mtime_ns) for path in host.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("name", "device"), [(H100, "2330"), (H200, "2335")])
+def test_a_real_virtual_machine_is_measured(module, tmp_path, name, device):
+    # Its kernel has no IOMMU, its firmware is not EFI, and no NUMA node is known of the GPU.
+    write(
+        tmp_path, **{path.lstrip("/"): text for path, text in load_capture(f"{name}/host_files.json").items()}
+    )
+    write(tmp_path, **{"proc/cmdline": "console=ttyS0"})
+    found = measure(module, tmp_path)
+    assert found["gpus"] == [
+        {
+            **{"address": "0000:00:06.0", "device": device, "class": "0x0302", "iommu": None},
+            **{"link_width": 16, "max_link_width": 16, "numa_node": -1},
+        }
+    ]
+    assert (found["os"]["id"], found["os"]["version"], found["os"]["dgx_os"]) == ("ubuntu", "24.04", None)
+    assert (found["cpu"]["logical"], found["nics"], found["secure_boot"]["efi"]) == (16, [], False)
+    assert found["memory"]["total_kib"] > 2**20 and found["iommu"]["units"] == 0
+    assert set(found["errors"]) <= {"clock", "disks"}

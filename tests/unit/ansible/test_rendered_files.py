@@ -300,7 +300,7 @@ def test_prometheus_accepts_the_configuration_with_all_rules(
     folder = tmp_path / "gpufleet"
     for item in texts(r"^/etc/prometheus/gpufleet/").values():
         place(folder / item.path.rpartition("/")[2], item.text, 0o644)
-    assert len(list(folder.iterdir())) == 8
+    assert len(list(folder.iterdir())) == 10
     for where, item in texts(r"^/etc/prometheus/prometheus\.yml$").items():
         text = item.text.replace("/etc/prometheus/gpufleet/", f"{folder}/")
         place(tmp_path / "password", "x", 0o600)
@@ -309,7 +309,7 @@ def test_prometheus_accepts_the_configuration_with_all_rules(
             text.replace("/etc/prometheus/gpufleet-remote-write", f"{tmp_path}/password"),
             0o644,
         )
-        assert "8 rule files found" in judge("promtool", "check", "config", tmp_path / "p.yml"), where
+        assert "10 rule files found" in judge("promtool", "check", "config", tmp_path / "p.yml"), where
         assert 'labels: {instance: "dgx02", role: "gpu", rack: "r1"}' in text
         assert 'labels: {instance: "dgx03", role: "gpu"}' in text
     place(tmp_path / "p.yml", "scrape_configs: [{job_nam: x}]\n", 0o644)

@@ -22,6 +22,7 @@ SECRETS = {
     *("munge_key", "slurm_database_password", "prometheus_remote_write_password", "grafana_admin_password"),
     *("alertmanager_webhook_token", "alertmanager_slack_url", "alertmanager_smtp_password"),
     "alertmanager_heartbeat_url",
+    *("backup_target_identity", "backup_target_s3_key", "backup_target_ssh_key"),
 }
 NOT_MODULES = {
     *("name", "when", "register", "no_log", "changed_when", "failed_when", "check_mode", "diff", "vars"),
@@ -358,7 +359,15 @@ def test_site_playbook_runs_all_parts_in_order() -> None:
     assert (parts[0], parts[-1]) == ("base.yml", "return_nodes.yml")
     assert parts.index("storage.yml") < parts.index("slurm.yml")
     assert sorted(parts) == [
-        *("base.yml", "bmc.yml", "fabric.yml", "gpu.yml", "kubernetes.yml", "monitoring.yml"),
+        *(
+            "backup_target.yml",
+            "base.yml",
+            "bmc.yml",
+            "fabric.yml",
+            "gpu.yml",
+            "kubernetes.yml",
+            "monitoring.yml",
+        ),
         *("return_nodes.yml", "slurm.yml", "storage.yml"),
     ]
 

@@ -9,6 +9,7 @@ from tests.unit.ansible.test_kubernetes_files import fleet
 
 MEMBERS = ["ctl01", "ctl02", "ctl03"]
 BEHIND = (
+    Answer("files", {"changed_files": []}),
     Answer("kubeadm", {"member": True}),
     Answer("kubeadm_release", {"installed": "1.34.4", "member": True, "install": False}),
 )
@@ -38,7 +39,8 @@ def steps(notes: list[TaskCall]) -> list[str]:
 
 def of_member(name: str, word: str) -> list[str]:
     start = [f"gpufleet-etcd-backup {name}", f"kubeadm {name}", f"{word} {name}", f"drain {name}"]
-    return [*start, f"kubelet {name}", f"kubelet {name}", f"ready {name}"]
+    services = [f"{unit} {name}" for unit in ("systemd-sysctl", "containerd", "kubelet")]
+    return [*start, f"kubelet {name}", *services, f"ready {name}"]
 
 
 def test_members_are_upgraded_in_turn_after_a_snapshot_then_nodes_in_batches(recorder: Recorder) -> None:

@@ -43,8 +43,14 @@ def test_nodes_without_groups_are_one_pool_of_whole_gpus() -> None:
     assert (pool["name"], pool["resource"], pool["per_gpu"], pool["gpus"]) == ("gpu", "nvidia.com/gpu", 1, 24)
     assert pool["nodes"] == ["dgx001", "dgx002", "dgx003"]
     assert found["teams"] == [
-        {"name": "research", "gpus": 24, "priority": "normal", "guaranteed": {"gpu": 18}},
-        {"name": "product", "gpus": 8, "priority": "high", "guaranteed": {"gpu": 6}},
+        {
+            "name": "research",
+            "gpus": 24,
+            "priority": "normal",
+            "guaranteed": {"gpu": 18},
+            "host_network": False,
+        },
+        {"name": "product", "gpus": 8, "priority": "high", "guaranteed": {"gpu": 6}, "host_network": False},
     ]
     assert found["members"] == 1 and found["site"] == "dc1"
 

@@ -40,6 +40,15 @@ def variables(names: Iterable[str]) -> set[str]:
         ({}, SLURM),
         ({"monitoring": {}}, SLURM | {"grafana_admin_password"}),
         ({"monitoring": {"grafana": False}}, SLURM),
+        ({"backups": {"nfs": {"source": "nas01:/b"}}}, SLURM | {"backup_target_identity"}),
+        (
+            {"backups": {"s3": {"url": "s3://atlas-b/dc1"}}},
+            SLURM | {"backup_target_identity", "backup_target_s3_key"},
+        ),
+        (
+            {"backups": {"rsync": {"to": "a@b:/c", "host_key": "ssh-ed25519 AAAA"}}},
+            SLURM | {"backup_target_identity", "backup_target_ssh_key"},
+        ),
         ({"monitoring": RECEIVERS}, ALL),
         ({"monitoring": {"grafana": False}, "scheduler": "kubernetes"}, KUBERNETES),
         ({"monitoring": RECEIVERS, "scheduler": "kubernetes"}, ALL - SLURM | KUBERNETES),

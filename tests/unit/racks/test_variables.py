@@ -48,6 +48,7 @@ def accepted_type(variable: Variable) -> type | tuple[type, ...]:
     return TYPES[main_options(variable.role)[variable.full_name].get("type", "str")]
 
 
+CONTAINERS = ("container_toolkit_runtimes", "container_toolkit_environment_needs_privileges")
 EVERYTHING: dict[str, Any] = {
     "login": "login01",
     "network": "10.60.0.0/22",
@@ -108,6 +109,7 @@ EVERYTHING: dict[str, Any] = {
         "fingerprint": "AB" * 20,
     },
     "time_servers": ["ntp1.example.com"],
+    "backups": {"s3": {"url": "s3://atlas-backups/dc1", "endpoint": "https://s3.example.com"}, "keep": 9},
     "addresses": {"ctl01": "10.60.0.11"},
     "groups": [{"name": "vision", "gid": 3001}],
     "users": [{"name": "ada", "uid": 2001, "groups": ["vision"], "teams": ["research"]}],
@@ -129,7 +131,16 @@ KUBERNETES: dict[str, Any] = {
 
 
 @pytest.fixture
-def kubernetes(make_fleet, make_rack, catalog):
+def kubernetes(make_kubernetes):
+    return make_kubernetes()
+
+
+@pytest.fixture
+def make_kubernetes(make_fleet, make_rack, catalog):
+    return lambda **more: kubernetes_inventory(make_fleet, make_rack, catalog, **more)
+
+
+def kubernetes_inventory(make_fleet, make_rack, catalog, **more):
     declared = declared_site(
         fabric={
             "kind": "infiniband",
@@ -137,6 +148,7 @@ def kubernetes(make_fleet, make_rack, catalog):
             "switches": [{"name": f"leaf{rail}", "rail": rail, "nodes": "dgx[001-003]"} for rail in range(8)],
         },
         **KUBERNETES,
+        **more,
     )
     return build_inventory(make_fleet(make_rack(rack=plan_rack(declared), scheduler="kubernetes")), catalog)
 
@@ -166,7 +178,7 @@ def test_complete_fleet_file_sets_every_variable_with_its_type(document):
     # Some are only for GPU nodes, others for a subnet manager.
     values = given(document, "dgx001") | given(document)
     for variable in VARIABLES:
-        of_kubernetes = variable.role.startswith("kubernetes_") or variable.name == "kubernetes_minor"
+        of_kubernetes = "kubernetes_" in variable.full_name or variable.full_name in CONTAINERS
         if variable.full_name == "nccl_traffic_class" or (of_kubernetes and variable.scope != "fleet"):
             assert variable.full_name not in values
             continue
@@ -186,6 +198,40 @@ def test_kubernetes_site_sets_every_variable_of_its_roles_with_its_type(kubernet
     assert values["kubernetes_control_plane_version"] == values["kubernetes_node_version"] == release
     assert values["kubernetes_node_endpoint"] == "10.60.0.10:6443"
     assert values["kubernetes_endpoint_members"] == [{"name": "ctl01", "address": "ctl01.dc1.example.com"}]
+
+
+def test_containers_of_kubernetes_get_gpus_only_by_request(kubernetes, document):
+    assert given(kubernetes, "dgx001")["kubernetes_base_nvidia_runtime"] is True
+    values = given(kubernetes)
+    assert values["kubernetes_base_nvidia_runtime"] is False
+    assert values["container_toolkit_environment_needs_privileges"] is True
+    # The role kubernetes_base owns containerd's configuration.
+    assert values["container_toolkit_runtimes"] == ["docker"]
+    # On Slurm sites Pyxis sets NVIDIA_VISIBLE_DEVICES in the containers of jobs.
+    assert not set(CONTAINERS) & set(given(document, "dgx001"))
+
+
+def test_pods_are_kept_from_hosts_and_reach_the_api(kubernetes):
+    network = given(kubernetes)["kubernetes_gpu_network"]
+    # Its hosts have names only, which network policies do not know.
+    assert network == {
+        "pod_network": "10.244.0.0/16",
+        "hosts": ["10.60.0.10/32"],
+        "api": ["10.60.0.10/32"],
+        "port": 6443,
+    }
+
+
+def test_monitoring_of_a_kubernetes_site_has_its_members_and_their_figures(make_kubernetes):
+    values = given(make_kubernetes(monitoring={}))
+    assert values["kubernetes_control_plane_metrics"] is True
+    assert values["prometheus_kubernetes_members"] == values["kubernetes_control_plane_members"]
+    assert values["prometheus_kubernetes_port"] == 6443
+    assert values["prometheus_kubernetes_dns"] == "10.96.0.10"
+    assert values["grafana_dashboards"] == ["kubernetes"]
+    without = given(make_kubernetes())
+    assert without["kubernetes_control_plane_metrics"] is False
+    assert not any(name.startswith(("prometheus_kubernetes", "grafana_")) for name in without)
 
 
 def test_nodes_are_labelled_with_place_and_purpose(kubernetes):
@@ -293,6 +339,31 @@ def test_empty_list_of_layouts_makes_all_gpus_whole(make_fleet, make_rack, catal
     assert given(document, "dgx001")["mig_layout"] == {}
     assert list(document["all"]["children"]["rack_mig"]["hosts"]) == ["dgx001", "dgx002", "dgx003"]
     assert "slurm_controller_mig" not in given(document)
+
+
+def test_backups_are_copied_from_the_database_host_and_from_every_member(
+    document, make_fleet, make_rack, catalog
+):
+    values = given(document)
+    assert values["backup_target_store"] == {
+        "kind": "s3",
+        "url": "s3://atlas-backups/dc1",
+        "endpoint": "https://s3.example.com",
+    }
+    folder = "/var/backups/gpufleet/slurm"
+    (source,) = values["backup_target_sources"]
+    assert source == {"name": "slurm", "folder": folder, "local": "slurm-dc1", "remote": "slurm-dc1"}
+    assert list(document["all"]["children"]["rack_backup_target"]["hosts"]) == ["ctl01"]
+    assert "backup_target_sources" not in given(document, "dgx001")
+    rsync = {"to": "backup@vault:/srv", "port": 2222, "host_key": "ssh-ed25519 AAAA"}
+    declared = declared_site(scheduler="kubernetes", backups={"rsync": rsync})
+    site = make_rack(rack=plan_rack(declared), scheduler="kubernetes")
+    values = given(build_inventory(make_fleet(site), catalog))
+    assert values["backup_target_store"] == {"kind": "rsync", **rsync}
+    assert [item["remote"] for item in values["backup_target_sources"]] == ["etcd-dc1-ctl01"]
+    plain = build_inventory(make_fleet(make_rack()), catalog)
+    assert not plain["all"]["children"]["rack_backup_target"]
+    assert not [name for name in given(plain) if name.startswith("backup_target")]
 
 
 def test_only_subnet_managers_get_a_priority_and_the_master_is_first(document):

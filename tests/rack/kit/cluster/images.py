@@ -11,6 +11,7 @@ import io
 import json
 import subprocess
 import tarfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +25,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/bin"
 class Image:
     """An image: its name with the registry's host and a tag, and its files by their path in it.
 
-    `host_programs` are programs of this machine, which get their libraries as well.
+    `host_programs` are programs of this machine, each at its own path. Every program gets its libraries.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Image:
     links: dict[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ("tmp",)
     entrypoint: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    user: str = ""
 
     @property
     def repository(self) -> str:
@@ -52,11 +55,16 @@ def write(image: Image, registry: Path) -> None:
     blobs.mkdir(parents=True, exist_ok=True)
     layer, digest, size = _layer(image, blobs)
     layer.rename(blobs / digest)
+    variables = {"PATH": PATH, **image.environment}
     config = _json(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": [f"PATH={PATH}"], "Entrypoint": list(image.entrypoint) or None},
+            "config": {
+                "Env": [f"{name}={value}" for name, value in variables.items()],
+                "Entrypoint": list(image.entrypoint) or None,
+                "User": image.user,
+            },
             "rootfs": {"type": "layers", "diff_ids": [digest]},
         }
     )
@@ -83,8 +91,8 @@ def _layer(image: Image, folder: Path) -> tuple[Path, str, int]:
             made = tarfile.TarInfo(name)
             made.type, made.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             tar.addfile(made)
-        files = {**_of_machine(image.host_programs), **image.files}
-        for name, source in sorted(files.items()):
+        files = {**{path[1:]: Path(path) for path in image.host_programs}, **image.files}
+        for name, source in sorted({**_libraries(files.values()), **files}.items()):
             made = tar.gettarinfo(str(source.resolve()), name)
             made.uid = made.gid = 0
             made.uname = made.gname = "root"
@@ -104,15 +112,13 @@ def _layer(image: Image, folder: Path) -> tuple[Path, str, int]:
     return path, digest, path.stat().st_size
 
 
-def _of_machine(programs: tuple[str, ...]) -> dict[str, Path]:
-    """Programs of this machine and the libraries that they load, by their path."""
+def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
+    """What programs load, by its path. It is of this machine, where they were built."""
     found: dict[str, Path] = {}
     for program in programs:
-        found[program.lstrip("/")] = Path(program)
+        # Nothing for a program without a dynamic linker.
         text = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-        for word in text.split():
-            if word.startswith("/"):
-                found[word.lstrip("/")] = Path(word)
+        found |= {word[1:]: Path(word) for word in text.split() if word.startswith("/") and ":" not in word}
     return found
 
 

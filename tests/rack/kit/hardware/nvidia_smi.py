@@ -10,10 +10,23 @@ import state as hardware
 
 CUDA = {570: "12.8", 575: "12.9", 580: "13.0", 595: "13.2"}
 INFOROM_CORRUPT = 14
+# The header of a field of processes.
+APPS = {"used_memory": "used_gpu_memory [MiB]", "used_gpu_memory": "used_gpu_memory [MiB]"}
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
+LEGEND = """
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
+  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
+  PIX  = Connection traversing at most a single PCIe bridge
+  NV#  = Connection traversing a bonded set of # NVLinks
+"""
 LOST = "Unable to determine the device handle for GPU{index}: {bus}: Unknown Error"
 
 
@@ -121,6 +134,8 @@ def query(verb, state, chosen, options):
         known = smi_fields.fields(gpu, index, state)
         known |= {f"remapped_rows.{k}": v for k, v in known.items() if not k.startswith("remapped_rows")}
         known["timestamp"] = (time.strftime("%Y/%m/%d %H:%M:%S.000"), "")
+        if verb == "--query-retired-pages":
+            rows += retired_pages(known, names)
         if verb in ("--query-retired-pages", "--query-compute-apps"):
             continue
         for name in names:
@@ -128,12 +143,22 @@ def query(verb, state, chosen, options):
                 fail(2, f'Field "{name}" is not a valid field to query.\n')
         rows.append([known[name] for name in names])
     if "noheader" not in style:
-        units = rows[0] if rows else [("", "")] * len(names)
-        heads = zip(names, units, strict=True)
-        print(", ".join(f"{name} [{unit}]" if unit else name for name, (_, unit) in heads))
+        units = [unit for _, unit in rows[0]] if rows else [""] * len(names)
+        heads = [APPS.get(name, name) if verb == "--query-compute-apps" else name for name in names]
+        print(
+            ", ".join(f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units, strict=True))
+        )
+    bare = "nounits" in style
     for row in rows:
-        print(", ".join(v if "nounits" in style or not u else f"{v} {u}" for v, u in row))
+        print(", ".join(v if bare or not u or v == smi_fields.NOT_SUPPORTED else f"{v} {u}" for v, u in row))
     return 0
+
+
+def retired_pages(known, names):
+    """A row for each cause, without an address, as of a GPU that retires no pages."""
+    address = {"retired_pages.address": (smi_fields.NOT_SUPPORTED, "")}
+    causes = [{"retired_pages.cause": (cause, "")} for cause in ("Single Bit ECC", "Double Bit ECC")]
+    return [[(known | address | cause)[name] for name in names] for cause in causes]
 
 
 def list_gpus(state, chosen):
@@ -176,11 +201,13 @@ def nvlink(state, chosen, words):
 def topology(state):
     found = hardware.gpus(state)
     names = [f"GPU{index}" for index in range(len(found))]
-    print("\t" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID")
+    # Underlined, whether a terminal reads it or not.
+    print("\t\033[4m" + "\t".join(names) + "\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\033[0m")
     for index, gpu in enumerate(found):
         links = sum(link["active"] for link in gpu["nvlinks"])
         cells = [" X " if other == index else f"NV{links}" for other in range(len(found))]
         print(f"GPU{index}\t" + "\t".join(cells) + f"\t0-55\t{gpu['numa_node']}\t\tN/A")
+    print(LEGEND, end="")
     return 0
 
 

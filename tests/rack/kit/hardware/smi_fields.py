@@ -3,16 +3,16 @@
 import smi_mig
 import state as hardware
 
-# Bits and names of NVML's clocks event reasons.
+# Bits and names of NVML's clocks event reasons, in the order of `nvidia-smi -q`.
 REASONS = {
     "gpu_idle": 0x1,
     "applications_clocks_setting": 0x2,
     "sw_power_cap": 0x4,
     "hw_slowdown": 0x8,
-    "sync_boost": 0x10,
-    "sw_thermal_slowdown": 0x20,
     "hw_thermal_slowdown": 0x40,
     "hw_power_brake_slowdown": 0x80,
+    "sync_boost": 0x10,
+    "sw_thermal_slowdown": 0x20,
 }
 NOT_SUPPORTED = "[N/A]"
 UNITS = {"MiB", "W", "MHz", "%", "us"}
@@ -28,7 +28,7 @@ def fields(gpu, index, state):
 def _identity(gpu, index, state):
     bus = pci_id(gpu)
     domain, number, rest = bus.split(":")
-    device, function = rest.split(".")
+    device = rest.partition(".")[0]
     mig, pending = smi_mig.modes(gpu)
     return {
         "timestamp": "2026/01/01 00:00:00.000",
@@ -42,11 +42,10 @@ def _identity(gpu, index, state):
         "uuid": gpu["uuid"],
         "gpu_uuid": gpu["uuid"],
         "index": index,
-        "minor_number": gpu["minor"],
         "vbios_version": gpu["vbios"],
         "compute_cap": gpu["compute_capability"],
         "display_active": "Disabled",
-        "display_mode": "Enabled",
+        "display_mode": "[Requested functionality has been deprecated]",
         "display_attached": "No",
         "persistence_mode": "Enabled" if persistent(gpu) else "Disabled",
         "accounting.mode": "Disabled",
@@ -56,7 +55,6 @@ def _identity(gpu, index, state):
         "pci.domain": f"0x{domain[-4:]}",
         "pci.bus": f"0x{number}",
         "pci.device": f"0x{device}",
-        "pci.function": function,
         "pci.device_id": f"0x{gpu['device_id'].upper()}10DE",
         "pci.sub_device_id": "0x16C110DE",
         "mig.mode.current": mig,
@@ -95,7 +93,6 @@ def _pcie(gpu):
         "pcie.link.gen.hostmax": pcie["gen_max"],
         "pcie.link.width.current": pcie["width"],
         "pcie.link.width.max": pcie["width_max"],
-        "pcie.replay_counter": pcie["replays"],
     }
 
 
@@ -103,7 +100,7 @@ def _load(gpu):
     total = gpu["memory_mib"]
     used = gpu["memory_used_mib"]
     return {
-        "fan.speed": NOT_SUPPORTED,
+        "fan.speed": (NOT_SUPPORTED, "%"),
         "pstate": "P0",
         "memory.total": (str(total), "MiB"),
         "memory.reserved": ("514", "MiB"),
@@ -118,15 +115,16 @@ def _load(gpu):
 
 
 def _clocks(gpu):
+    """Clocks by their long names and by the short ones that the help lists as well."""
     values = {}
     for short, name in (("gr", "graphics"), ("sm", "sm"), ("mem", "memory"), ("video", "video")):
         now, most = gpu["clocks"][name], gpu["clocks_max"][name]
-        for prefix in ("clocks.", "clocks.current."):
-            values[prefix + short] = values[prefix + name] = (str(now), "MHz")
+        values[f"clocks.{short}"] = values[f"clocks.current.{name}"] = (str(now), "MHz")
         if name != "video":
-            values["clocks.max." + short] = values["clocks.max." + name] = (str(most), "MHz")
-            values["clocks.applications." + short] = (str(most), "MHz")
-            values["clocks.applications." + name] = (str(most), "MHz")
+            values[f"clocks.max.{short}"] = values[f"clocks.max.{name}"] = (str(most), "MHz")
+        if name in ("graphics", "memory"):
+            values[f"clocks.applications.{short}"] = (str(most), "MHz")
+            values[f"clocks.applications.{name}"] = (str(most), "MHz")
     return values
 
 
@@ -177,7 +175,7 @@ def _memory_repairs(gpu):
         "remapped_rows.uncorrectable": rows["uncorrectable"],
         "remapped_rows.pending": "Yes" if rows["pending"] else "No",
         "remapped_rows.failure": "Yes" if rows["failure"] else "No",
-        "remapped_rows.histogram.max": f"{rows['banks_full']} bank(s)",
+        "remapped_rows.histogram.max": rows["banks_full"],
     }
 
 

@@ -16,7 +16,13 @@ INSTANCE_IDS = {
     1: {4: 7, 5: 8, 6: 9, 0: 11, 1: 12, 2: 13, 3: 14},
 }
 NOT_FOUND, IN_USE, INSUFFICIENT = 6, 19, 19
-COMPUTE_SLICES = 7
+COMPUTE_SLICES, COPY_ENGINES = 7, 8
+# Of instances by their compute and memory slices, from `nvidia-smi mig -lgip` of an H100 and an H200.
+MULTIPROCESSORS = {(1, 1): 16, (1, 2): 26, (2, 2): 32, (3, 4): 60, (4, 4): 64, (7, 8): 132}
+MEMORY_GIB = {
+    "NVIDIA H100 80GB HBM3": {1: 9.75, 2: 19.62, 4: 39.50, 8: 79.25},
+    "NVIDIA H200": {1: 16.00, 2: 32.50, 4: 69.75, 8: 140.00},
+}
 
 
 def fail(code, text):
@@ -91,14 +97,15 @@ def free_places(gpu, item):
 
 def main(state, chosen, words):
     """The verbs that roles use."""
-    on = [index for index in chosen if enabled(hardware.gpus(state)[index])]
-    if not on:
-        fail(NOT_FOUND, "No MIG-enabled devices found.")
-    found = [(index, hardware.gpus(state)[index]) for index in on]
+    known = [(index, hardware.gpus(state)[index]) for index in chosen]
+    # Profiles and their places are listed in any mode.
     if "-lgip" in words:
-        return list_profiles(found)
+        return list_profiles(known)
     if "-lgipp" in words:
-        return list_places(found)
+        return list_places(known)
+    found = [(index, gpu) for index, gpu in known if enabled(gpu)]
+    if not found:
+        fail(0 if {"-lgi", "-lci", "-lcip"} & set(words) else NOT_FOUND, "No MIG-enabled devices found.")
     if "-lgi" in words:
         return list_instances(found)
     if "-lci" in words:
@@ -115,16 +122,35 @@ def main(state, chosen, words):
 
 
 def list_profiles(found):
-    print("| GPU instance profiles:                                                        |")
+    """The table of a real H100 and H200 (driver 580.159.04): two lines a profile, and a border below."""
+    bar = "+-------------------------------------------------------------------------------+"
+    print(f"{bar}\n| GPU instance profiles:                                                        |")
+    print("| GPU   Name               ID    Instances   Memory     P2P    SM    DEC   ENC  |")
+    print("|                                Free/Total   GiB              CE    JPEG  OFA  |")
+    print("|===============================================================================|")
     for index, gpu in found:
         for item in gpu["mig_profiles"]:
-            free = _most_more(gpu, item)
+            whole = item["compute_slices"] == COMPUTE_SLICES
+            count, engines = item["compute_slices"], COPY_ENGINES if whole else item["compute_slices"]
+            places, memory = f"{_most_more(gpu, item)}/{item['most']}", _memory(gpu, item)
             print(
-                f"|   {index}  MIG {item['name']:<13} {item['id']:>3}     {free}/{item['most']}"
-                f"        {item['memory_gib']:<8.2f}   No     {item['compute_slices'] * 16:<3} 1     0   |"
+                f"|   {index}  MIG {item['name']:<16}{item['id']:>2}     {places:<11}{memory:<11.2f}"
+                f"No     {_multiprocessors(gpu, item):<7}{count}     0   |"
             )
-            print("|                                                               1     1     0   |")
+            flow = int(whole or item["name"].endswith("+me"))
+            print(f"|{'':<63}{engines}     {count}     {flow}   |")
+            print(bar)
     return 0
+
+
+def _memory(gpu, item):
+    """GiB of an instance; of GPUs that were not captured the figure in the profile's name."""
+    return MEMORY_GIB.get(gpu["name"], {}).get(item["memory_slices"], item["memory_gib"])
+
+
+def _multiprocessors(gpu, item):
+    size = item["compute_slices"], item["memory_slices"]
+    return MULTIPROCESSORS[size] if gpu["architecture"] == "Hopper" else 16 * item["compute_slices"]
 
 
 def _most_more(gpu, item):
@@ -144,7 +170,8 @@ def list_places(found):
     for index, gpu in found:
         for item in gpu["mig_profiles"]:
             starts = ",".join(map(str, item["starts"]))
-            print(f"GPU  {index} Profile ID {item['id']:>2} Placements: {{{starts}}}:{item['memory_slices']}")
+            word = "Placements:" if len(item["starts"]) > 1 else "Placement :"
+            print(f"GPU  {index} Profile ID {item['id']:>2} {word} {{{starts}}}:{item['memory_slices']}")
     return 0
 
 

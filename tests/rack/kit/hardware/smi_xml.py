@@ -1,4 +1,4 @@
-"""`nvidia-smi -q -x`: the log as XML, with the elements of nvsmi_device_v12."""
+"""`nvidia-smi -q -x`: the log as XML, with elements of nvsmi_device_v13."""
 
 import time
 
@@ -9,7 +9,7 @@ import state as hardware
 def document(state, indexes, cuda):
     """The whole log for the GPUs of the given indexes; those that are lost are left out."""
     found = hardware.gpus(state)
-    lines = ['<?xml version="1.0" ?>', '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">']
+    lines = ['<?xml version="1.0" ?>', '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">']
     root = {
         "timestamp": time.strftime("%a %b %e %H:%M:%S %Y"),
         "driver_version": hardware.loaded_module("nvidia"),
@@ -48,8 +48,7 @@ def _gpu(gpu, index, state):
 
     def of(name):
         value, unit = known[name]
-        value = value.strip("[]")
-        return f"{value} {unit}" if unit else value
+        return value.strip("[]") if value.startswith("[") or not unit else f"{value} {unit}"
 
     return {
         "product_name": of("name"),
@@ -61,7 +60,7 @@ def _gpu(gpu, index, state):
         "mig_mode": {"current_mig": of("mig.mode.current"), "pending_mig": of("mig.mode.pending")},
         "serial": of("serial"),
         "uuid": of("uuid"),
-        "minor_number": of("minor_number"),
+        "minor_number": gpu["minor"],
         "vbios_version": of("vbios_version"),
         "gpu_recovery_action": of("gpu_recovery_action"),
         "pci": {
@@ -84,7 +83,7 @@ def _gpu(gpu, index, state):
                     "current_link_width": of("pcie.link.width.current") + "x",
                 },
             },
-            "replay_counter": of("pcie.replay_counter"),
+            "replay_counter": gpu["pcie"]["replays"],
             "replay_rollover_counter": "0",
         },
         "performance_state": of("pstate"),
@@ -127,7 +126,7 @@ def _gpu(gpu, index, state):
             "min_power_limit": of("power.min_limit"),
             "max_power_limit": of("power.max_limit"),
         },
-        "clocks": _clocks(of, "clocks."),
+        "clocks": _clocks(of, "clocks.current."),
         "max_clocks": _clocks(of, "clocks.max.", video=False),
         "fabric": {"state": of("fabric.state"), "status": of("fabric.status")},
         "processes": "",

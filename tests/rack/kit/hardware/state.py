@@ -16,6 +16,8 @@ KERNEL = Path(os.environ.get("RACK_KERNEL", "/run/hardware"))
 # What packages ship as kernel modules: a JSON file each, named as the module is.
 MODULES = Path("/usr/lib/hardware-modules")
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
+# Bytes: 16 GPUs have about 2,000.
+DRIVER_VIEW = 4096
 
 
 def load():
@@ -28,6 +30,22 @@ def store(state, folder=HARDWARE):
     temporary = folder / f".state.{os.getpid()}"
     temporary.write_text(json.dumps(state, indent=1) + "\n")
     temporary.replace(folder / "state.json")
+    # In place and of one size: containers have the file mounted, and would keep one that is replaced.
+    file = os.open(folder / "gpus", os.O_WRONLY | os.O_CREAT, 0o644)
+    os.pwrite(file, driver_view(state).ljust(DRIVER_VIEW, "\n").encode(), 0)
+    os.close(file)
+
+
+def driver_view(state):
+    """The lines that the kit's NVML (../cluster/nvml.c) reads: a GPU or an NVSwitch each."""
+    lines = [f"nvswitch {bus}" for bus in state["nvswitch_bus_ids"]]
+    for gpu in gpus(state):
+        links = sum(link["active"] << number for number, link in enumerate(gpu["nvlinks"]))
+        words = [gpu["minor"], int(gpu["lost"]), gpu["uuid"], gpu["bus_id"], gpu["device_id"]]
+        words += [gpu["compute_capability"], gpu["memory_mib"], gpu["memory_used_mib"], gpu["numa_node"]]
+        words += [f"{links:x}", gpu["last_xid"], gpu["architecture"], gpu["name"]]
+        lines.append(f"gpu {' '.join(map(str, words))}")
+    return "\n".join(lines)
 
 
 @contextlib.contextmanager
@@ -133,7 +151,8 @@ def _proc_entry(module):
         f"NVRM version: NVIDIA UNIX{kind} Kernel Module for x86_64  {module['version']}  Release Build\n"
         "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)\n"
     )
-    (folder / "params").write_text("ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\n")
+    # With 1, the default, a hook of NVIDIA's toolkit covers this file in containers, which do not have it.
+    (folder / "params").write_text("ModifyDeviceFiles: 0\nDeviceFileUID: 0\nDeviceFileGID: 0\n")
 
 
 def _proc_gpus(state):

@@ -32,7 +32,12 @@ case "$1 $2" in
   exit 0 ;;
 "cdi list") names | sort -V | sed 's|^|nvidia.com/gpu=|'; exit 0 ;;
 "runtime configure") exit 0 ;;
-"config "*) cat /etc/nvidia-container-runtime/config.toml; exit 0 ;;
+"config "*)
+  file=/etc/nvidia-container-runtime/config.toml
+  for word; do
+    case "$word" in --set=*) word=${{word#--set=}}; sed -i "1i ${{word%%=*}} = ${{word#*=}}" $file ;; esac
+  done
+  cat $file; exit 0 ;;
 esac
 exit 0
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ invitation = load("kubeadm_invitation")
 nodes = load("kubernetes_nodes")
 release = load("kubeadm_release")
 swap = load("swap")
+utils = sys.modules[nodes.kubectl.__module__]
 RefusalError = kubeadm.RefusalError
 Release = kubeadm.Release
 
@@ -45,13 +47,14 @@ class Host:
         self.config = root / "kubeadm.yaml"
         self.configure("1.35.4")
         programs.add("kubeadm", KUBEADM.format(root=root))
+        programs.add("kubectl", "echo 'podPidsLimit: 100'")
 
     def configure(self, version: str, more: str = "") -> None:
         self.config.write_text(CONFIG.format(version) + more)
 
     def work(self, state: str, *, check: bool = False, **more: Any) -> dict[str, Any]:
         params = {"state": state, "config": str(self.config), "release": "", "upload": False, "timeout_s": 60}
-        params |= {"others": [], "port": 6443}
+        params |= {"others": [], "port": 6443, "ignored": []}
         answer: dict[str, Any] = kubeadm.work(params | more, check, self.root)
         return answer
 
@@ -216,12 +219,47 @@ def test_upgrade_runs_once_and_skips_no_minor(host: Host) -> None:
         host.work("applied", release="1.37.0")
 
 
+def test_upgrade_ignores_the_preflight_checks_that_it_is_given(host: Host) -> None:
+    host.work("begun")
+    host.work("upgraded", release="1.35.4", ignored=["SystemVerification"])
+    (line,) = host.programs.called("kubeadm upgrade")
+    assert "--ignore-preflight-errors=SystemVerification" in line.split()
+
+
 def test_node_settings_change_with_its_upgrade(host: Host) -> None:
     host.work("joined")
     (host.root / "etc/kubernetes/gpufleet/patches").mkdir(parents=True)
     assert host.work("current")["did"] == ["wrote the kubelet's configuration"]
     host.work("upgraded", release="1.35.4")
     assert all("--patches" in line for line in host.programs.called("kubeadm upgrade"))
+
+
+def test_node_follows_the_kubelet_configuration_of_its_cluster(host: Host) -> None:
+    host.work("joined")
+    host.work("current")
+    assert not host.work("current")["changed"]
+    host.programs.add("kubectl", "echo 'podPidsLimit: 200'")
+    assert host.work("current", check=True)["changed"]
+    assert host.work("current")["did"] == ["wrote the kubelet's configuration"]
+    assert not host.work("current")["changed"]
+    assert f"--kubeconfig {host.root}/etc/kubernetes/kubelet.conf" in host.programs.called("kubectl")[0]
+
+
+def test_kubelet_configuration_is_readable_only_by_root(host: Host) -> None:
+    config = host.root / "var/lib/kubelet/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("kind: KubeletConfiguration\n")
+    config.chmod(0o644)
+    host.work("begun")
+    assert config.stat().st_mode & 0o777 == 0o600
+    config.chmod(0o644)
+    assert not host.work("known")["changed"]
+    assert host.work("current", check=True)["did"] == [
+        "made /var/lib/kubelet/config.yaml readable only by root"
+    ]
+    assert config.stat().st_mode & 0o777 == 0o644
+    assert host.work("current")["changed"] and config.stat().st_mode & 0o777 == 0o600
+    assert not host.work("current")["changed"]
 
 
 def test_join_secrets_are_in_no_argument(
@@ -337,6 +375,42 @@ def test_drained_node_is_marked_and_a_manual_cordon_is_kept(programs: Programs, 
     config = cluster(programs, tmp_path, ours)
     assert nodes.work(params(ready=["dgx001"]), False, config)["nodes"] == {"dgx001": ["returned"]}
     assert any("uncordon dgx001" in line for line in programs.called("kubectl"))
+
+
+def test_administrator_is_refused_only_by_a_server_that_starts(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(utils, "PAUSE_S", 0.01)
+    forbidden = 'nodes is forbidden: User \\"kubernetes-admin\\" cannot list resource \\"nodes\\"'
+    once = (
+        f'[ -e {tmp_path}/ready ] || {{ touch {tmp_path}/ready; echo "Error: {forbidden}" >&2; exit 1; }}\n'
+    )
+    programs.add("kubectl", once + "echo '{\"items\": []}'")
+    assert utils.read_nodes() == {}
+    assert len(programs.called("kubectl")) == 2
+    monkeypatch.setattr(utils, "STARTING_S", 0.1)
+    programs.add("kubectl", f'echo "Error: {forbidden}" >&2; exit 1')
+    with pytest.raises(RefusalError, match="is forbidden"):
+        utils.read_nodes()
+    programs.add("kubectl", 'echo "Error: nodes is forbidden: User \\"viewer\\" cannot list" >&2; exit 1')
+    before = len(programs.called("kubectl"))
+    with pytest.raises(RefusalError, match="viewer"):
+        utils.read_nodes()
+    assert len(programs.called("kubectl")) == before + 1
+
+
+def test_member_whose_api_server_starts_again_is_waited_for(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes.time, "sleep", lambda _: None)
+    config = cluster(programs, tmp_path, node())
+    listed = json.dumps({"items": [node()]})
+    programs.add(
+        "kubectl",
+        f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n + 1)) >{tmp_path}/n\n"
+        f"[ $n = 1 ] && {{ echo 'connection refused' >&2; exit 1; }}\necho '{listed}'",
+    )
+    assert nodes.work(params(ready=["dgx001"], timeout_s=60), False, config)["changed"] is False
 
 
 def test_node_that_does_not_return_stays_drained(programs: Programs, tmp_path: Path) -> None:

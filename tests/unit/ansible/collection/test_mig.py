@@ -188,6 +188,23 @@ def test_instances_stay_while_work_runs_on_the_node(
     assert not [call for call in programs.called("nvidia-smi") if "-dci" in call]
 
 
+def test_profile_that_the_driver_lacks_is_refused_before_mig_mode(
+    host: Path, run: Run, programs: Programs
+) -> None:
+    module = load("mig")
+    (host / "mode").write_text("Disabled\n")
+    for check in (True, False):
+        refused = run(module, check=check, **arguments(layout={"0": {"4g.40gb": 1}}))
+        assert refused["failed"] and "no profile 4g.40gb" in refused["msg"]
+    assert not [line for line in programs.called("nvidia-smi") if "-mig" in line.split()]
+    assert (host / "mode").read_text() == "Disabled\n"
+
+
+def test_gpu_that_does_not_exist_is_refused_in_check_mode(host: Path, run: Run) -> None:
+    refused = run(load("mig"), check=True, **arguments(layout={"3": {"3g.40gb": 2}}))
+    assert refused["failed"] and "There is no GPU 3: the driver finds 2." in refused["msg"]
+
+
 def test_boot_program_is_the_same_file() -> None:
     role = PLUGINS.parent / "roles" / "mig" / "tasks" / "configure.yml"
     assert "shared: mig.py, mode" in role.read_text()

@@ -279,13 +279,13 @@ def test_digest_covers_every_file_of_a_folder_and_missing_files(units: ModuleTyp
 
 
 def test_records_are_private_and_a_damaged_one_is_ignored(units: ModuleType) -> None:
-    units.write_record("x.service", "abc")
-    assert units.read_record("x.service") == "abc"
+    units.write_record("x.service", ["/a"], "abc")
+    assert units.read_record("x.service", ["/a"]) == "abc"
     assert units.RECORDS.stat().st_mode & 0o077 == 0
     units.record_of("x.service").write_text("{")
-    assert units.read_record("x.service") is None
+    assert units.read_record("x.service", ["/a"]) is None
     units.record_of("x.service").write_text(json.dumps([1]))
-    assert units.read_record("x.service") is None
+    assert units.read_record("x.service", ["/a"]) is None
 
 
 def test_unit_named_without_files_keeps_the_record_of_another_task(
@@ -297,6 +297,34 @@ def test_unit_named_without_files_keeps_the_record_of_another_task(
     run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])
     assert run(units, units=[{"name": "slurmctld.service", "restart": True}])["changed"] is True
     assert run(units, units=[{"name": "slurmctld.service", "files": [str(key)]}])["changed"] is False
+
+
+def test_roles_that_name_different_files_of_a_unit_do_not_restart_it_in_turn(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    host.unit("systemd-sysctl.service")
+    of_roles = [[{"name": "systemd-sysctl.service", "files": [str(tmp_path / role)]}] for role in "ab"]
+    for role in "ab":
+        (tmp_path / role).write_text(role)
+    assert [run(units, units=given)["changed"] for given in of_roles] == [True, True]
+    assert [run(units, units=given)["changed"] for given in of_roles] == [False, False]
+    (tmp_path / "b").write_text("other")
+    assert [run(units, units=given)["changed"] for given in of_roles] == [False, True]
+
+
+def test_record_of_an_earlier_release_restarts_nothing(
+    units: ModuleType, host: Host, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("1")
+    host.unit("munge.service")
+    given = [{"name": "munge.service", "files": [str(file)]}]
+    run(units, units=given)
+    units.record_of("munge.service").write_text(json.dumps({"digest": units.digest([str(file)])}))
+    assert run(units, units=given)["changed"] is False
+    file.write_text("2")
+    assert run(units, units=given)["changed"] is True
+    assert run(units, units=given)["changed"] is False
 
 
 def test_restart_that_disturbs_work_is_guarded_and_a_first_start_is_not(

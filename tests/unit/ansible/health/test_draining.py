@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from health import slurm
+from health import draining, slurm
 from health.config import Config
 from health.finding import Finding
 
@@ -183,8 +183,8 @@ def test_node_state_and_reason_are_parsed_with_any_content() -> None:
 
 def test_reason_is_one_short_line_of_ascii() -> None:
     many = [Finding("disk", f"/path{n}", "ist voll\nund über") for n in range(40)]
-    reason = slurm.reason_of(many, "gpufleet: ")
-    assert len(reason) == slurm.MOST
+    reason = draining.reason_of(many, "gpufleet: ")
+    assert len(reason) == draining.MOST
     assert reason.isascii() and "\n" not in reason
     assert reason.startswith("gpufleet: /path0 ist voll und ")
 
@@ -193,11 +193,11 @@ def test_drain_depends_on_state_and_not_only_on_reason() -> None:
     config = Config(node="dgx01", gpus=8, recovery_runs=1)
     fault = [Finding("disk", "/", "is full")]
     for state in ("IDLE", "ALLOCATED", "DOWN*", "MIXED+PLANNED"):
-        assert slurm.decide(slurm.Node(state, "old words"), fault, config, "", 0).do == "drain"
+        assert draining.decide(slurm.Node(state, "old words"), fault, config, "", 0).do == "drain"
     ours = slurm.Node("ALLOCATED+DRAIN", "gpufleet: / is full")
-    assert slurm.decide(ours, fault, config, ours.reason, 0) == slurm.Order()
-    assert slurm.decide(ours, [], config, ours.reason, 1).do == "undrain"
-    assert slurm.decide(ours, [], config, ours.reason, 0) == slurm.Order()
+    assert draining.decide(ours, fault, config, ours.reason, 0) == draining.Order()
+    assert draining.decide(ours, [], config, ours.reason, 1).do == "undrain"
+    assert draining.decide(ours, [], config, ours.reason, 0) == draining.Order()
 
 
 def test_new_and_resolved_findings_are_logged_to_the_journal(node: Node) -> None:

@@ -105,6 +105,13 @@ def test_one_gpu_that_cannot_be_read_is_blamed_and_the_exit_code_blames_no_other
     assert node.found == {"nvlink": ("drain", said)}
 
 
+def test_fabric_manager_that_cannot_be_asked_for_is_no_state_of_it(node: Node) -> None:
+    (node.bin / "systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n")
+    node.run()
+    said = "Fabric Manager was not checked: Failed to connect to bus"
+    assert node.found == {"fabric_manager": ("drain", said)}
+
+
 def test_links_that_nothing_was_printed_of_were_not_measured(node: Node) -> None:
     node.printed["nvlink--status"] = ""
     node.answer("nvlink.code", "15")

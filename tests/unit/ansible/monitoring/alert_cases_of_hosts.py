@@ -132,6 +132,14 @@ HOST_CASES = (
         "there never was a good backup slurm",
     ),
     Case(
+        "BackupCopyFailed",
+        "27h",
+        {'gpufleet_backup_failed{backup="etcd-remote", instance="ctl01"}': "1+0x1700"},
+        {'gpufleet_backup_failed{backup="etcd-remote", instance="ctl01"}': "0+0x1700"},
+        {"backup": "etcd-remote", "instance": "ctl01"},
+        "backups etcd-remote of ctl01 are not copied to the remote target",
+    ),
+    Case(
         "TextfileUnreadable",
         "15m",
         host("node_textfile_scrape_error", "1+0x30"),

@@ -69,6 +69,7 @@ def series(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Valu
     yield from hosts(start)
     yield from ports(start, now)
     yield from slurm(start, now)
+    yield from kubernetes(start)
     # A resolved alert; active ones come from the rules.
     span = now - start
     labels = {"alertname": "NodeDown", "alertstate": "firing", "instance": "dgx03", "severity": "critical"}
@@ -218,3 +219,50 @@ def slurm(start: float, now: float) -> Iterator[tuple[str, dict[str, str], Value
     yield "slurm_backfill_jobs_total", here, grows(0.002, start)
     yield "slurm_dbd_queue_size", here, wave(3, 3, 1)
     yield "slurm_agent_queue_size", here, wave(1, 1, 2)
+
+
+def kubernetes(start: float) -> Iterator[tuple[str, dict[str, str], Value]]:
+    """Series of a small cluster beside Slurm: a member of the control plane, and a kubelet."""
+    member = {"instance": "ctl01", "role": "controller"}
+    for job in ("kube-apiserver", "etcd"):
+        yield "up", member | {"job": job}, at(1)
+    api = member | {"job": "kube-apiserver"}
+    request = api | {"verb": "GET", "resource": "pods", "scope": "resource"}
+    yield "apiserver_request_total", request | {"code": "200"}, grows(40, start)
+    yield "apiserver_request_total", request | {"code": "500"}, grows(0.1, start)
+    duration = "apiserver_request_sli_duration_seconds"
+    for le, share in (("1", 39.9), ("30", 40.0), ("+Inf", 40.1)):
+        yield f"{duration}_bucket", request | {"le": le}, grows(share, start)
+    yield f"{duration}_count", request, grows(40.1, start)
+    yield "apiserver_current_inflight_requests", api | {"request_kind": "readOnly"}, wave(12, 4, 0)
+    yield "apiserver_resource_objects", api | {"group": "batch", "resource": "jobs"}, at(640)
+    about = member | {"job": "node", "certificate": "apiserver"}
+    yield "gpufleet_kubernetes_certificate_expiry_timestamp_seconds", about, at(start + 200 * 86400)
+    controllers = member | {"job": "kube-controller-manager", "zone": ""}
+    yield "node_collector_zone_size", controllers, at(7)
+    yield "node_collector_unhealthy_nodes_in_zone", controllers, at(0)
+    yield "scheduler_pending_pods", member | {"job": "kube-scheduler", "queue": "unschedulable"}, at(3)
+    etcd, peer = member | {"job": "etcd"}, {"To": "8211f1d0f64f3269"}
+    for name, more in (
+        ("etcd_disk_wal_fsync_duration_seconds", {}),
+        ("etcd_disk_backend_commit_duration_seconds", {}),
+        ("etcd_network_peer_round_trip_time_seconds", peer),
+    ):
+        for le, rate in (("0.004", 20.0), ("0.008", 24.0), ("+Inf", 25.0)):
+            yield f"{name}_bucket", etcd | more | {"le": le}, grows(rate, start)
+    yield "etcd_mvcc_db_total_size_in_bytes", etcd, at(4e8)
+    yield "etcd_mvcc_db_total_size_in_use_in_bytes", etcd, at(3e8)
+    yield "etcd_server_quota_backend_bytes", etcd, at(2**33)
+    kubelet = {"instance": "dgx01", "role": "gpu", "job": "kubelet"}
+    yield "kubelet_running_pods", kubelet, wave(24, 6, 0)
+    for le, rate in (("0.25", 0.9), ("0.5", 1.0), ("+Inf", 1.0)):
+        yield "kubelet_pleg_relist_duration_seconds_bucket", kubelet | {"le": le}, grows(rate, start)
+    about = kubelet | {"operation_type": "image_status"}
+    yield "kubelet_runtime_operations_errors_total", about, grows(0.01, start)
+    for code, rate in (("NOERROR", 90.0), ("NXDOMAIN", 20.0)):
+        yield (
+            "coredns_dns_responses_total",
+            {"instance": "kube-dns", "job": "coredns", "rcode": code},
+            grows(rate, start),
+        )
+    yield "gpufleet_health_drained", {"instance": "dgx03", "job": "node", "role": "gpu"}, at(1)

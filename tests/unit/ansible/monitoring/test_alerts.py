@@ -11,13 +11,27 @@ from typing import Any
 import pytest
 import yaml
 
-from . import alert_cases, alert_cases_of_fabric, alert_cases_of_hosts
+from . import (
+    alert_cases,
+    alert_cases_of_etcd,
+    alert_cases_of_fabric,
+    alert_cases_of_hosts,
+    alert_cases_of_kubelets,
+    alert_cases_of_kubernetes,
+)
 from .alert_cases import Case
 
 ROOT = Path(__file__).resolve().parents[4]
 RULES = ROOT / "ansible" / "roles" / "prometheus" / "files" / "rules"
 ALWAYS = {"Watchdog"}
-CASES = alert_cases.CASES + alert_cases_of_fabric.CASES + alert_cases_of_hosts.CASES
+CASES = (
+    alert_cases.CASES
+    + alert_cases_of_fabric.CASES
+    + alert_cases_of_hosts.CASES
+    + alert_cases_of_kubernetes.CASES
+    + alert_cases_of_kubelets.CASES
+    + alert_cases_of_etcd.CASES
+)
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -30,19 +44,28 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in found}
 
 
+def records(expression: str) -> list[dict[str, Any]]:
+    """The recording rules that an expression needs, in their order."""
+    (group,) = yaml.safe_load((RULES / "recording.yml").read_text())["groups"]
+    named, unread = set(), [expression]
+    while unread:
+        read = set(re.findall(r"gpufleet:[\w:]+", unread.pop())) - named
+        named |= read
+        unread += [rule["expr"] for rule in group["rules"] if rule["record"] in read]
+    return [rule for rule in group["rules"] if rule["record"] in named]
+
+
 def judge(tests: list[tuple[Case, dict[str, Any]]], folder: Path) -> str:
     """Output of promtool for tests; empty if all pass.
 
-    Each case has a file of its own with its alert and the recording rules: promtool evaluates all rules of a
-    file every minute of every test. What is about a day is evaluated every twenty minutes.
+    Each case has a file of its own with its alert and the recording rules that it needs: promtool evaluates
+    all rules of a file every minute of every test. What is about a day is evaluated every twenty minutes.
     """
-    recording = yaml.safe_load((RULES / "recording.yml").read_text())["groups"]
     files = []
     for number, (case, test) in enumerate(tests):
         rule = alerts()[case.alert]
-        needed = recording if re.search(r"gpufleet:\w+:", rule["expr"]) else []
         rules = folder / f"{number}.rules.yml"
-        groups = [*needed, {"name": "alert", "rules": [rule]}]
+        groups = [{"name": "recording", "rules": records(rule["expr"])}, {"name": "alert", "rules": [rule]}]
         rules.write_text(yaml.safe_dump({"groups": groups}, sort_keys=False))
         files.append(folder / f"{number}.test.yml")
         day = int(case.at[:-1]) > 12 and case.at.endswith("h")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .samples import CLUSTER_NODES, CONTROLLER, DRIVER, GPUS, PORTS, TRACKING
+from .samples import CLUSTER_NODES, CONTROLLER, DRIVER, GPUS, PORTS, TRACKING, containerd
 
 HALF = PORTS.replace("400 Gb/sec (4X NDR)", "200 Gb/sec (4X HDR)", 1)
 
@@ -73,6 +73,19 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "control groups",
         "the host has cgroup v1, which kubelets from 1.35 on refuse",
     ),
+    (
+        "kubernetes_base",
+        {"runtimes": containerd("runc")},
+        "runtimes",
+        "containerd has no runtime nvidia",
+    ),
+    (
+        "kubernetes_base",
+        {"runtimes": containerd("nvidia", "runc", cdi=False)},
+        "runtimes",
+        "CDI is disabled",
+    ),
+    ("kubernetes_base", {"runtimes": (1, "unknown service")}, "runtimes", "exit code 1: unknown service"),
     ("kubernetes_endpoint", {"ready": (1, "")}, "API", "exit code 1"),
     (
         "kubernetes_control_plane",
@@ -103,6 +116,12 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         {"certificates": '{"apiserver": 12, "scheduler.conf": 299}'},
         "certificates",
         "apiserver ends in 12 days, and was not renewed",
+    ),
+    (
+        "kubernetes_control_plane",
+        {"kubelets": '{"ctl01": 364, "dgx01": "it has no certificate"}'},
+        "kubelet certificates",
+        "dgx01: it has no certificate",
     ),
     ("kubernetes_control_plane", {"backups": "[]"}, "snapshots", "there is no snapshot of etcd"),
     (
@@ -188,6 +207,12 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "1.18.0 instead of 1.19.1",
     ),
     ("container_toolkit", {"devices": "nvidia.com/gpu=0\n"}, "cdi", "1 GPUs instead of 8"),
+    (
+        "container_toolkit",
+        {"configuration": "#accept-nvidia-visible-devices-envvar-when-unprivileged = true\n"},
+        "environment",
+        "unprivileged containers get GPUs that they do not request",
+    ),
     (
         "nvidia_driver",
         {"gpus": (14, "0, GPU-a, x, 580, Enabled\nWARNING: infoROM is corrupted at gpu 0000:3B:00.0\n")},

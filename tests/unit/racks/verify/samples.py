@@ -44,7 +44,7 @@ NODE_STATE = (
 HEALTH = '{"schema": 1, "healthy": true, "findings": []}'
 HEALTH_CONFIG = (
     '{"gpus": 8, "gpu": "H100", "fabric_kind": "infiniband", "link_gbps": 400, '
-    f'"driver_version": "{DRIVER}", "slurm": true}}'
+    f'"driver_version": "{DRIVER}", "slurm": true, "kubernetes": false}}'
 )
 SPLIT = {"0": {"3g.40gb": 2}, "5": {"3g.40gb": 2}}
 CONTROLLER: dict[str, Any] = {
@@ -113,10 +113,23 @@ def policy(**packages: tuple[str, str]) -> str:
     )
 
 
+def containerd(*runtimes: str, cdi: bool = True) -> str:
+    """The part of `crictl info` that is read, as containerd 2.2 gives it."""
+    return json.dumps({"config": {"containerd": {"runtimes": dict.fromkeys(runtimes)}, "enableCDI": cdi}})
+
+
+TOOLKIT = """\
+#accept-nvidia-visible-devices-as-volume-mounts = false
+accept-nvidia-visible-devices-envvar-when-unprivileged = false
+disable-require = false
+"""
 VALUES: dict[str, Any] = {
+    "backup_target_sources": [{"name": "slurm", "folder": "/b", "local": "slurm-lab", "remote": "slurm-lab"}],
     "gpufleet_software": software_of(load_catalog().lock("2026.11")),
     "kubernetes_base_version": KUBERNETES,
     "kubernetes_base_containerd_version": "2.2.4",
+    "kubernetes_base_nvidia_runtime": True,
+    "kubernetes_base_pause_image": "registry.k8s.io/pause:3.10.1",
     "kubernetes_endpoint_address": "10.90.0.10",
     "kubernetes_control_plane_version": KUBERNETES,
     "kubernetes_control_plane_members": [{"name": "ctl01", "address": "10.90.0.11"}],
@@ -151,6 +164,7 @@ VALUES: dict[str, Any] = {
     "gpudirect_gdrcopy": True,
     "gpudirect_storage": True,
     "container_toolkit_version": "1.19.1-1",
+    "container_toolkit_environment_needs_privileges": True,
     "dcgm_gpus": 8,
     "health_check_gpus": 8,
     "health_check_gpu": "H100",
@@ -158,6 +172,7 @@ VALUES: dict[str, Any] = {
     "health_check_link_gbps": 400,
     "health_check_driver_version": DRIVER,
     "health_check_slurm": True,
+    "health_check_kubernetes": False,
     "bmc_firmware": {"HostBMC_0": "24.09.17"},
     "bmc_power_cap_w": 9000,
     "bmc_boot_order": ["disk", "pxe"],
@@ -193,6 +208,7 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "swap": "",
         "sysctl": "net.ipv4.ip_forward = 1\n",
         "cgroup": "cgroup2fs\n",
+        "runtimes": containerd("nvidia", "runc"),
     },
     "kubernetes_endpoint": {
         "service": "active\nactive\n",
@@ -201,7 +217,8 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "ready": "ok\n",
     },
     "kubernetes_control_plane": {
-        "service": "active\nactive\nactive\n",
+        "service": "active\nactive\nactive\nactive\n",
+        "kubelets": '{"ctl01": 364, "dgx01": 300}',
         "ready": "[+]ping ok\nreadyz check passed\n",
         "nodes": json.dumps(CLUSTER_NODES),
         "certificates": '{"apiserver": 300, "scheduler.conf": 299}',
@@ -248,6 +265,7 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
     "container_toolkit": {
         "version": "NVIDIA Container Toolkit CLI version 1.19.1\ncommit: 12ab\n",
         "devices": "".join(f"nvidia.com/gpu={i}\n" for i in (*range(8), "all")),
+        "configuration": TOOLKIT,
     },
     "dcgm": {
         "discovery": "8 GPUs found.\n",
@@ -284,6 +302,7 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "clusters": "lab|10.90.0.11\n",
         "secret_mode": "slurm 600\n",
     },
+    "backup_target": {"copies": "[]\n", "modes": "0 700 \n0 600 target.json\n0 600 s3-key\n"},
     "slurm_controller": {
         "service": "active\n",
         "ping": "Slurmctld(primary) at ctl01 is UP\nSlurmctld(backup) at ctl02 is UP\n",

@@ -32,6 +32,19 @@ SCHEDULER_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "backups",
         "the newest backup is too old",
     ),
+    (
+        "backup_target",
+        {"copies": (1, "backup-target: no route")},
+        "copies",
+        "exit code 1: backup-target: no route",
+    ),
+    (
+        "backup_target",
+        {"copies": '[{"name": "slurm-lab-20200101T000000Z"}, {"name": "slurm-other-20990101T000000Z"}]'},
+        "copies",
+        "the newest copy of slurm is too old",
+    ),
+    ("backup_target", {"modes": "0 700 \n0 644 s3-key\n"}, "keys", "others can read s3-key"),
     ("slurm_database", {"clusters": ""}, "cluster", "slurmdbd has no cluster lab"),
     (
         "slurm_controller",
@@ -70,7 +83,7 @@ SCHEDULER_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "health_check",
         {"config": '{"gpus": 4}'},
         "configuration",
-        "gpus, gpu, fabric_kind, link_gbps, driver_version, slurm differ",
+        "gpus, gpu, fabric_kind, link_gbps, driver_version, slurm, kubernetes differ",
     ),
     ("slurm_node", {"service": (3, "failed\n")}, "service", "slurmd is failed"),
     ("slurm_node", {"ping": "Slurmctld(primary) at ctl01 is DOWN\n"}, "controllers", "no controller answers"),

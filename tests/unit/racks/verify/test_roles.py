@@ -85,6 +85,12 @@ def test_container_is_not_judged_by_settings_of_its_machine() -> None:
     assert [item.status for item in results if item.role == "base"] == ["pass"] * 3
 
 
+def test_cgroup_v1_fits_a_kubelet_whose_own_settings_allow_it() -> None:
+    allowed = {"cgroup": "tmpfs\nfailCgroupV1: false\n"}
+    found = list(EVALUATORS["kubernetes_base"](measured("kubernetes_base", allowed)))
+    assert {item.status for item in found if item.check == "control groups"} == {"pass"}
+
+
 def test_file_system_in_a_container_is_judged_by_its_path() -> None:
     bound = "/dev/vda /home ext4 rw 0 0\n"
     first, *_ = EVALUATORS["nfs_client"](measured("nfs_client", {"mounted": bound}, container=True))
@@ -181,6 +187,8 @@ def test_every_role_is_measured_where_it_is_installed_and_has_a_judge() -> None:
     installed = site_roles()
     # Health checks are on all GPU nodes, by one of two playbooks.
     installed["health_check"] = {"rack_gpu_nodes"}
+    # Where there is no target, the role only removes.
+    installed["backup_target"] = {"rack_backup_target"}
     assert measuring == installed
     assert set(installed) <= set(EVALUATORS)
 

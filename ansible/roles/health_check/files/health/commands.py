@@ -34,13 +34,13 @@ class Done:
         return text[:200] or f"exit code {self.code}"
 
 
-def run(command: Sequence[str], limit_s: float) -> Done:
-    """Run `command` for at most `limit_s` seconds."""
+def run(command: Sequence[str], limit_s: float, given: str | None = None) -> Done:
+    """Run `command`, which reads `given`, for at most `limit_s` seconds."""
     environment = {"PATH": os.environ.get("GPUFLEET_HEALTH_PATH", PATH), "LC_ALL": "C", "HOME": "/root"}
     try:
         process = subprocess.Popen(  # noqa: S603 - the programs are named in this package
             list(command),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -51,7 +51,7 @@ def run(command: Sequence[str], limit_s: float) -> Done:
     except OSError as error:
         return Done(NOT_FOUND, err=f"{command[0]}: {error.strerror}")
     try:
-        out, err = process.communicate(timeout=limit_s)
+        out, err = process.communicate(given, timeout=limit_s)
         return Done(process.returncode, out, err)
     except subprocess.TimeoutExpired:
         pass

@@ -28,6 +28,8 @@ class Config:
     link_gbps: int = 0
     driver_version: str = ""
     slurm: bool = False
+    kubernetes: bool = False
+    evict: bool = True
     mark: str = "gpufleet: "
     recovery_runs: int = 2
     timeout_s: float = 15.0

@@ -64,7 +64,7 @@ class Finding:
     """One fault. `subject` is a GPU, a port or a path.
 
     `confirmed` is False for a temporary state: it drains if the next periodic run
-    finds it again.
+    finds it again. `evicts` is True for errors after which results of GPUs are lost or wrong.
     """
 
     check: str
@@ -73,6 +73,7 @@ class Finding:
     remedy: str = ""
     confirmed: bool = True
     action: str = ""
+    evicts: bool = False
 
     @property
     def key(self) -> str:

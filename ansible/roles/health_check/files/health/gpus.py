@@ -162,7 +162,7 @@ def check_ecc(config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Find
             continue
         count = gpu.number("ecc.errors.uncorrected.volatile.total")
         if count is not None and count > config.ecc_uncorrectable:
-            found.append(Finding("ecc", gpu.label, f"{count} uncorrectable ECC errors", RESET))
+            found.append(Finding("ecc", gpu.label, f"{count} uncorrectable ECC errors", RESET, evicts=True))
     return found
 
 
@@ -202,7 +202,7 @@ def _unread(check: str, what: str, readings: Readings, name: str) -> list[Findin
 def check_recovery(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:
     """Find GPUs whose driver requests a reset or a reboot."""
     return [
-        Finding("recovery_action", gpu.label, f"the driver asks for: {wanted}", RESET)
+        Finding("recovery_action", gpu.label, f"the driver asks for: {wanted}", RESET, evicts=True)
         for gpu in gpus
         if (wanted := gpu.values.get("gpu_recovery_action", "None")) not in ("None", "[N/A]", "N/A", "")
     ]

@@ -1,4 +1,4 @@
-"""One run: measure, judge, update Slurm, write results."""
+"""One run: measure, judge, update the scheduler, write results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import syslog
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 
 from health import (
     adapter_log,
     dcgm,
+    draining,
     kernel_faults,
+    kubernetes,
     nvlink,
     port_counters,
     ports,
@@ -29,6 +32,7 @@ from health import gpus as gpu_checks
 from health import memory as remembering
 from health.commands import run as run_command
 from health.config import Config
+from health.draining import Node
 from health.finding import DRAIN, Finding, with_actions
 from health.gpus import Gpu
 from health.memory import Memory
@@ -77,14 +81,16 @@ def main(arguments: list[str]) -> int:
 def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     """One run with the state locked; if another run holds the lock, nothing is written.
 
-    Jobs that start together run it concurrently: each one still reports its findings to Slurm.
+    Jobs that start together run it concurrently: each one still reports its findings to the scheduler.
     """
     started = time.monotonic()
     state = config.path(config.state_directory)
     memory = remembering.load(state)
     at_job, periodic = mode in ("prolog", "epilog"), mode == "periodic"
-    taken = readings.take(config, memory, limit_s, slurm=config.slurm, dcgm=not at_job, periodic=periodic)
-    node = slurm.parse(taken.done["node"].out) if config.slurm else None
+    scheduler = scheduler_of(config)
+    question = scheduler.question(config) if scheduler else None
+    taken = readings.take(config, memory, limit_s, node=question, dcgm=not at_job, periodic=periodic)
+    node = scheduler.parse(taken.done["node"].out) if scheduler else None
     findings, events = examine(config, taken, memory, node, periodic=periodic)
     result = Report(mode, config.node, taken.now, 0.0, findings)
     result.rates = {name: values.get("rates", {}) for name, values in memory.ports.items()}
@@ -93,11 +99,11 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     elif result.drains:
         memory.good_runs = 0
     drained = True
-    if config.slurm and node is None:
+    if scheduler and node is None:
         drained = False
-        result.slurm = f"slurmctld did not answer: {taken.done['node'].said}"
-    elif node is not None and mode != "show":
-        result.slurm, drained = talk(mode, config, memory, node, result, events, limit_s)
+        result.scheduler = f"{scheduler.NAME} did not answer: {taken.done['node'].said}"
+    elif scheduler and node is not None and mode != "show":
+        result.scheduler, drained = talk(mode, config, memory, node, result, events, limit_s, scheduler)
     result.drained = bool(memory.reason)
     result.duration_s = time.monotonic() - started
     result.xids = xid.as_json(events)
@@ -113,8 +119,15 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     return exit_code(mode, result, drained=drained)
 
 
+def scheduler_of(config: Config) -> ModuleType | None:
+    """The scheduler that this node belongs to: the module with its commands."""
+    if config.slurm:
+        return slurm
+    return kubernetes if config.kubernetes and kubernetes.joined(config) else None
+
+
 def examine(
-    config: Config, taken: Readings, memory: Memory, node: slurm.Node | None, *, periodic: bool
+    config: Config, taken: Readings, memory: Memory, node: Node | None, *, periodic: bool
 ) -> tuple[list[Finding], list[xid.Event]]:
     """All findings with their actions, and the active Xids."""
     gpus = gpu_checks.parse(taken.done["gpus"].out, taken.gpu_fields) if taken.ok("gpus") else []
@@ -194,22 +207,23 @@ def talk(
     mode: str,
     config: Config,
     memory: Memory,
-    node: slurm.Node,
+    node: Node,
     result: Report,
     events: list[xid.Event],
     limit_s: float,
+    scheduler: ModuleType,
 ) -> tuple[str, bool]:
-    """Update Slurm; the order, and whether a faulty node is now drained."""
+    """Update the scheduler; the order, and whether a faulty node is now drained."""
     remembered = memory.reason if memory.boot_id else None
-    if slurm.is_ours(node, config, remembered):
+    if draining.is_ours(node, config, remembered):
         memory.reason = node.reason
     else:
         memory.reason = ""
-    order = slurm.decide(node, result.drains, config, remembered, memory.good_runs)
+    order = draining.decide(node, result.drains, config, remembered, memory.good_runs)
     drained = node.drained
     said = f"left as it is ({node.state})" if result.drains else ""
     if order.do == "drain" or (order.do and mode == "periodic"):
-        done = slurm.carry_out(order, config, limit_s)
+        done = scheduler.carry_out(order, config, limit_s)
         # Record the drain in any case: a late response does not undo it.
         if order.do == "drain" or done.code == 0:
             memory.reason = order.reason
@@ -219,6 +233,10 @@ def talk(
         elif order.do == "drain":
             drained = True
         report.say(said, syslog.LOG_ERR if done.code else syslog.LOG_NOTICE)
+    evicts = memory.reason and drained and config.evict and any(item.evicts for item in result.drains)
+    if evicts and (cleared := scheduler.clear(config, limit_s)):
+        report.say(cleared, syslog.LOG_WARNING)
+        said = f"{said}; {cleared}"
     if drained and result.drains:
         for event in events:
             event.acted = event.acted or event.drains
@@ -237,13 +255,14 @@ def exit_code(mode: str, result: Report, *, drained: bool) -> int:
 def diagnose(level: str) -> int:
     """Run a level of DCGM's diagnostics and keep what fails; 1 if that drains the node, 2 if refused."""
     config = configuration.load()
-    if level != "1" and config.slurm:
-        node = slurm.parse(run_command(["scontrol", "--oneliner", "show", "node", config.node], 10.0).out)
+    scheduler = scheduler_of(config)
+    if level != "1" and scheduler:
+        node = scheduler.parse(run_command(scheduler.question(config), 10.0).out)
         if node is None or not node.drained:
-            state = node.state if node else "not known to slurmctld"
+            state = node.state if node else f"not known to {scheduler.NAME}"
             sys.stderr.write(
                 f"health-check: level {level} loads the GPUs, and the node is {state}: drain it first "
-                f"(scontrol update NodeName={config.node} State=DRAIN Reason=diagnostics)\n"
+                f"({scheduler.drain_by_hand(config)})\n"
             )
             return 2
     done = run_command(["dcgmi", "diag", "--run", level, "--json"], dcgm.LEVELS[level])

@@ -114,9 +114,10 @@ def check_links(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Fin
     """Every GPU has as many active links as its kind. Links of a GPU in MIG mode are not in use.
 
     What nvidia-smi printed is judged whatever its exit code: one GPU that it cannot read must not hide, or
-    be blamed on, the others.
+    be blamed on, the others. A GPU that is the only one of its node has none to be linked with: of an H100
+    that is passed through to a virtual machine on its own, nvidia-smi prints nothing.
     """
-    if not gpus:
+    if not gpus or config.gpus == 1:
         return []
     done = readings.done["nvlinks"]
     found = status(done.out)
@@ -201,13 +202,14 @@ def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) ->
     state = readings.done["fabric_manager"]
     found = []
     # Without a published number of NVSwitches, a missing service is not a fault.
-    judged = config.nvswitches != UNKNOWN or state.code == 0 or state.out.strip() == "failed"
+    said = state.out.strip()
+    judged = config.nvswitches != UNKNOWN or state.code == 0 or said == "failed"
     if judged and state.code != 0:
         found.append(
             Finding(
                 "fabric_manager",
                 "",
-                f"Fabric Manager is {state.out.strip() or state.said}",
+                f"Fabric Manager is {said}" if said else f"Fabric Manager was not checked: {state.said}",
                 "its version has to be the driver's; see /var/log/fabricmanager.log",
             )
         )

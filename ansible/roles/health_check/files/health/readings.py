@@ -64,15 +64,24 @@ class Readings:
 
 
 def take(
-    config: Config, memory: Memory, limit_s: float, *, slurm: bool, dcgm: bool = True, periodic: bool = False
+    config: Config,
+    memory: Memory,
+    limit_s: float,
+    *,
+    node: list[str] | None = None,
+    dcgm: bool = True,
+    periodic: bool = False,
 ) -> Readings:
     """Run all programs. A program that still hangs from an earlier run is not started again.
 
-    Without `dcgm`, DCGM is not asked: a host engine that hangs would delay every job.
+    `node` is the command that shows the node in its scheduler. Without `dcgm`, DCGM is not asked: a host
+    engine that hangs would delay every job.
     """
     readings = Readings(time.time())
     readings.gpu_fields = tuple(name for name in GPU_FIELDS if name not in memory.unsupported)
-    commands = _commands(config, readings.gpu_fields, slurm=slurm)
+    commands = _commands(config, readings.gpu_fields)
+    if node:
+        commands["node"] = node
     if not dcgm:
         del commands["dcgm"]
     if periodic:
@@ -94,7 +103,7 @@ def take(
     return readings
 
 
-def _commands(config: Config, gpu_fields: tuple[str, ...], *, slurm: bool) -> dict[str, list[str]]:
+def _commands(config: Config, gpu_fields: tuple[str, ...]) -> dict[str, list[str]]:
     commands = {
         "gpus": [SMI, f"--query-gpu={','.join(gpu_fields)}", "--format=csv,noheader,nounits"],
         "rows": [SMI, f"--query-remapped-rows={','.join(ROW_FIELDS)}", "--format=csv,noheader,nounits"],
@@ -106,8 +115,6 @@ def _commands(config: Config, gpu_fields: tuple[str, ...], *, slurm: bool) -> di
     }
     if config.nvswitches:
         commands["fabric_manager"] = ["systemctl", "is-active", "nvidia-fabricmanager.service"]
-    if slurm:
-        commands["node"] = ["scontrol", "--oneliner", "show", "node", config.node]
     return commands
 
 

@@ -26,7 +26,7 @@ class Report:
     duration_s: float
     findings: list[Finding]
     drained: bool = False
-    slurm: str = ""
+    scheduler: str = ""
     xids: list[dict[str, Any]] = field(default_factory=list)
     rates: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class Report:
             "duration_s": round(self.duration_s, 3),
             "healthy": not self.drains,
             "drained": self.drained,
-            "slurm": self.slurm,
+            "scheduler": self.scheduler,
             "findings": [item.as_json() for item in self.findings],
             "xids": self.xids,
             "port_error_rates_per_hour": self.rates,

@@ -214,7 +214,7 @@ def check(events: list[Event], labels: dict[str, str], config: Config, now: floa
         name = f"{name} {event.xid}{f' ({said})' if said else ''}{times}"
         if event.drains:
             remedy = SWITCH_REMEDY if switch and event.action == RESET else REMEDY[event.action]
-            found.append(Finding(check, label, f"{name}: {event.action}", remedy))
+            found.append(Finding(check, label, f"{name}: {event.action}", remedy, evicts=True))
         elif now - event.noticed < config.xid_monitor_hours * HOUR or event.accepted:
             why = "accepted by a person" if event.accepted else event.action
             found.append(Finding(f"{check}_monitor", label, f"{name}: {why}"))

@@ -1,11 +1,8 @@
-module gpufleet.test/chart_sources
+module gpufleet.test/helm
 
 go 1.26.0
 
-require (
-	helm.sh/helm/v4 v4.3.1
-	sigs.k8s.io/kueue v0.19.2
-)
+tool helm.sh/helm/v4/cmd/helm
 
 require (
 	dario.cat/mergo v1.0.1 // indirect
@@ -111,6 +108,7 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
+	helm.sh/helm/v4 v4.3.1 // indirect
 	k8s.io/api v0.37.1 // indirect
 	k8s.io/apiextensions-apiserver v0.37.1 // indirect
 	k8s.io/apimachinery v0.37.1 // indirect
