@@ -1,13 +1,14 @@
 """Facts about what can be bought and run: cloud instance types, DGX/HGX systems, storage, software.
 
-`load_catalog` reads the data files that ship with gpufleet, and merges what `gpufleet catalog refresh` has
-written to a checkout's `.gpufleet/catalog/`: a type from the account replaces the shipped hardware facts, a
-price from the account replaces the shipped price of the same type, region and kind, and everything else stays
-as shipped (`overlay` has the rule).
+`load_catalog` reads the data files that ship with gpufleet (`data/README.md`), and merges what
+`gpufleet catalog refresh` has written to a checkout's `.gpufleet/catalog/`: a type from the account replaces
+the shipped hardware facts, a price from the account replaces the shipped price of the same type, region and
+kind, and everything else stays as shipped (`overlay` has the rule).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +18,10 @@ from gpufleet.catalog.interfaces import InterfaceType, NetworkInterface, efa_lay
 from gpufleet.catalog.models import (
     CapacityBlockRules,
     Fact,
+    HelmChart,
+    ImageSet,
     InstanceType,
+    KeyPrices,
     LustreTier,
     NetworkCard,
     Price,
@@ -30,15 +34,20 @@ from gpufleet.catalog.models import (
     System,
 )
 from gpufleet.catalog.overlay import overlay
+from gpufleet.catalog.price_tables import PricedInstances, service_prices
 from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_text, is_stale, price_age
-from gpufleet.catalog.store import INSTANCES, REGIONS, read_entries
+from gpufleet.catalog.store import INSTANCES, REGIONS, SERVICES, read_entries
 
 __all__ = [
+    "DATA",
     "STALE_AFTER_DAYS",
     "CapacityBlockRules",
     "Catalog",
+    "HelmChart",
+    "ImageSet",
     "InstanceType",
     "InterfaceType",
+    "KeyPrices",
     "LustreTier",
     "NetworkCard",
     "NetworkInterface",
@@ -72,7 +81,7 @@ def load_catalog(override: Path | None = None) -> Catalog:
     stamps = (
         tuple(
             (path, path.stat().st_mtime_ns)
-            for path in (override / INSTANCES, override / REGIONS)
+            for path in (override / INSTANCES, override / REGIONS, override / SERVICES)
             if path.is_file()
         )
         if override is not None
@@ -84,7 +93,13 @@ def load_catalog(override: Path | None = None) -> Catalog:
 @lru_cache(maxsize=4)
 def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
     over = {path.name: path for path, _ in stamps}
-    instances = _entries(InstanceType, INSTANCES, "instances", "name")
+    services = _entries(ServicePrice, "services.json", "services", "key")
+    prices = service_prices(DATA, {item.key: item.unit for item in services.values()})
+    if SERVICES in over:
+        for item in read_entries(over[SERVICES], KeyPrices, "services"):
+            prices[item.key] = {**prices.get(item.key, {}), **item.prices}
+    hardware = _entries(InstanceType, INSTANCES, "instances", "name")
+    instances: Mapping[str, InstanceType] = PricedInstances(hardware, DATA)
     if INSTANCES in over:
         read = read_entries(over[INSTANCES], InstanceType, "instances")
         instances = overlay(instances, read, read_entries(over[INSTANCES], RegionRead, "read"))
@@ -96,10 +111,19 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
         instances=instances,
         regions=regions,
         systems=_entries(System, "systems.json", "systems", "name"),
-        lustre_tiers=read_entries(DATA / "storage.json", LustreTier, "lustre"),
+        lustre_tiers=tuple(
+            tier.model_copy(update={"prices": prices.get(tier.price_key, {})})
+            for tier in read_entries(DATA / "storage.json", LustreTier, "lustre")
+        ),
         locks=_entries(SoftwareLock, "software.json", "channels", "channel"),
+        images={
+            (item.component, item.version): item
+            for item in read_entries(DATA / "images.json", ImageSet, "components")
+        },
         slurm_releases=_entries(SlurmRelease, "slurm.json", "releases", "release"),
-        services=_entries(ServicePrice, "services.json", "services", "key"),
+        services={
+            key: item.model_copy(update={"prices": prices.get(key, {})}) for key, item in services.items()
+        },
         capacity_block_rules=rules,
     )
 

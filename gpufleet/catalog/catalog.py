@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from gpufleet.catalog.models import (
     CapacityBlockRules,
+    ImageSet,
     InstanceType,
     LustreTier,
     Price,
@@ -48,7 +49,8 @@ def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputE
 
 @dataclass(frozen=True)
 class Catalog:
-    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...)."""
+    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...), and
+    `images` by component and version."""
 
     instances: Mapping[str, InstanceType]
     regions: Mapping[str, Region]
@@ -56,6 +58,7 @@ class Catalog:
     lustre_tiers: tuple[LustreTier, ...]
     locks: Mapping[str, SoftwareLock]
     slurm_releases: Mapping[str, SlurmRelease]
+    images: Mapping[tuple[str, str], ImageSet]
     services: Mapping[str, ServicePrice]
     capacity_block_rules: CapacityBlockRules
 
@@ -174,18 +177,16 @@ class Catalog:
         return self.instance(instance).spot.get(region)
 
     def capacity_block(self, instance: str, region: str) -> Price:
-        """Return the Capacity Block price per instance-hour: the region's, else that of "most regions"."""
-        prices = self.instance(instance).capacity_block
-        found = prices.get(region) or prices.get(ANY_REGION)
+        """Return the Capacity Block price per instance-hour; unknown without data for the region."""
+        found = self.instance(instance).capacity_block.get(region)
         return found or unknown_price(
             "instance-hour", f"no Capacity Block price of {instance} in {region} is known"
         )
 
     def lustre_price(self, tier: LustreTier, region: str) -> Price:
         """Return the price per GB-month of a tier; unknown without data."""
-        title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
         return tier.prices.get(region) or unknown_price(
-            "GB-month", f"no price of {title} in {region} is known"
+            "GB-month", f"no price of {tier.title} in {region} is known"
         )
 
     def service_price(self, key: str, region: str) -> Price:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.catalog.listing import instance_prices
-from gpufleet.catalog.models import InstanceType, Price, SpotPrices
+from gpufleet.catalog.catalog import Catalog
+from gpufleet.catalog.listing import all_prices
+from gpufleet.catalog.models import Price, SpotPrices
 
 
 @dataclass(frozen=True, slots=True)
 class PriceChange:
-    """A changed price in USD; `before` or `after` is None if unknown.
+    """A changed price in USD per `unit`; `before` or `after` is None if unknown.
 
     Spot amounts are medians.
     """
@@ -22,26 +23,26 @@ class PriceChange:
     region: str
     before: Decimal | None
     after: Decimal | None
+    unit: str = "instance-hour"
 
 
-def price_changes(
-    before: Mapping[str, InstanceType], after: Mapping[str, InstanceType], regions: Iterable[str]
-) -> Iterator[PriceChange]:
+def price_changes(before: Catalog, after: Catalog, regions: Iterable[str]) -> Iterator[PriceChange]:
     """Return the prices of `regions` whose amount differs, in order of type, kind and region."""
     wanted = frozenset(regions)
-    old, new = (_amounts(instances, wanted) for instances in (before, after))
+    old, new = (_prices(catalog, wanted) for catalog in (before, after))
     for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            yield PriceChange(*key, before=old.get(key), after=new.get(key))
+        was, now = old.get(key), new.get(key)
+        if (was and _amount(was)) != (now and _amount(now)):
+            read = now or was
+            unit = read.unit if isinstance(read, Price) else "instance-hour"
+            yield PriceChange(
+                *key, before=_amount(was) if was else None, after=_amount(now) if now else None, unit=unit
+            )
 
 
-def _amounts(
-    instances: Mapping[str, InstanceType], regions: frozenset[str]
-) -> dict[tuple[str, str, str], Decimal | None]:
+def _prices(catalog: Catalog, regions: frozenset[str]) -> dict[tuple[str, str, str], Price | SpotPrices]:
     return {
-        (row.what, row.kind, row.region): _amount(row.price)
-        for row in instance_prices(instances.values())
-        if row.region in regions
+        (row.what, row.kind, row.region): row.price for row in all_prices(catalog) if row.region in regions
     }
 
 

@@ -20,7 +20,7 @@ class PriceRow:
 
 
 def instance_prices(instances: Iterable[InstanceType], region: str | None = None) -> Iterator[PriceRow]:
-    """Yield prices of instance types, of one region or of all; "*" stands for most regions."""
+    """Yield prices of instance types, of one region or of all."""
     for item in instances:
         kinds: tuple[tuple[str, Mapping[str, Price] | Mapping[str, SpotPrices]], ...] = (
             ("on-demand", item.on_demand),
@@ -29,17 +29,16 @@ def instance_prices(instances: Iterable[InstanceType], region: str | None = None
         )
         for kind, prices in kinds:
             for where in sorted(prices):
-                if region is None or where in {region, ANY_REGION}:
+                if region is None or where == region:
                     yield PriceRow(item.name, kind, where, prices[where])
 
 
 def storage_prices(tiers: Iterable[LustreTier], region: str | None = None) -> Iterator[PriceRow]:
     """Yield prices of Lustre tiers."""
     for tier in tiers:
-        title = tier.deployment if tier.throughput is None else f"{tier.deployment}-{tier.throughput}"
         for where, price in sorted(tier.prices.items()):
             if region is None or where == region:
-                yield PriceRow(title, "lustre", where, price)
+                yield PriceRow(tier.title, "lustre", where, price)
 
 
 def service_prices(services: Iterable[ServicePrice], region: str | None = None) -> Iterator[PriceRow]:

@@ -19,6 +19,7 @@ PriceUnit = Literal[
 ]
 UsageClass = Literal["on-demand", "spot", "capacity-block"]
 InterfaceSupport = Literal["interface", "efa", "efa-only"]
+ImageName = Annotated[str, Field(pattern=r"^[a-z0-9.-]+\.[a-z]+(/[a-z0-9._-]+)+:[A-Za-z0-9_.-]+$")]
 
 
 class Fact(BaseModel):
@@ -28,7 +29,8 @@ class Fact(BaseModel):
 
 
 class Price(Fact):
-    """A price in USD. `amount` is None if no publisher of it was found.
+    """A price in USD. `amount` is None if no publisher of it was found. If sources contradict each other, it
+    is the lowest, and `high` the highest.
 
     `date` is the day the price was read from its publisher, if known (or the last possible day, as `note`
     then states); `note` has what a reader must know (a table of another year, a source that quotes another).
@@ -36,6 +38,7 @@ class Price(Fact):
     """
 
     amount: Decimal | None
+    high: Decimal | None = None
     unit: PriceUnit
     source: str = ""
     date: dt.date | None = None
@@ -79,9 +82,9 @@ class InstanceType(Fact):
 
     `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`); `gpu_memory_gib` is per device,
     or per fraction. `regions` are those with an offering or a price; a region without data is unknown, not
-    rejected. `on_demand` and `capacity_block` are keyed by region; in `capacity_block` the key "*" is a price
-    published for most regions. Do not derive the bandwidth of the whole type from `cards`: on some types they
-    share it (`network_performance` is the figure). `nvme` holds (count, GB each).
+    rejected. `on_demand` and `capacity_block` are keyed by region. Do not derive the bandwidth of the whole
+    type from `cards`: on some types they share it (`network_performance` is the figure). `nvme` holds (count,
+    GB each).
     """
 
     name: str
@@ -193,9 +196,19 @@ class LustreTier(Fact):
     disk_write_baseline: int | None = None
     disk_burst: int | None = None
     cache_gib_per_tib: float | None = None
-    prices: dict[str, Price]
+    prices: dict[str, Price] = {}
     source: str
     notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """`PERSISTENT_2-125`, or the deployment type alone."""
+        return self.deployment if self.throughput is None else f"{self.deployment}-{self.throughput}"
+
+    @property
+    def price_key(self) -> str:
+        """The key of its prices in the price table."""
+        return f"fsx-lustre-{self.title}"
 
 
 class SoftwareLock(Fact):
@@ -243,6 +256,40 @@ class SoftwareLock(Fact):
     sources: dict[str, str]
 
 
+class HelmChart(Fact):
+    """A Helm chart. `repository` is that of `helm pull --repo`, or of `oci://<repository>/<name>`."""
+
+    name: str
+    version: str
+    repository: Annotated[str, Field(pattern=r"^(https?|oci)://")]
+
+    @property
+    def file(self) -> str:
+        """The name that `helm pull` gives its archive."""
+        return f"{self.name}-{self.version}.tgz"
+
+
+SitePart = Literal["discovery", "shared-adapters", "virtual-functions"]
+
+
+class ImageSet(Fact):
+    """The container images and the chart of one version of a component of Kubernetes, as the roles set it up.
+
+    Images are full names (`quay.io/calico/node:v3.32.2`); those of what the roles disable are left out.
+    `parts` has those that only some sites need. `verified` is False for names that were not read at the tag
+    of that version, and `note` says why.
+    """
+
+    component: str
+    version: str
+    images: tuple[ImageName, ...]
+    parts: dict[SitePart, tuple[ImageName, ...]] = {}
+    chart: HelmChart | None = None
+    source: str
+    verified: bool = True
+    note: str = ""
+
+
 class SlurmRelease(Fact):
     """A major release of Slurm (`25.05`), and the releases whose database, state and jobs it can take over.
 
@@ -265,6 +312,13 @@ class ServicePrice(Fact):
     key: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     title: str
     unit: PriceUnit
+    prices: dict[str, Price] = {}
+
+
+class KeyPrices(Fact):
+    """Prices by region of one key of the price table, as read from an account."""
+
+    key: str
     prices: dict[str, Price]
 
 

@@ -35,8 +35,10 @@ def _lay_over(
     kept_spot = {
         region: spot for region, spot in known.spot.items() if region not in asked or not asked[region].spot
     }
-    # a figure that was omitted as implausible (memory of a Trainium2 device) comes from the same API
-    implausible = known.gpu is not None and "gpu_memory_gib" in known.unverified
+    # A figure that AWS's pages contradict (memory of a Trainium2 device) comes from the same API.
+    contradicted = known.unverified if known.gpu is not None else ()
+    memory = known if "gpu_memory_gib" in contradicted else read
+    same_cards = "card_peak_gbps" in contradicted and len(known.cards) == len(read.cards)
     return read.model_copy(
         update={
             "regions": (known.regions - frozenset(asked)) | read.regions,
@@ -44,7 +46,8 @@ def _lay_over(
             "spot": kept_spot | read.spot,
             "capacity_block": known.capacity_block | read.capacity_block,
             "gpudirect_rdma": known.gpudirect_rdma,
-            "gpu_memory_gib": None if implausible else read.gpu_memory_gib,
+            "gpu_memory_gib": memory.gpu_memory_gib,
+            "cards": known.cards if same_cards else read.cards,
             "unverified": tuple(name for name in known.unverified if _still_unknown(name, known, read)),
             "notes": known.notes,
         }

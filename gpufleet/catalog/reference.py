@@ -53,7 +53,8 @@ def _figure(price: Price) -> str:
     if price.amount is None:
         return "unknown"
     day = f" ({price.date})" if price.date else " (undated)"
-    return f"{price.amount.normalize():f}{'' if price.verified else '*'}{day}"
+    high = f" to {price.high.normalize():f}" if price.high is not None else ""
+    return f"{price.amount.normalize():f}{high}{'' if price.verified else '*'}{day}"
 
 
 def _unknown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Reads the AWS part of the catalog from an account: types, offerings, zones, spot, on-demand, blocks.
+"""Reads the AWS part of the catalog from an account: types, offerings, zones, and all prices.
 
 The caller provides the clients (boto3's, or a test's). Requests that are not permitted or fail are listed in
 `RefreshResult.unanswered` and keep their old values; only a failure to list the instance types ends the run.
@@ -7,7 +7,7 @@ The caller provides the clients (boto3's, or a test's). Requests that are not pe
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,12 +26,20 @@ from gpufleet.catalog.aws_shapes import (
     on_demand_prices,
     spot_by_zone_id,
 )
-from gpufleet.catalog.models import InstanceType, Price, Region, RegionRead, SpotPrices, Zone
+from gpufleet.catalog.models import InstanceType, KeyPrices, Price, Region, RegionRead, SpotPrices, Zone
 from gpufleet.catalog.spot import summarise_spot
+from gpufleet.catalog.usage_prices import REQUESTS, usage_prices
 from gpufleet.errors import CloudError
 
 PRICE_LIST_REGION = "us-east-1"
 BLOCK_HOURS = 24
+_PRICE_LIST = "Price List GetProducts"
+_LINUX = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+}
 
 # (service, region) -> client
 Clients = Callable[[str, str], Any]
@@ -45,6 +53,7 @@ class RefreshResult:
     instances: tuple[InstanceType, ...]
     regions: tuple[Region, ...]
     asked: tuple[RegionRead, ...]
+    services: tuple[KeyPrices, ...]
     unanswered: tuple[str, ...]
 
 
@@ -108,6 +117,7 @@ class Refresher:
         types: dict[str, InstanceType] = {}
         zones: list[Region] = []
         asked: list[RegionRead] = []
+        services: dict[str, dict[str, Price]] = {}
         for name in regions:
             self._progress(f"{name}: instance types")
             found = self._types(name)
@@ -123,10 +133,16 @@ class Refresher:
                     (spot or {}).get(item.name),
                     blocks.get(item.name),
                 )
+            for key, price in self._services(name).items():
+                services.setdefault(key, {})[name] = price
             zones += [region] if region else []
             asked.append(RegionRead(name=name, date=self._now.date(), spot=spot is not None))
         return RefreshResult(
-            tuple(types[name] for name in sorted(types)), tuple(zones), tuple(asked), tuple(self._unanswered)
+            tuple(types[name] for name in sorted(types)),
+            tuple(zones),
+            tuple(asked),
+            tuple(KeyPrices(key=key, prices=services[key]) for key in sorted(services)),
+            tuple(self._unanswered),
         )
 
     def _source(self, api: str) -> str:
@@ -186,16 +202,36 @@ class Refresher:
 
     def _on_demand(self, region: str, wanted: frozenset[str]) -> dict[str, Price]:
         def ask() -> dict[str, Price]:
-            pages = (
-                self._clients("pricing", PRICE_LIST_REGION)
-                .get_paginator("get_products")
-                .paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=_linux_in(region))
+            return on_demand_prices(
+                self._products("AmazonEC2", region, _LINUX),
+                wanted,
+                source=self._source(_PRICE_LIST),
+                date=self._now.date(),
             )
-            documents = (document for page in pages for document in page["PriceList"])
-            source = self._source("Price List GetProducts")
-            return on_demand_prices(documents, wanted, source=source, date=self._now.date())
 
         return self._asked(region, "on-demand prices", ask) or {}
+
+    def _services(self, region: str) -> dict[str, Price]:
+        def ask() -> dict[str, Price]:
+            documents = (
+                document
+                for service, filters in REQUESTS
+                for document in self._products(service, region, filters)
+            )
+            return usage_prices(documents, source=self._source(_PRICE_LIST), date=self._now.date())
+
+        return self._asked(region, "prices of services", ask) or {}
+
+    def _products(self, service: str, region: str, filters: Mapping[str, str]) -> Iterator[str]:
+        fields = {"regionCode": region, **filters}
+        wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
+        pages = (
+            self._clients("pricing", PRICE_LIST_REGION)
+            .get_paginator("get_products")
+            .paginate(ServiceCode=service, FormatVersion="aws_v1", Filters=wanted)
+        )
+        for page in pages:
+            yield from page["PriceList"]
 
     def _spot(
         self, region: str, wanted: frozenset[str], zones: Region | None, on_demand: Mapping[str, Price]
@@ -249,17 +285,6 @@ class Refresher:
             if price is not None:
                 found[item.name] = price
         return found
-
-
-def _linux_in(region: str) -> list[dict[str, str]]:
-    fields = {
-        "regionCode": region,
-        "operatingSystem": "Linux",
-        "tenancy": "Shared",
-        "preInstalledSw": "NA",
-        "capacitystatus": "Used",
-    }
-    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
 
 
 def _with_region(

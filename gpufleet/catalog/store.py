@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from gpufleet.catalog.models import Fact, InstanceType, Price, Region, RegionRead, SpotPrices
+from gpufleet.catalog.models import Fact, InstanceType, KeyPrices, Price, Region, RegionRead, SpotPrices
 from gpufleet.errors import InputError
 
 INSTANCES = "instances.json"
 REGIONS = "regions.json"
+SERVICES = "services.json"
 PRICED_BY_REGION = ("on_demand", "capacity_block")
 
 Model = TypeVar("Model", bound=Fact)
@@ -118,6 +119,12 @@ def instances_text(instances: Iterable[InstanceType], read: Iterable[RegionRead]
     sources = json.dumps(table.document(), indent=2, ensure_ascii=False).replace("\n", "\n ")
     asked = json.dumps([item.model_dump(mode="json") for item in read])
     return f'{{\n "sources": {sources},\n "read": {asked},\n "instances": [\n  {lines}\n ]\n}}\n'
+
+
+def services_text(services: Iterable[KeyPrices]) -> str:
+    """Return the file of prices of services, one key per line."""
+    lines = ",\n  ".join(json.dumps(item.model_dump(mode="json", exclude_defaults=True)) for item in services)
+    return f'{{\n "services": [\n  {lines}\n ]\n}}\n'
 
 
 def regions_text(regions: Iterable[Region]) -> str:

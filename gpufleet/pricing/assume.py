@@ -1,4 +1,4 @@
-"""Amounts that the fleet file assumes for lines without a price."""
+"""Amounts that the fleet file assumes for lines without a price, or with an estimated one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from gpufleet.plan.assumptions import Assumptions
 from gpufleet.pricing.models import CostLine
+from gpufleet.pricing.rates import settle
 
 
 def assumed_for(line: CostLine, assumptions: Assumptions) -> tuple[str, Decimal] | None:
@@ -35,21 +36,22 @@ def key_for(line: CostLine) -> str:
 
 
 def assume(lines: Iterable[CostLine], assumptions: Assumptions) -> tuple[CostLine, ...]:
-    """Return the lines, with assumed amounts for those without a price.
+    """Return the lines, with assumed amounts for those without a price of their own.
 
-    A key counts once per resource, even if it covers several of its lines.
+    A key counts once per resource, even if it covers several of its lines. An estimated line counts at least
+    with the lowest price of its estimate.
     """
     if not assumptions:
         return tuple(lines)
     done: list[CostLine] = []
     counted: set[tuple[str, str]] = set()
     for line in lines:
-        found = None if line.known else assumed_for(line, assumptions)
+        found = assumed_for(line, assumptions) if line.estimated or not line.known else None
         if found is None:
             done.append(line)
             continue
         key, amount = found
-        basis = f"assumed by the fleet file for {key}: {line.reason}"
+        basis = f"assumed by the fleet file for {key}: {line.reason or line.note}"
         resource = line.urn or f"{line.type}::{line.name}"
         if (resource, key) in counted:
             amount = Decimal(0)
@@ -58,13 +60,18 @@ def assume(lines: Iterable[CostLine], assumptions: Assumptions) -> tuple[CostLin
         done.append(
             replace(
                 line,
-                minimum=amount,
-                expected=amount,
-                maximum=amount,
+                minimum=max(amount, _lowest(line, line.minimum)),
+                expected=max(amount, _lowest(line, line.expected)),
+                maximum=max(amount, _lowest(line, line.maximum)),
                 assumed=True,
+                estimated=False,
                 basis=basis,
                 source="fleet file",
                 reason="",
             )
         )
     return tuple(done)
+
+
+def _lowest(line: CostLine, amount: Decimal | None) -> Decimal:
+    return Decimal(0) if amount is None or not line.estimated else settle(amount * line.lowest_ratio)

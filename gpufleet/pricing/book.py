@@ -65,6 +65,8 @@ class CostBook:
                 date=oldest(rate.date for rate in cost.rates),
                 note=joined([*cost.notes, *(rate.note for rate in cost.rates)]),
                 bought=cost.bought,
+                estimated=any(rate.estimated for rate in cost.rates),
+                lowest_ratio=cost.lowest_ratio,
             )
         )
         for text in cost.left_out:

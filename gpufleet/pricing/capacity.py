@@ -40,7 +40,9 @@ def price_block(
         if hours is None:
             raise UnpricedError("the `duration` of the block is not declared")
     share = min(MONTH, hours)
+    ratio = Decimal(1)
     if fee is None:
+        ratio = rates[0].low / rates[0].expected
         # Fees are in whole cents.
         fee = (nodes * hours * rates[0].expected).quantize(_CENT, ROUND_HALF_EVEN)
         basis = f"{nodes} x {instance} x {number(share)} h x {number(rates[0].expected)} USD/h"
@@ -50,7 +52,7 @@ def price_block(
     return Cost(
         what,
         "compute",
-        monthly,
+        monthly if ratio == 1 else settle(monthly * ratio),
         monthly,
         monthly,
         basis,

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.pricing.models import Kind
+from gpufleet.pricing.rates import settle
 
 if TYPE_CHECKING:
     from gpufleet.pricing.rates import Rate
@@ -76,7 +77,13 @@ class Cost:
     source: str = ""
     """The source of amounts that are not catalog rates."""
 
+    @property
+    def lowest_ratio(self) -> Decimal:
+        """The lowest ratio of a low price to a high one."""
+        return min((settle(rate.low / rate.high) for rate in self.rates), default=Decimal(1))
 
-def steady(what: str, kind: Kind, amount: Decimal, basis: str, *rates: Rate, left_out: str = "") -> Cost:
-    """Return a cost that does not scale."""
-    return Cost(what, kind, amount, amount, amount, basis, rates, left_out=(left_out,) if left_out else ())
+
+def steady(what: str, kind: Kind, quantity: Decimal, basis: str, rate: Rate, *, left_out: str = "") -> Cost:
+    """Return the cost of a fixed quantity."""
+    amounts = (quantity * rate.low, quantity * rate.expected, quantity * rate.high)
+    return Cost(what, kind, *amounts, basis, (rate,), left_out=(left_out,) if left_out else ())

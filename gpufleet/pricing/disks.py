@@ -42,15 +42,18 @@ def disks_amount(prices: Prices, disks: Sequence[Disk]) -> Decimal:
 
 def _price(prices: Prices, what: str, disks: Sequence[Disk], sizes: Sizes, hours: Decimal) -> Cost:
     parts = _parts(prices, disks)
-    one = sum((amount * rate.expected for amount, _, rate in parts), Decimal(0))
-    each = one if hours == MONTH else settle(one * hours / MONTH)
+
+    def each(amounts: Callable[[Rate], Decimal]) -> Decimal:
+        one = sum((amount * amounts(rate) for amount, _, rate in parts), Decimal(0))
+        return one if hours == MONTH else settle(one * hours / MONTH)
+
     basis = " + ".join(f"{amount} {unit} x {number(rate.expected)} USD" for amount, unit, rate in parts)
     return Cost(
         f"{what}, {' and '.join(f'{disk.kind} {disk.size} GiB' for disk in disks)}",
         "storage",
-        sizes.minimum * each,
-        sizes.expected * each,
-        sizes.maximum * each,
+        sizes.minimum * each(lambda rate: rate.low),
+        sizes.expected * each(lambda rate: rate.expected),
+        sizes.maximum * each(lambda rate: rate.high),
         f"{sizes.expected} x ({basis})"
         + ("" if hours == MONTH else f" x {number(hours)}/730 h")
         + sizes.span("nodes"),

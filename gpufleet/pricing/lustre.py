@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
 from gpufleet.pricing.cost import Cost, steady
 from gpufleet.pricing.rates import Prices, UnpricedError, number, pricing_of
 
@@ -20,10 +23,14 @@ def price_lustre(prices: Prices, deployment: str, gib: int, throughput: int | No
             raise UnpricedError("a capacity of 0 is invalid")
         rate = prices.lustre(deployment, throughput)
     basis = f"{gib} GB-month x {number(rate.expected)} USD"
-    return steady(what, "storage", gib * rate.expected, basis, rate)
+    return steady(what, "storage", Decimal(gib), basis, rate)
 
 
-def price_metadata_iops(iops: object) -> Cost:
-    """Raise `UnpricedError`: the price of provisioned metadata IOPS is not known."""
-    with pricing_of(f"{iops} metadata IOPS", "storage"):
-        raise UnpricedError("no price is known for provisioned metadata IOPS")
+def price_metadata_iops(prices: Prices, iops: int) -> Cost:
+    """Return the cost of provisioned metadata IOPS. Those that the capacity includes are free, but their
+    number is not known here: the minimum is 0."""
+    what = f"{iops:,} metadata IOPS"
+    with pricing_of(what, "storage"):
+        rate = prices.service("fsx-lustre-metadata-iops")
+    basis = f"{iops} IOPS-month x {number(rate.expected)} USD"
+    return replace(steady(what, "storage", Decimal(iops), basis, rate), minimum=Decimal(0))

@@ -19,12 +19,15 @@ class CostLine:
     """The monthly cost of one resource (or one on-premises site).
 
     `minimum`, `expected` and `maximum` are the cost at minimum, desired and maximum size, equal without
-    scaling. All three are None if the price or an input is unknown; `reason` is then set. `assumed` is True
-    if the amount comes from the fleet file because there is no price. `upfront` is paid when the resource is
-    created. `bought` is the purchase option of nodes (`on-demand`, `spot`, `on-demand and spot`, `odcr`,
-    `capacity-block`), empty otherwise. `type` and `name` are those of the resource; `urn` is empty for a
-    plan. The cost belongs to `site`, `owner` (node group or storage) and `team`, empty if unknown. `basis` is
-    the calculation, `source` and `date` are those of the prices, `note` has remarks on them.
+    scaling. All three are None if the price or an input is unknown; `reason` is then set. `estimated` is
+    True if a price of the region is not known: then `minimum` has the lowest price of other regions, and
+    the two others one above the highest (`note` has the calculation). `lowest_ratio` is the lowest ratio of
+    a low price to a high one. `assumed` is True if the amount comes from the fleet file instead. `upfront`
+    is paid when the resource is created. `bought` is the purchase option of nodes (`on-demand`, `spot`,
+    `on-demand and spot`, `odcr`, `capacity-block`), empty otherwise. `type` and `name` are those of the
+    resource; `urn` is empty for a plan. The cost belongs to `site`, `owner` (node group or storage) and
+    `team`, empty if unknown. `basis` is the calculation, `source` and `date` are those of the prices,
+    `note` has remarks on them.
     """
 
     urn: str
@@ -44,6 +47,8 @@ class CostLine:
     date: str | None = None
     reason: str = ""
     assumed: bool = False
+    estimated: bool = False
+    lowest_ratio: Decimal = Decimal(1)
     bought: str = ""
     note: str = ""
     count: int = 1
@@ -83,6 +88,11 @@ class FleetCost:
     def unknown(self) -> tuple[CostLine, ...]:
         """The lines without a price."""
         return tuple(line for line in self.lines if not line.known)
+
+    @property
+    def estimated(self) -> tuple[CostLine, ...]:
+        """The lines with an estimated price."""
+        return tuple(line for line in self.lines if line.estimated)
 
     @property
     def upfront(self) -> Decimal:
@@ -134,6 +144,7 @@ def grouped(lines: Iterable[CostLine]) -> tuple[CostLine, ...]:
             line.bought,
             line.reason,
             line.assumed,
+            line.estimated,
             line.date,
         )
         found.setdefault(same, []).append(line)

@@ -174,8 +174,9 @@ class _Site:
             thing,
             lambda: price_lustre(self._prices, system.deployment, system.capacity_gib, system.throughput),
         )
-        if system.metadata_iops is not None:
-            self._book.price(thing, lambda: price_metadata_iops(system.metadata_iops))
+        iops = system.metadata_iops
+        if iops is not None:
+            self._book.price(thing, lambda: price_metadata_iops(self._prices, iops))
         if system.backup_days:
             self._book.leave_out(BACKUPS)
 

@@ -1,15 +1,20 @@
-"""Unit prices from the catalog. A missing price is an error and never 0."""
+"""Unit prices from the catalog. A price that nobody published is an error and never 0.
+
+Without a price of a region, the rate is an estimate from other regions. Its expected value is its upper end,
+so that a budget never depends on a guess.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import InputError
+from gpufleet.pricing.estimates import MARGIN, SPOT_FLOOR, estimate
 
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog, Price
@@ -48,7 +53,8 @@ def pricing_of(what: str, kind: Kind) -> Iterator[None]:
 class Rate:
     """A known unit price (an instance-hour, a GB-month), with source and date.
 
-    `expected` is the usual price, `low` and `high` the lowest and highest known one.
+    `expected` is the usual price, `low` and `high` the lowest and highest known one. With `estimated`, the
+    price of the region is not known, or has a weak source.
     """
 
     low: Decimal
@@ -57,6 +63,7 @@ class Rate:
     source: str
     date: str | None
     note: str = ""
+    estimated: bool = False
 
     def capped(self, most: Decimal | None) -> Rate:
         """Return the rate limited to `most` USD, unchanged for None."""
@@ -72,7 +79,7 @@ class Rate:
 
     def _with(self, amounts: Iterable[Decimal]) -> Rate:
         low, expected, high = amounts
-        return Rate(low, expected, high, self.source, self.date, self.note)
+        return replace(self, low=low, expected=expected, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +93,28 @@ class Prices:
         """Return USD per instance-hour for a purchase option.
 
         An On-Demand Capacity Reservation costs the on-demand price, used or not. The expected spot price is
-        the median of the region's zones.
+        the median of the region's zones; an unknown one is estimated by the on-demand price, which it does
+        not exceed.
         """
         if instance not in self.catalog.instances:
             raise UnpricedError(f"{instance} is not in the catalog")
+        item = self.catalog.instances[instance]
         what = f"{instance}, {kind}, in {self.region}"
         if kind == "spot":
             spot = self.catalog.spot(instance, self.region)
             if spot is None:
-                raise UnpricedError(f"no spot price of {instance} in {self.region} is known")
+                return self._spot_of(instance)
             date = spot.date.isoformat() if spot.date is not None else None
             return _above_zero(Rate(spot.low, spot.median, spot.high, spot.source, date, spot.note), what)
-        read = self.catalog.capacity_block if kind == "capacity-block" else self.catalog.on_demand
-        return _rate(read(instance, self.region), what)
+        if kind == "capacity-block":
+            return self._rate(self.catalog.capacity_block(instance, self.region), item.capacity_block, what)
+        return self._rate(self.catalog.on_demand(instance, self.region), item.on_demand, what)
 
     def service(self, key: str) -> Rate:
         """Return USD per unit of a service (`nat-gateway-hour`)."""
-        title = self.catalog.services[key].title
-        return _rate(self.catalog.service_price(key, self.region), f"{title} in {self.region}")
+        service = self.catalog.services[key]
+        price, what = self.catalog.service_price(key, self.region), f"{service.title} in {self.region}"
+        return self._rate(price, service.prices, what, alike=False)
 
     def lustre(self, deployment: str, throughput: int | None) -> Rate:
         """Return USD per GB-month of an FSx for Lustre tier; throughput in MB/s per TiB."""
@@ -111,14 +122,36 @@ class Prices:
             tier = self.catalog.lustre_tier(deployment, throughput)
         except InputError as error:
             raise UnpricedError(error.message) from None
-        return _rate(self.catalog.lustre_price(tier, self.region), f"{deployment} in {self.region}")
+        price = self.catalog.lustre_price(tier, self.region)
+        return self._rate(price, tier.prices, f"{deployment} in {self.region}", alike=False)
 
+    def _spot_of(self, instance: str) -> Rate:
+        reason = f"no spot price of {instance} in {self.region} is known"
+        try:
+            most = self.node(instance, "on-demand")
+        except UnpricedError:
+            raise UnpricedError(reason) from None
+        note = f"{reason}: at most the on-demand price"
+        return replace(most, low=settle(most.low * SPOT_FLOOR), note=note, estimated=True)
 
-def _rate(price: Price, what: str) -> Rate:
-    if price.amount is None:
-        raise UnpricedError(price.note or "no price is known")
-    date = price.date.isoformat() if price.date is not None else None
-    return _above_zero(Rate(price.amount, price.amount, price.amount, price.source, date, price.note), what)
+    def _rate(self, price: Price, known: Mapping[str, Price], what: str, *, alike: bool = True) -> Rate:
+        if price.amount is not None:
+            date = price.date.isoformat() if price.date is not None else None
+            rate = Rate(price.amount, price.amount, price.amount, price.source, date, price.note)
+            if not price.verified:
+                high = price.amount * MARGIN
+                note = joined([price.note, "a weak source: counted with a margin"])
+                rate = replace(rate, expected=high, high=high, note=note, estimated=True)
+            return _above_zero(rate, what)
+        reason = price.note or "no price is known"
+        # A region that the catalog does not know has no estimate.
+        found = estimate(known, alike=alike) if self.region in self.catalog.regions else None
+        if found is None:
+            raise UnpricedError(reason)
+        source = known[found.region]
+        date = source.date.isoformat() if source.date is not None else None
+        note = f"{reason}: {found.how}"
+        return Rate(found.low, found.high, found.high, source.source, date, note, estimated=True)
 
 
 def _above_zero(rate: Rate, what: str) -> Rate:

@@ -25,14 +25,14 @@ def price_node_addresses(prices: Prices, each: int, sizes: Sizes, hours: Decimal
     what = f"{sizes.expected * each} public IPv4 addresses"
     with pricing_of(what, "network"):
         rate = prices.service("public-ipv4-hour")
-    one = each * hours * rate.expected
+    one = each * hours
     basis = f"{sizes.expected} x {each} x {number(hours)} h x {number(rate.expected)} USD/h"
     return Cost(
         what,
         "network",
-        sizes.minimum * one,
-        sizes.expected * one,
-        sizes.maximum * one,
+        sizes.minimum * one * rate.low,
+        sizes.expected * one * rate.expected,
+        sizes.maximum * one * rate.high,
         basis + sizes.span("nodes"),
         (rate,),
     )
@@ -54,10 +54,10 @@ def price_control_plane(prices: Prices, *, extended: bool = False, old: bool = F
         return cost
     with pricing_of(what, "control-plane"):
         later = prices.service("eks-control-plane-extended")
-    high = MONTH * later.expected
-    low = high if old else cost.expected
+    extra = steady(what, "control-plane", MONTH, cost.basis, later)
+    low, usual = (extra.minimum, extra.expected) if old else (cost.minimum, cost.expected)
     basis = f"{cost.basis}; {number(later.expected)} USD/h in extended support"
-    return Cost(what, "control-plane", low, low, high, basis, (*cost.rates, later))
+    return Cost(what, "control-plane", low, usual, extra.maximum, basis, (*cost.rates, later))
 
 
 def price_key(prices: Prices) -> Cost:
@@ -67,14 +67,14 @@ def price_key(prices: Prices) -> Cost:
         rate = prices.service("kms-key-month")
     left_out = "requests to KMS keys, and kept rotations of them"
     basis = f"1 x {number(rate.expected)} USD a month"
-    return steady("KMS key", "service", rate.expected, basis, rate, left_out=left_out)
+    return steady("KMS key", "service", Decimal(1), basis, rate, left_out=left_out)
 
 
 def _hourly(prices: Prices, what: str, kind: Kind, key: str, count: int = 1, left_out: str = "") -> Cost:
     with pricing_of(what, kind):
         rate = prices.service(key)
     basis = f"{count} x 730 h x {number(rate.expected)} USD/h"
-    return steady(what, kind, count * MONTH * rate.expected, basis, rate, left_out=left_out)
+    return steady(what, kind, count * MONTH, basis, rate, left_out=left_out)
 
 
 def _each(prices: Prices, key: str, unit: str) -> str:

@@ -110,8 +110,9 @@ def price_lustre(pricing: Pricing, resource: Resource) -> None:
     gib = count(resource, "storageCapacity")
     throughput = count(resource, "perUnitStorageThroughput", default=0) or None
     pricing.price(resource, lambda: lustre.price_lustre(prices, deployment, gib, throughput), owner)
-    metadata = declared(resource, "metadataConfiguration.iops")
-    if metadata is not None and text(resource, "metadataConfiguration.mode") != "AUTOMATIC":
-        pricing.price(resource, lambda: lustre.price_metadata_iops(shown(metadata)), owner)
+    path = "metadataConfiguration.iops"
+    if declared(resource, path) is not None and text(resource, "metadataConfiguration.mode") != "AUTOMATIC":
+        iops = count(resource, path)
+        pricing.price(resource, lambda: lustre.price_metadata_iops(prices, iops), owner)
     if declared(resource, "automaticBackupRetentionDays") not in (None, 0):
         pricing.book.leave_out(lustre.BACKUPS)

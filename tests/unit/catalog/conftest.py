@@ -55,3 +55,25 @@ def price_document(name: str, usd: str, region: str = "us-east-1", **changes: st
             "publicationDate": "2026-11-20T00:00:00Z",
         }
     )
+
+
+def usage_document(
+    service: str, usage: str, usd: str, unit: str = "Hrs", *, tiers: tuple[tuple[str, str], ...] = ()
+) -> str:
+    """A product with a usage type; `tiers` are further prices from an amount of use on."""
+    dimensions = {
+        f"SKU.JRTCKXETXF.{start}": {
+            "unit": unit,
+            "beginRange": start,
+            "endRange": "Inf",
+            "pricePerUnit": {"USD": price},
+        }
+        for start, price in (("0", usd), *tiers)
+    }
+    return json.dumps(
+        {
+            "product": {"attributes": {"usagetype": usage}, "sku": "SKU"},
+            "serviceCode": service,
+            "terms": {"OnDemand": {"SKU.JRTCKXETXF": {"priceDimensions": dimensions}}},
+        }
+    )

@@ -50,11 +50,11 @@ def test_types_are_found_by_all_filters_together(catalog: Catalog) -> None:
 
 
 def test_unpublished_price_is_unknown_and_marked(catalog: Catalog) -> None:
-    price = catalog.on_demand("p5.48xlarge", "eu-north-1")
+    price = catalog.on_demand("p5.4xlarge", "eu-north-1")
     assert price.amount is None
     assert not price.known
     assert not price.verified
-    assert "p5.48xlarge in eu-north-1" in price.note
+    assert "p5.4xlarge in eu-north-1" in price.note
 
 
 def test_price_of_an_unknown_type_is_an_error(catalog: Catalog) -> None:

@@ -72,9 +72,15 @@ def test_fields_that_ec2_does_not_report_come_from_the_shipped_entry() -> None:
     assert merged["p5.4xlarge"].notes == SHIPPED["p5.4xlarge"].notes
 
 
-def test_implausible_memory_from_the_account_is_skipped() -> None:
-    merged = overlay(SHIPPED, [read("trn2.48xlarge", gpu_memory_gib=512.0)], asked("us-east-1"))
-    assert merged["trn2.48xlarge"].gpu_memory_gib is None
+def test_figures_that_pages_of_aws_contradict_are_not_read_from_the_account() -> None:
+    b200 = read("p6-b200.48xlarge")
+    cards = tuple(card.model_copy(update={"peak_gbps": 200.0}) for card in b200.cards)
+    answer = [read("trn2.48xlarge", gpu_memory_gib=512.0), b200.model_copy(update={"cards": cards})]
+    merged = overlay(SHIPPED, answer, asked("us-east-1"))
+    assert merged["trn2.48xlarge"].gpu_memory_gib == 96
+    assert {card.peak_gbps for card in merged["p6-b200.48xlarge"].cards} == {400.0}
+    fewer = overlay(SHIPPED, [b200.model_copy(update={"cards": cards[:4]})], asked("us-east-1"))
+    assert fewer["p6-b200.48xlarge"].cards == cards[:4]
 
 
 def test_accelerator_that_the_account_reports_is_verified() -> None:

@@ -23,8 +23,9 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from gpufleet.catalog.refresh import Refresher, RefreshResult, masked_account
+from gpufleet.catalog.usage_prices import REQUESTS
 from gpufleet.errors import CloudError
-from tests.unit.catalog.conftest import price_document
+from tests.unit.catalog.conftest import price_document, usage_document
 
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
@@ -113,6 +114,19 @@ def add_prices(account: Account) -> None:
     )
 
 
+def add_services(account: Account, region: str = "us-east-1", **prices: str) -> None:
+    """One answer per request; `prices` are usage types of the first one."""
+    for number, (service, filters) in enumerate(REQUESTS):
+        fields = {"regionCode": region, **filters}
+        wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
+        found = [usage_document(service, name, usd) for name, usd in prices.items()] if not number else []
+        account.stub("pricing").add_response(
+            "get_products",
+            {"FormatVersion": "aws_v1", "PriceList": found},
+            {"ServiceCode": service, "FormatVersion": "aws_v1", "Filters": wanted},
+        )
+
+
 def add_spot(account: Account) -> None:
     account.stub("ec2").add_response(
         "describe_spot_price_history",
@@ -144,7 +158,7 @@ def read(account: Account, *, capacity_blocks: bool = False) -> RefreshResult:
 
 
 def test_accelerated_and_system_types_of_the_region_are_read(account: Account) -> None:
-    for add in (add_zones, add_prices, add_spot):
+    for add in (add_zones, add_prices, add_services, add_spot):
         add(account)
     reading = read(account)
     assert [item.name for item in reading.instances] == ["m7i.xlarge", "p5.48xlarge"]
@@ -159,7 +173,7 @@ def test_accelerated_and_system_types_of_the_region_are_read(account: Account) -
 
 
 def test_spot_prices_use_zone_ids_and_skip_local_zones(account: Account) -> None:
-    for add in (add_zones, add_prices, add_spot):
+    for add in (add_zones, add_prices, add_services, add_spot):
         add(account)
     spot = read(account).instances[1].spot["us-east-1"]
     assert spot.by_zone_id == {"use1-az4": Decimal("50.0"), "use1-az1": Decimal("20.5")}
@@ -167,7 +181,7 @@ def test_spot_prices_use_zone_ids_and_skip_local_zones(account: Account) -> None
 
 
 def test_zones_are_those_of_the_account(account: Account) -> None:
-    for add in (add_zones, add_prices, add_spot):
+    for add in (add_zones, add_prices, add_services, add_spot):
         add(account)
     (region,) = read(account).regions
     assert [(zone.name, zone.zone_id) for zone in region.zones] == [
@@ -178,7 +192,7 @@ def test_zones_are_those_of_the_account(account: Account) -> None:
 
 
 def test_capacity_block_prices_are_read_on_request_and_only_for_their_types(account: Account) -> None:
-    for add in (add_zones, add_prices, add_spot):
+    for add in (add_zones, add_prices, add_services, add_spot):
         add(account)
     account.stub("ec2").add_response(
         "describe_capacity_block_offerings",
@@ -204,15 +218,18 @@ def test_capacity_block_prices_are_read_on_request_and_only_for_their_types(acco
 
 def test_missing_permission_is_named_and_the_rest_is_read(account: Account) -> None:
     add_zones(account)
-    account.stub("pricing").add_client_error(
-        "get_products", "AccessDeniedException", "not authorized to perform: pricing:GetProducts"
-    )
+    for _ in ("instances", "services"):
+        account.stub("pricing").add_client_error(
+            "get_products", "AccessDeniedException", "not authorized to perform: pricing:GetProducts"
+        )
     add_spot(account)
     reading = read(account)
     assert reading.instances[1].on_demand == {}
     assert "us-east-1" in reading.instances[1].spot
-    (line,) = reading.unanswered
+    line, services = reading.unanswered
     assert "on-demand prices" in line
+    assert "us-east-1: no prices of services" in services
+    assert reading.services == ()
     assert "pricing:GetProducts" in line
     assert reading.asked[0].spot is True
 
@@ -220,6 +237,7 @@ def test_missing_permission_is_named_and_the_rest_is_read(account: Account) -> N
 def test_spot_prices_without_zones_are_neither_read_nor_removed(account: Account) -> None:
     account.stub("ec2").add_client_error("describe_availability_zones", "UnauthorizedOperation", "no")
     add_prices(account)
+    add_services(account)
     reading = read(account)
     assert reading.asked[0].spot is False
     assert reading.regions == ()
@@ -291,6 +309,7 @@ def test_two_regions_of_an_emulated_account_are_merged() -> None:
             "get_products",
             {"FormatVersion": "aws_v1", "PriceList": [price_document("p4d.24xlarge", "20", region)]},
         )
+        add_services(account, region, **{"USW2-NatGateway-Hours": "0.045", "RegionalNatGateway-Hours": "1"})
 
     def clients(service: str, region: str) -> Any:
         if service == "pricing":
@@ -309,6 +328,9 @@ def test_two_regions_of_an_emulated_account_are_merged() -> None:
         "us-east-1": Decimal(20),
         "us-west-2": Decimal(20),
     }
+    (nat,) = reading.services
+    assert (nat.key, sorted(nat.prices)) == ("nat-gateway-hour", ["us-east-1", "us-west-2"])
+    assert nat.prices["us-west-2"].amount == Decimal("0.045")
     assert p4d.spot.keys() == {"us-east-1", "us-west-2"}
     assert {region.name for region in reading.regions} == {"us-east-1", "us-west-2"}
     assert reading.unanswered == ()

@@ -14,6 +14,7 @@ from gpufleet.policy import examples
 from gpufleet.pricing import CostLine, price_stack
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.models import FleetSpec
+from tests.unit.pricing.racks import PRICED_RACKS
 from tests.unit.pricing.stacks import CATALOG, cost, scaling_group, template
 
 PLAN = build_plan(FleetSpec.model_validate(example_fleet()), CATALOG)
@@ -118,7 +119,7 @@ def test_tag_in_another_case_is_another_tag() -> None:
     assert owner(compute(template(), scaling_group(tags=tags), plan=PLAN)) == ("", "", "")
 
 
-def gateway(name: str, region: str = "us-west-2") -> dict[str, Any]:
+def gateway(name: str, region: str = "us-gov-west-1") -> dict[str, Any]:
     return {"type": NAT, "name": name, "region": region, "props": {}}
 
 
@@ -147,6 +148,22 @@ def test_assumptions_of_the_plan_count() -> None:
     plan = build_plan(FleetSpec.model_validate(fleet), CATALOG)
     found = price_stack(examples.stack([gateway("nat-a")]), CATALOG, plan=plan)
     assert found.total.expected == 40
+
+
+def test_assumption_replaces_an_estimate_but_not_below_the_lowest_known_price() -> None:
+    estimated = cost(gateway("nat-a", "eu-south-1")).lines[0]
+    assert estimated.estimated
+    low = Decimal("32.85")
+    assert (estimated.minimum, estimated.expected, estimated.maximum) == (
+        low,
+        730 * Decimal("0.12555"),
+        730 * Decimal("0.12555"),
+    )
+    for stated, counted in ((40, 40), (500, 500), (1, low)):
+        (line,) = cost(gateway("nat-a", "eu-south-1"), assumptions={"nat-*": Decimal(stated)}).lines
+        assert line.assumed and not line.estimated
+        assert line.expected == line.maximum
+        assert abs(line.expected - counted) < Decimal("0.001")
 
 
 def test_known_price_overrides_an_assumption() -> None:
@@ -186,24 +203,8 @@ def test_assumptions_come_from_the_fleet_file() -> None:
     assert assumptions_of(None) == {}
 
 
-RACKS: dict[str, Any] = {
-    "site": "dc1",
-    "system": "dgx-h100",
-    "nodes": "dgx[01-04]",
-    "bmc": "bmc[01-04]",
-    "controllers": "ctl01",
-    "login": "login01",
-    "network": "10.61.0.0/24",
-    "fabric": {"kind": "infiniband", "speed": "ndr", "topology": "rail-optimized"},
-    "scheduler": "slurm",
-    "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
-    "ownership": {"acquisition": "270000 USD", "lifetime": "5 y"},
-    "ssh": {"user": "ubuntu", "domain": "dc1.example.com"},
-}
-
-
 def racks(**changes: Any) -> Any:
-    given = {key: each for key, each in {**RACKS, **changes}.items() if each is not None}
+    given = {key: each for key, each in {**PRICED_RACKS, **changes}.items() if each is not None}
     fleet = {**example_fleet(), "onprem": [given]}
     return cost(plan=build_plan(FleetSpec.model_validate(fleet), CATALOG))
 

@@ -11,6 +11,7 @@ import pytest
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.age import price_age, stale_prices
+from gpufleet.pricing.estimates import MARGIN, SPOT_FLOOR, SPREAD
 from gpufleet.pricing.json import by_tag, cost_to_json
 from gpufleet.resources.types import ADDRESS, NAT_GATEWAY
 from tests.unit.plan.fleets import (
@@ -46,8 +47,8 @@ def test_on_demand_nodes_cost_730_hours_at_each_size() -> None:
     assert priced.expected == 4 * 730 * P5
     assert priced.maximum == 8 * 730 * P5
     assert priced.basis == "4 x p5.48xlarge x 730 h x 55.04 USD/h; 1 to 8 nodes"
-    assert "karpenter" in priced.source
-    assert priced.date == "2026-07-20"
+    assert "aws.amazon.com/ec2/pricing/on-demand" in priced.source
+    assert priced.date == "2026-09-18"
 
 
 def test_reservation_costs_the_on_demand_price_for_all_nodes() -> None:
@@ -153,7 +154,7 @@ def test_spot_saving_in_us_west_2_matches_the_published_figures() -> None:
 
 
 def test_zones_where_spot_equals_on_demand_count_only_for_the_worst_case() -> None:
-    """use1-az1 and use1-az4 had no spare capacity; of the four others the median is 20.2037 USD/h."""
+    """Two of six zones had no spare capacity; of the four others the median is 20.2037 USD/h."""
     monthly = line(plan_of(group("a", "p5.48xlarge", {"spot": {"min": 1, "max": 1}})), "a", "compute")
     assert monthly.expected == 730 * Decimal("20.2037")
     assert monthly.maximum == 730 * P5
@@ -187,24 +188,43 @@ def test_first_type_is_expected_and_the_others_widen_the_range() -> None:
 
 
 def test_unknown_price_is_never_zero() -> None:
-    plan = plan_of(group("a", "g6.xlarge", spot(1, 4)))
+    plan = plan_of(group("a", "p5e.48xlarge", on_demand(1, 4)))
     (unknown,) = cost_of(plan).unknown
     assert (unknown.site, unknown.owner, unknown.kind) == ("use1", "a", "compute")
     assert unknown.minimum is unknown.expected is unknown.maximum is None
-    assert "g6.xlarge" in unknown.what
+    assert "p5e.48xlarge" in unknown.what
     assert "us-east-1" in unknown.reason
 
 
-def test_missing_spot_price_is_unknown() -> None:
-    plan = plan_of(group("a", "p5.4xlarge", spot(1, 1)))
-    assert [item.owner for item in cost_of(plan).unknown] == ["a"]
+def test_missing_spot_price_counts_as_the_on_demand_price() -> None:
+    estimated = line(plan_of(group("a", "g7.2xlarge", spot(1, 2))), "a", "compute")
+    price = CATALOG.on_demand("g7.2xlarge", "us-east-1").amount
+    assert price is not None
+    assert estimated.estimated
+    assert estimated.expected == 730 * price
+    assert estimated.maximum == 2 * 730 * price
+    assert estimated.minimum == 730 * (price * SPOT_FLOOR).quantize(Decimal("0.000001"))
+    assert "at most the on-demand price" in estimated.note
+
+
+def test_missing_price_of_a_region_is_estimated_from_the_others() -> None:
+    plan = plan_of(group("a", "g7.2xlarge", on_demand(1, 2)), region="eu-central-1", zones=["eu-central-1a"])
+    estimated = line(plan, "a", "compute")
+    known = [price.amount for price in CATALOG.instance("g7.2xlarge").on_demand.values() if price.amount]
+    assert "eu-central-1" not in CATALOG.instance("g7.2xlarge").on_demand
+    assert estimated.minimum == 730 * min(known)
+    # Only two different prices are known: 2.1 times the lowest covers all differences that were seen.
+    assert estimated.expected == 730 * max(max(known) * MARGIN, min(known) * SPREAD)
+    assert estimated.maximum == 2 * estimated.expected
+    assert estimated.estimated
+    assert "no on-demand price of g7.2xlarge in eu-central-1 is known" in estimated.note
 
 
 def test_cost_of_nodes_is_unknown_if_one_of_two_types_is_unknown() -> None:
     """The whole group may be of the type without a price: a partial price would be misleading."""
-    (unknown,) = cost_of(plan_of(group("a", ["g6e.xlarge", "g6.xlarge"], spot(1, 1)))).unknown
-    assert unknown.what == "1 x g6e.xlarge, spot"
-    assert "g6.xlarge" in unknown.reason
+    (unknown,) = cost_of(plan_of(group("a", ["p5.48xlarge", "p5e.48xlarge"], on_demand(1, 1)))).unknown
+    assert unknown.what == "1 x p5.48xlarge, on-demand"
+    assert "p5e.48xlarge" in unknown.reason
 
 
 @pytest.mark.parametrize(
@@ -219,18 +239,22 @@ def test_fsx_costs_match_the_published_examples(lustre: dict[str, str], expected
     assert line(plan, "fs", "storage").expected == expected
 
 
-def test_fsx_tier_without_a_price_is_unknown() -> None:
-    lustre = {"throughput": "1000 MB/s/TiB", "capacity": "1200 GiB"}
-    plan = plan_of(storage=[{"name": "fs", "mount": "/fsx", "lustre": lustre}])
-    (unknown,) = cost_of(plan).unknown
-    assert "1000 MB/s/TiB" in unknown.what
-    assert unknown.owner == "fs"
-
-
-def test_provisioned_metadata_iops_have_an_unknown_price() -> None:
-    lustre = {"throughput": "125 MB/s/TiB", "capacity": "1200 GiB", "metadata_iops": 6000}
-    plan = plan_of(storage=[{"name": "fs", "mount": "/fsx", "lustre": lustre}])
-    assert [item.what for item in cost_of(plan).unknown] == ["6000 metadata IOPS"]
+@pytest.mark.parametrize(
+    ("throughput", "low", "high"),
+    [
+        # A derived price of the region itself, and a tier that was read in another region alone.
+        ("500 MB/s/TiB", "0.34", "0.459"),
+        ("250 MB/s/TiB", "0.21", "0.441"),
+    ],
+)
+def test_fsx_tier_with_a_weak_or_no_price_of_the_region_is_an_estimate(
+    throughput: str, low: str, high: str
+) -> None:
+    lustre = {"throughput": throughput, "capacity": "1200 GiB"}
+    estimated = line(plan_of(storage=[{"name": "fs", "mount": "/fsx", "lustre": lustre}]), "fs", "storage")
+    assert estimated.estimated
+    assert (estimated.minimum, estimated.expected) == (1200 * Decimal(low), 1200 * Decimal(high))
+    assert estimated.maximum == estimated.expected
 
 
 def test_objects_in_buckets_are_listed_as_not_counted_and_not_as_unknown() -> None:
@@ -354,21 +378,17 @@ def test_every_line_has_a_basis_and_a_source() -> None:
 
 def test_age_of_a_price_counts_from_its_read_date() -> None:
     priced = line(plan_of(group("a", "p5.48xlarge", on_demand(1, 1))), "a", "compute")
-    assert price_age(priced, dt.date(2026, 7, 21)) == dt.timedelta(days=1)
+    assert price_age(priced, dt.date(2026, 9, 19)) == dt.timedelta(days=1)
 
 
 def test_old_and_undated_prices_differ_from_recent_ones() -> None:
     cost = cost_of(plan_of(group("a", "p5.48xlarge", on_demand(1, 1))))
-    young = {item.line.what for item in stale_prices(cost, dt.date(2026, 8, 1))}
+    young = {item.line.what for item in stale_prices(cost, dt.date(2026, 11, 1))}
     old = {item.line.what for item in stale_prices(cost, dt.date(2028, 8, 1))}
     assert "1 x p5.48xlarge, on-demand" not in young
     assert "1 x p5.48xlarge, on-demand" in old
     racks = cost_of(build_plan(spec(onprem=[rack_site()]), CATALOG))
     assert stale_prices(racks, dt.date(2036, 1, 1)) == ()
-    fsx = {"name": "fs", "mount": "/fsx", "lustre": {"deployment": "scratch-2", "capacity": "1200 GiB"}}
-    (undated,) = [
-        item
-        for item in stale_prices(cost_of(plan_of(storage=[fsx])), dt.date(2026, 8, 1))
-        if item.line.owner == "fs"
-    ]
+    spots = cost_of(plan_of(group("a", "g6e.xlarge", spot(1, 1))))
+    (undated,) = [item for item in stale_prices(spots, dt.date(2026, 8, 1)) if item.line.kind == "compute"]
     assert undated.age is None

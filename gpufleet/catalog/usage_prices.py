@@ -1,0 +1,95 @@
+"""Prices of services from AWS's price list: by the usage type of the bill.
+
+A usage type begins with a code of the region (`EUC1-NatGateway-Hours`), except in us-east-1. The names are
+those of the price lists of 2026 (AmazonEC2, AmazonVPC, AmazonEKS, AmazonFSx).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.catalog.models import Price, PriceUnit
+
+REQUESTS: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("AmazonEC2", {"productFamily": "NAT Gateway"}),
+    ("AmazonEC2", {"productFamily": "Storage"}),
+    ("AmazonEC2", {"productFamily": "System Operation"}),
+    ("AmazonEC2", {"productFamily": "Provisioned Throughput"}),
+    ("AmazonVPC", {}),
+    ("AmazonEKS", {}),
+    ("AmazonFSx", {"operation": "CreateFileSystem:Lustre"}),
+)
+"""Service codes of the price list, and filters that keep an answer small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A usage type of a service without the code of the region, and its unit in the catalog."""
+
+    service: str
+    name: str
+    unit: PriceUnit
+
+
+_LUSTRE = {
+    "SCRATCH_2": "Storage",
+    **{f"PERSISTENT_1-{speed}": f"Storage.SSD.{speed}" for speed in (50, 100, 200)},
+    **{f"PERSISTENT_2-{speed}": f"Storage.SSD.{speed}" for speed in (125, 250, 500, 1000)},
+}
+_EXTENDED = "eks-control-plane-extended"
+USAGES: Mapping[str, Usage] = {
+    "nat-gateway-hour": Usage("AmazonEC2", "NatGateway-Hours", "hour"),
+    "nat-gateway-gb": Usage("AmazonEC2", "NatGateway-Bytes", "GB"),
+    "ebs-gp3": Usage("AmazonEC2", "EBS:VolumeUsage.gp3", "GB-month"),
+    "ebs-gp3-iops": Usage("AmazonEC2", "EBS:VolumeP-IOPS.gp3", "IOPS-month"),
+    "ebs-gp3-throughput": Usage("AmazonEC2", "EBS:VolumeP-Throughput.gp3", "MBps-month"),
+    "ebs-io2": Usage("AmazonEC2", "EBS:VolumeUsage.io2", "GB-month"),
+    "ebs-io2-iops": Usage("AmazonEC2", "EBS:VolumeP-IOPS.io2", "IOPS-month"),
+    "vpc-endpoint-interface-hour": Usage("AmazonVPC", "VpcEndpoint-Hours", "hour"),
+    "public-ipv4-hour": Usage("AmazonVPC", "PublicIPv4:InUseAddress", "hour"),
+    "eks-control-plane": Usage("AmazonEKS", "AmazonEKS-Hours:perCluster", "hour"),
+    _EXTENDED: Usage("AmazonEKS", "AmazonEKS-Hours:extendedSupport", "hour"),
+    "fsx-lustre-metadata-iops": Usage("AmazonFSx", "MetadataIOPS", "IOPS-month"),
+    **{f"fsx-lustre-{tier}": Usage("AmazonFSx", name, "GB-month") for tier, name in _LUSTRE.items()},
+}
+"""Usage by the key of the price table."""
+
+_KEYS = {(usage.service, usage.name): key for key, usage in USAGES.items()}
+_REGION_CODE = re.compile(r"^[A-Z]{2,4}\d?-(?=[A-Z])")
+_DIVISORS = {"GiBps-mo": 1024}
+
+
+def usage_prices(documents: Iterable[str], *, source: str, date: dt.date) -> dict[str, Price]:
+    """Return prices by key from the products of one region. Products without a price in USD are omitted.
+
+    The price list has extended support of EKS as a surcharge; here it is the sum.
+    """
+    found: dict[str, Price] = {}
+    for text in documents:
+        document = json.loads(text)
+        attributes = document.get("product", {}).get("attributes", {})
+        name = _REGION_CODE.sub("", str(attributes.get("usagetype", "")))
+        key = _KEYS.get((str(document.get("serviceCode")), name))
+        if key is None:
+            continue
+        for amount in _first_tier(document):
+            found[key] = Price(amount=amount, unit=USAGES[key].unit, source=source, date=date)
+    standard, extended = found.get("eks-control-plane"), found.pop(_EXTENDED, None)
+    if standard is not None and extended is not None and standard.amount and extended.amount:
+        total = standard.amount + extended.amount
+        found[_EXTENDED] = extended.model_copy(update={"amount": total})
+    return found
+
+
+def _first_tier(document: Mapping[str, Any]) -> Iterator[Decimal]:
+    for term in document.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term.get("priceDimensions", {}).values():
+            amount = Decimal(dimension.get("pricePerUnit", {}).get("USD", "0"))
+            if amount > 0 and dimension.get("beginRange", "0") == "0":
+                yield (amount / _DIVISORS.get(dimension.get("unit"), 1)).normalize()
