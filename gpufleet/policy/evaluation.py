@@ -49,7 +49,7 @@ class RuleViolation:
         exemption = self.exemption_match.exemption
         if self.exemption_match.in_force:
             return exemptions.text(exemption, text)
-        return f"{text} (the exemption by {exemption.approver} expired on {exemption.expires})"
+        return f"{text} ({self.exemption_match.why_not})"
 
 
 class RuleEvaluator:

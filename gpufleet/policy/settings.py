@@ -6,7 +6,7 @@ Pulumi's policy configuration overrides the fleet file, because the fleet file i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from gpufleet.errors import SpecError
 from gpufleet.findings import Finding
 from gpufleet.policy.rule import Enforcement, Rule, Settings
 from gpufleet.spec.models import FleetSpec
-from gpufleet.spec.policy import LEVELS, Exemption
+from gpufleet.spec.policy import LEAST_OF_A_NAME, LEVELS
 from gpufleet.spec.source import SourceMap
 
 
@@ -72,6 +72,18 @@ def configure(
         for index, exemption in enumerate(spec.exemptions):
             if exemption.rule not in by_name:
                 findings.append(_unknown_rule(exemption.rule, f"exemptions[{index}].rule", by_name, source))
+            stem = _site_in(exemption.resource, spec)
+            if stem:
+                findings.append(
+                    _finding(
+                        f"exemptions[{index}].resource",
+                        exemption.resource,
+                        "exemption-too-wide",
+                        f"{exemption.resource} covers everything of a site, whose names begin with {stem}",
+                        f"name the resource, or write {LEAST_OF_A_NAME} letters or more after {stem}",
+                        source,
+                    )
+                )
     for name in pack_config or ():
         if name not in by_name and name != "all":
             findings.append(_unknown_rule(name, name, by_name, None))
@@ -79,6 +91,19 @@ def configure(
     if findings:
         raise SpecError(findings)
     return tuple(configured)
+
+
+def _site_in(pattern: str, spec: FleetSpec) -> str:
+    """Return the beginning of the names of a site's resources, if the pattern covers all of them."""
+    if not pattern.endswith("*"):
+        return ""
+    start = pattern[:-1]
+    for site in [*(each.site for each in spec.cloud), *(each.site for each in spec.onprem)]:
+        stem = f"{spec.fleet}-{spec.environment}-{site}-"
+        few = start.startswith(stem) and len(start) < len(stem) + LEAST_OF_A_NAME
+        if few or stem.startswith(start):
+            return stem
+    return ""
 
 
 def _configure(
@@ -124,34 +149,6 @@ def _configure(
                 )
             )
     return ConfiguredRule(rule, level or rule.enforcement, settings)
-
-
-_STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
-
-
-def guarded(
-    configured: Sequence[ConfiguredRule], before: FleetSpec | None, after: FleetSpec | None
-) -> tuple[tuple[ConfiguredRule, ...], tuple[Exemption, ...]]:
-    """Return rules and exemptions for a change: guards as in the fleet file before it, if stricter.
-
-    Only exemptions from a guard that existed before count. A new environment has no guards to loosen.
-    """
-    exemptions = after.exemptions if after is not None else ()
-    if before is None:
-        return tuple(configured), exemptions
-    guards = {each.rule.name for each in configured if each.rule.guard}
-    levels = {
-        name: policy.enforcement for name, policy in before.policies.items() if policy.enforcement is not None
-    }
-    held = [
-        replace(each, enforcement=levels.get(each.rule.name, each.rule.enforcement))
-        if each.rule.name in guards
-        and _STRICTNESS[levels.get(each.rule.name, each.rule.enforcement)] > _STRICTNESS[each.enforcement]
-        else each
-        for each in configured
-    ]
-    kept = [each for each in exemptions if each.rule not in guards or each in before.exemptions]
-    return tuple(held), tuple(kept)
 
 
 def _settings_of(rule: Rule[Any]) -> str:

@@ -119,8 +119,8 @@ def _target(entry: Entry, path: Path, within: Path) -> Path:
         raise _refusal(
             entry,
             "extends-outside",
-            f"a fleet file extends YAML files of its own repository only, which is {within}",
-            "copy what it needs into the repository, or name a file there, as in 'extends: ../base.yaml'",
+            f"a fleet file extends YAML files in {within} only",
+            "move what it needs there, or name a file there, as in 'extends: ../base.yaml'",
         ) from None
     except InputError as error:
         raise _refusal(entry, "extends-path", error.message, "write 'extends: ../base.yaml'") from None

@@ -150,6 +150,8 @@ CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
 SOURCE = r"^[A-Za-z0-9/\[][A-Za-z0-9._:@/,\[\]+=-]*$"
+NFS_EXPORT = r"^[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9_./-]*$"
+RSYNC_FOLDER = r"^[a-z_][a-z0-9_-]{0,30}@[A-Za-z0-9][A-Za-z0-9.-]*:/[A-Za-z0-9_./-]*$"
 MOUNT_OPTION = r"^[A-Za-z_][A-Za-z0-9_.-]*(=[A-Za-z0-9_./:@-]+)?$"
 CHAT_CHANNEL = r"^[#@]?[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVICE_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@+-]*$"
@@ -190,6 +192,8 @@ PATTERNS = {
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
     GROUP_OF_SITE: "a site and a node group, such as use1/pretrain",
     SOURCE: "what a client mounts, such as nas01:/export/home",
+    NFS_EXPORT: "an export of a host, such as nas01:/export/backups",
+    RSYNC_FOLDER: "a folder of a host, such as backup@vault.example.com:/srv/dc1",
     MOUNT_OPTION: "the name of a mount option, and its value if it takes one, such as num_cores=2",
     CHAT_CHANNEL: "a channel's name or identifier, such as '#gpu-alerts'",
     SERVICE_USER: "a user name of letters, digits and . _ @ + -, such as gpufleet",
@@ -245,6 +249,8 @@ Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]
 SiteGroupName = Annotated[str, Field(pattern=GROUP_OF_SITE, max_length=127)]
 MountSource = Annotated[str, Field(pattern=SOURCE, max_length=1024), STAYS]
+NfsExport = Annotated[str, Field(pattern=NFS_EXPORT, max_length=1024), STAYS]
+RsyncFolder = Annotated[str, Field(pattern=RSYNC_FOLDER, max_length=1024), STAYS]
 MountOption = Annotated[str, Field(pattern=MOUNT_OPTION, max_length=255), STAYS]
 ChatChannel = Annotated[str, Field(pattern=CHAT_CHANNEL, max_length=80)]
 ServiceUser = Annotated[str, Field(pattern=SERVICE_USER, max_length=128)]

@@ -72,7 +72,8 @@ def read_fleet(target: str, *, root: Path) -> FleetReading:
     within = repository_of(path, root)
     entry, findings = read_document(path, shown, within=within)
     try:
-        entry, more = extend(entry, path, lambda base: shown_in(base, root), within=within)
+        owned = _stacks_of(path) or within
+        entry, more = extend(entry, path, lambda base: shown_in(base, root), within=owned)
     except SpecError as error:
         raise SpecError([*findings, *error.findings]) from None
     findings += more
@@ -90,6 +91,13 @@ def read_fleet(target: str, *, root: Path) -> FleetReading:
     broken = spec is None or any(finding.severity == "error" for finding in unique)
     fleet = None if spec is None or broken else LoadedFleet(spec, source, spec.environment, path)
     return FleetReading(entry, source, tuple(unique), fleet)
+
+
+def _stacks_of(path: Path) -> Path | None:
+    """The folder of environments that has the file, None for a file elsewhere. It has code owners: a base
+    file outside could change a budget without their review."""
+    folder = path.resolve().parent.parent
+    return folder if path.name == FLEET_FILE and folder.name == STACKS else None
 
 
 def fewer(findings: Sequence[Finding]) -> list[Finding]:

@@ -30,6 +30,7 @@ from gpufleet.spec.fields import (
 )
 from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.quantity import Duration, EnergyPrice, HostList, HostRange, Money, Percent, Power
+from gpufleet.spec.rack_backups import Backups
 from gpufleet.spec.rack_fabric import Fabric as Fabric
 from gpufleet.spec.rack_kubernetes import RackKubernetes
 from gpufleet.spec.rack_monitoring import Monitoring
@@ -233,6 +234,10 @@ class OnPremSite(Model):
     reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()
     monitoring: Annotated[
         Monitoring | None, Field(description="Prometheus and what belongs to it; none if left out.")
+    ] = None
+    backups: Annotated[
+        Backups | None,
+        Field(description="Where backups are copied to; they stay on the controllers if left out."),
     ] = None
     management: Annotated[
         Management | None,

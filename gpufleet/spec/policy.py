@@ -89,4 +89,6 @@ class Exemption(Model):
         Field(description="Why.", examples=["The old scheduler reads the metadata from a container"]),
     ]
     approver: Annotated[FreeText, Field(description="Who allowed it.", examples=["jo@example.org"])]
-    expires: Annotated[Date, Field(description="The last day that it holds.", examples=["2031-06-30"])]
+    expires: Annotated[
+        Date, Field(description="The last day that it holds, within a year.", examples=["2031-06-30"])
+    ]

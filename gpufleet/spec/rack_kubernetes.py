@@ -127,6 +127,13 @@ class RackKubernetes(Model):
         Literal["privileged", "baseline", "restricted"],
         Field(description="What pods may do at most, outside of the system's namespaces."),
     ] = "baseline"
+    host_network: Annotated[
+        tuple[Name, ...],
+        Field(
+            description="Teams whose pods may use the network of their node, without network policies.",
+            examples=[["research"]],
+        ),
+    ] = ()
     node_groups: Annotated[
         tuple[RackNodeGroup, ...],
         Field(description="Nodes that are used alike; one of all, `gpu`, if empty."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,20 @@ from gpufleet.workspace import Workspace
 
 
 class BaseRun:
-    """The run of one base. Create it before the account starts: a kept base restores the account's files."""
+    """The run of one base: a kept one restores the account's files."""
 
     def __init__(
         self, repository: GitRepository, revision: Revision, head: Workspace, scratch: Scratch
     ) -> None:
         self._scratch = scratch
+        self._keep: Callable[[], None] = lambda: None
         self._bases = KeptBases(repository.top)
         target = os.path.relpath(head.target, head.root.resolve()) if head.is_path else head.target
         self._key = key_of(repository.tree(revision), repository.prefix, target)
         self._kept = self._bases.find(self._key, scratch.folder)
-        scratch.creates = self._kept is None
+        scratch.creates = True
         if self._kept is not None:
-            scratch.passphrase = self._kept.passphrase
+            scratch.account.continue_from_files(self._kept.passphrase)
 
     @property
     def is_kept(self) -> bool:
@@ -60,5 +62,10 @@ class BaseRun:
         exported = engine.export(request)
         if exported is not None:
             made = KeptBase(exported, account.passphrase, account.endpoint.url)
-            self._bases.keep(self._key, made, account.save, self._scratch.folder)
+            files = account.save()
+            self._keep = partial(self._bases.keep, self._key, made, files, self._scratch.folder)
         return exported
+
+    def keep(self) -> None:
+        """Store a base that was created, which `state` has saved, for the next verdict."""
+        self._keep()

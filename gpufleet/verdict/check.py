@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
 from gpufleet.checks import validate
 from gpufleet.checks.rules import BoughtBlock
 from gpufleet.engine.api import Engine, StackRequest
-from gpufleet.errors import InputError
+from gpufleet.errors import InputError, SpecError
 from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
 from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, open_stack
+from gpufleet.policy.held import hold
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
-from gpufleet.policy.settings import ConfiguredRule, configure, guarded, read_pack_config
+from gpufleet.policy.settings import ConfiguredRule, configure, read_pack_config
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
 from gpufleet.verdict.base_run import BaseRun
@@ -42,50 +43,34 @@ from gpufleet.verdict.preview import (
     stack_settings,
 )
 from gpufleet.verdict.racks import rack_differences
-from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
+from gpufleet.verdict.request import CheckRequest
+from gpufleet.verdict.results import exemption_uses, judged_by_both, rule_results, warnings_of
 from gpufleet.verdict.scratch import Scratch, scratch
 from gpufleet.verdict.sides import NOTHING, Checkout, Side, check_out, side_of
 from gpufleet.verdict.steps import steps_of
-from gpufleet.workspace import CLOUD_KEY, PROJECT, Cloud, Workspace
+from gpufleet.workspace import CLOUD_KEY, PROJECT
 
 OnStep = Callable[[str], None]
 NO_BASE = "evaluated only with --base"
 DEPLOYED = "deployed"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
-    """The options of a check. `jobs` are the running jobs of node groups ("site/group" -> number).
-
-    With engine `pulumi` the preview runs in `cloud` and compares with the deployed stack; `base` then
-    provides only the earlier fleet file and rules. `policy_config` is a file for Pulumi's
-    `--policy-pack-config`. It overrides the fleet file.
-    """
-
-    workspace: Workspace
-    engine: Literal["embedded", "pulumi"] = "embedded"
-    cloud: Cloud | None = None
-    base: str | None = None
-    opens: tuple[str, ...] = ()
-    jobs: Mapping[str, int] = field(default_factory=dict)
-    policy_config: Path | None = None
-    now: dt.datetime | None = None
-
-
-def check(request: CheckRequest, on_step: OnStep = lambda _line: None) -> Verdict:
-    """Return the verdict on an environment.
+def check(
+    request: CheckRequest, on_step: OnStep = lambda _line: None, started: Scratch | None = None
+) -> Verdict:
+    """Return the verdict on an environment. `started` is its scratch, if its account already starts.
 
     Raises InputError (SpecError with findings) if files, refs or programs are invalid, and GpufleetError for
     internal errors.
     """
-    started = time.monotonic()
+    begun = time.monotonic()
     if request.opens and request.base is None:
         raise InputError(
             "--open compares other changes with the base, but --base is not set",
             remedy="set --base to the target branch of these changes",
         )
-    with scratch() as own:
-        return _Check(request, own, on_step).verdict(started)
+    with scratch() if started is None else contextlib.nullcontext(started) as own:
+        return _Check(request, own, on_step).verdict(begun)
 
 
 class _Check:
@@ -148,6 +133,17 @@ class _Check:
         given = read_pack_config(self._request.policy_config)
         return configure(load_rules(self._workspace.root), fleet.shared.spec, source, given)
 
+    def _configured_by(self, base: Checkout | None) -> tuple[ConfiguredRule, ...]:
+        """Return the rules of the change as the fleet file of the base configures them."""
+        if base is None or base.fleet is None:
+            return ()
+        given = read_pack_config(self._request.policy_config)
+        try:
+            return configure([each.rule for each in self._configured], base.fleet.spec, None, given)
+        except SpecError:
+            # It configures rules or settings that the change removes. `guard-touched` reports such files.
+            return ()
+
     # -- the verdict
 
     def verdict(self, started: float) -> Verdict:
@@ -157,14 +153,15 @@ class _Check:
         if self._request.engine == "pulumi":
             before, previewed = self._real_preview(base)
         else:
-            if base is not None and base.fleet is not None and self._base_run is not None:
-                before = self._bring_up(self._base_run, base, state)
-            self._on_step(f"previewing {self._name}")
             request = sandbox_request(
                 self._workspace, self._scratch.account, state, own_code=is_own(self._workspace.root)
             )
             request = self._timed(request)
-            previewed = self._preview(_embedded(), request)
+            if base is not None and base.fleet is not None and self._base_run is not None:
+                before, previewed = self._preview_after(self._base_run, base, request)
+            else:
+                self._on_step(f"previewing {self._name}")
+                previewed = self._preview(_embedded(), request)
         opens = self._price_opens(before, state)
         return self._assemble(base, before, previewed, opens, started)
 
@@ -197,14 +194,31 @@ class _Check:
             request = replace(request, policy_config={pack: config})
         return preview_with_policies(engine, request, pack, self._scratch.folder / "report.json")
 
-    def _bring_up(self, run: BaseRun, base: Checkout, state: Path) -> Side:
-        """Create the base in the temporary account, so that the engine computes the change."""
-        exported = run.state(base, state, self._on_step)
-        stack = stack_of_state(exported)
-        if exported is not None:
-            # Otherwise the preview would stop at the first protected resource.
-            state.write_text(json.dumps(unprotected(exported)), encoding="utf-8")
-        return side_of(base.fleet, stack, self._fleet.shared.catalog, self._fleet.shared.region)
+    def _preview_after(
+        self, run: BaseRun, base: Checkout, request: StackRequest
+    ) -> tuple[Side, PolicyPreview]:
+        """Create the base in the temporary account, so that the engine computes the change.
+
+        The program of the change starts meanwhile, and waits with its first resource for the base's state.
+        """
+        ready: Future[None] = Future()
+        with ThreadPoolExecutor(2, thread_name_prefix="preview") as pool:
+            preview = pool.submit(self._preview, _embedded(), replace(request, state_ready=ready))
+            try:
+                exported = run.state(base, request.state_file, self._on_step)
+                if exported is not None:
+                    # Otherwise the preview would stop at the first protected resource.
+                    text = json.dumps(unprotected(exported))
+                    request.state_file.write_text(text, encoding="utf-8")
+                self._on_step(f"previewing {self._name}")
+            except BaseException:
+                ready.cancel()
+                raise
+            ready.set_result(None)
+            pool.submit(run.keep)
+            shared = self._fleet.shared
+            before = side_of(base.fleet, stack_of_state(exported), shared.catalog, shared.region)
+            return before, preview.result()
 
     def _real_preview(self, base: Checkout | None) -> tuple[Side, PolicyPreview]:
         from gpufleet.engine.select import select_engine
@@ -247,7 +261,8 @@ class _Check:
         locator = Locator(shared.spec, loaded.source, (report.stack, before.stack))
         found = list(report.found)
         if compared:
-            found += self._evaluate_change(base, before, after, steps, opens)
+            of_change, held = self._evaluate_change(base, before, after, steps, opens)
+            found = judged_by_both([*found, *of_change], held)
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
         touched = self._touched(spec_before)
         rules = list(rule_results(self._configured, found, locator, no_change="" if compared else NO_BASE))
@@ -296,12 +311,12 @@ class _Check:
         after: Side,
         steps: tuple[ChangeStep, ...],
         opens: Sequence[OpenChangeCost],
-    ) -> list[ReportedViolation]:
-        shared = self._fleet.shared
-        # A change must not loosen guards for itself.
+    ) -> tuple[list[ReportedViolation], list[ReportedViolation]]:
+        """Return the violations of change rules, and of the others by stricter limits before the change."""
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
-        self._configured, exemptions = guarded(self._configured, spec_before, shared.spec)
-        evaluator = RuleEvaluator(self._configured, shared, exemptions)
+        held = hold(self._configured, self._configured_by(base), self._fleet.shared, spec_before)
+        self._configured = held.configured
+        evaluator = RuleEvaluator(held.configured, held.shared, held.exemptions)
         change = StackChange(
             steps=steps,
             before=before.stack,
@@ -314,7 +329,13 @@ class _Check:
             jobs=self._request.jobs,
             spec_before=spec_before,
         )
-        return [found_of(violation) for violation in evaluator.change(change)]
+        found = [found_of(violation) for violation in evaluator.change(change)]
+        if not held.differ:
+            return found, []
+        # The engine's policy run had the limits of the change itself.
+        again = evaluator.stack(after.stack)
+        again += [violation for resource in after.stack for violation in evaluator.resource(resource)]
+        return found, [found_of(violation) for violation in again]
 
     def _touched(self, spec_before: FleetSpec | None) -> GuardrailChanges:
         if self._repository is None or self._base_at is None or self._fleet.shared.spec is None:

@@ -33,6 +33,7 @@ def compare_costs(
         upfront=after.upfront,
         lines=lines,
         unknown=tuple(line for line in lines if line.reason),
+        estimated=tuple(line for line in lines if line.estimate and line.after is not None),
         not_counted=after.not_counted,
         oldest_price=oldest,
         oldest_price_days=None if oldest is None else (today - oldest).days,
@@ -73,6 +74,7 @@ def _difference(old: CostLine | None, new: CostLine | None, *, compared: bool) -
         reason="" if new is None or new.known else new.reason or "no price is known",
         upfront=new.upfront if new else Decimal(0),
         basis=line.basis,
+        estimate=line.note if line.estimated else "",
     )
 
 

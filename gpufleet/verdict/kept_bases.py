@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ LASTS_S = 24 * 3600.0
 
 _FORMAT = 1
 _BASE = "base.json"
+_LEFT_OUT = frozenset({"__pycache__", "collections"})
 _SHELL = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"})
 """Variables that change between commands of one shell and do not affect programs."""
 
@@ -77,8 +78,8 @@ class KeptBases:
             return None
         return kept
 
-    def keep(self, key: str, base: KeptBase, save: Callable[[], Iterable[Path]], below: Path) -> None:
-        """Store a base with the files below `below` that `save` writes. Does nothing if the disk is full."""
+    def keep(self, key: str, base: KeptBase, files: Iterable[Path], below: Path) -> None:
+        """Store a base with the files of its account below `below`. Does nothing if the disk is full."""
         if self._folder is None:
             return
         document = {
@@ -90,7 +91,7 @@ class KeptBases:
         data = io.BytesIO()
         with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             archive.writestr(_BASE, json.dumps(document))
-            for file in save():
+            for file in files:
                 archive.write(file, file.relative_to(below))
         with contextlib.suppress(OSError):
             put(self._folder / key, data.getvalue())
@@ -112,12 +113,12 @@ def key_of(*parts: str) -> str:
 
 
 def _code() -> str:
-    """Return a digest of the files of gpufleet."""
+    """Return a digest of the files of gpufleet, without the roles, which no program of a stack reads."""
     top = Path(__file__).parents[1]
     found = hashlib.sha256()
     # Components and the stack program are links in a checkout.
     for folder, folders, names in os.walk(top, followlinks=True):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
         for name in sorted(names):
             path = Path(folder, name)
             found.update(f"{path.relative_to(top)}\0".encode("utf-8", "surrogateescape"))

@@ -77,7 +77,7 @@ class ChangedResource:
 @dataclass(frozen=True, slots=True)
 class CostDifference:
     """A cost line before and after. An amount is None if the line did not exist or has no known price (see
-    `reason`).
+    `reason`). `estimate` is the calculation of an estimated price.
     """
 
     what: str
@@ -92,6 +92,7 @@ class CostDifference:
     reason: str = ""
     upfront: Decimal = Decimal(0)
     basis: str = ""
+    estimate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Costs:
     not_counted: tuple[str, ...]
     oldest_price: dt.date | None
     oldest_price_days: int | None
+    estimated: tuple[CostDifference, ...] = ()
 
     @property
     def increase(self) -> Decimal | None:

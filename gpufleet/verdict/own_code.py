@@ -33,4 +33,4 @@ def runs_own_code(repository: GitRepository, revision: Revision) -> bool:
 
 def needed(name: str) -> bool:
     """Return whether a file is needed of a commit for which `has_own_code` is true: fleets and programs."""
-    return not name.endswith(".py") or name.startswith("stacks/")
+    return name.startswith("stacks/") or (not name.endswith(".py") and not name.startswith("ansible/"))

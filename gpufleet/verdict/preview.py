@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING
 
 from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.engine import forks
-from gpufleet.engine.api import Engine, Event, ResourceEvent, RunResult, StackRequest
+from gpufleet.engine.api import (
+    Engine,
+    Event,
+    ResourceEvent,
+    RunResult,
+    StackRequest,
+)
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.findings import FINDINGS_SHOWN
-from gpufleet.lab_extra import PROVIDERS
+from gpufleet.lab_extra import THROWAWAY_PROVIDERS
 from gpufleet.policy.report import REPORT, Report, read_report
 from gpufleet.preload import LIBRARIES, PROGRAMS
-from gpufleet.preload import PROVIDERS as PRELOADED_PROVIDERS
+from gpufleet.preload import THROWAWAY_PROVIDERS as PRELOADED_PROVIDERS
 from gpufleet.verdict.own_code import PACKAGES
 from gpufleet.workspace import CLOUD_KEY, FLEET_FILE_KEY, PROJECT, Workspace
 
@@ -70,7 +76,7 @@ def sandbox_request(
         program_dir=workspace.root / "stacks",
         state_file=state_file,
         config=stack_settings(workspace, name),
-        providers={name: _own(module) for name, module in PROVIDERS.items()},
+        providers={name: _own(module) for name, module in THROWAWAY_PROVIDERS.items()},
         env={
             **account.env,
             FINDINGS_SHOWN: "1",
@@ -79,6 +85,7 @@ def sandbox_request(
             **({} if own_code else {"PYTHONPATH": str(workspace.root)}),
         },
         preload=LIBRARIES,
+        random_passphrase=True,
     )
 
 

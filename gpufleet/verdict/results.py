@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpufleet.findings import SAME_AS_FINDING, Finding
@@ -18,6 +19,32 @@ from gpufleet.verdict.models import Effect, ExemptionUse, LocatedViolation, Rule
 
 STACK = "stack"
 _ROOT = "pulumi:pulumi:Stack"
+_BEFORE = "by the limits before the change, which loosens them"
+_SEPARATELY = "or loosen the limit in a change of its own, which its owner approves"
+
+
+def judged_by_both(
+    own: Sequence[ReportedViolation], held: Sequence[ReportedViolation]
+) -> list[ReportedViolation]:
+    """Return the violations by the limits of the change itself, and those by stricter limits before it.
+
+    The latter say so, and replace what an exemption or a lower level of the change allows.
+    """
+    known = {_identity(each) for each in own}
+    stricter = [
+        replace(each, message=f"{each.message} ({_BEFORE})", remedy=f"{each.remedy}; {_SEPARATELY}")
+        for each in held
+        if _identity(each) not in known
+    ]
+    places = {(each.rule, each.urn, each.prop) for each in stricter}
+    kept = [
+        each for each in own if each.level == "mandatory" or (each.rule, each.urn, each.prop) not in places
+    ]
+    return [*kept, *stricter]
+
+
+def _identity(each: ReportedViolation) -> tuple[str, ...]:
+    return each.rule, each.urn, each.prop, each.message, each.level
 
 
 def rule_results(
@@ -126,5 +153,5 @@ def exemption_uses(
         )
         known = None if exemption.rule in unasked else used
         file, line = source.at(("exemptions", index))
-        uses.append(ExemptionUse(exemption, exemption.expires >= today, known, file, line))
+        uses.append(ExemptionUse(exemption, exemptions.is_in_force(exemption, today), known, file, line))
     return tuple(uses)

@@ -24,7 +24,7 @@ class Scratch:
         self.passphrase = ""
         """The settings of the account, if its files already exist in the folder."""
         self.creates = False
-        """Whether a base is created in the account."""
+        """Whether a base may be created in the account."""
 
     @cached_property
     def account(self) -> ThrowawayAccount:

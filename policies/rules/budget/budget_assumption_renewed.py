@@ -33,7 +33,7 @@ _ASSUMED = {"atlas-prod-usw2-scratch": "300 USD"}
 
 def _scratch(gib: int) -> tuple[dict[str, Any], ...]:
     props = {"deploymentType": "SCRATCH_2", "storageCapacity": gib}
-    return ({"type": LUSTRE, "name": "atlas-prod-usw2-scratch", "region": "us-west-2", "props": props},)
+    return ({"type": LUSTRE, "name": "atlas-prod-usw2-scratch", "region": "us-gov-west-1", "props": props},)
 
 
 _FLEET = {**example_fleet(), "policies": {"budget-unknown-cost": {"settings": {"assume": _ASSUMED}}}}

@@ -18,7 +18,7 @@ _GATEWAY = (
     {
         "type": "aws:ec2/natGateway:NatGateway",
         "name": "atlas-prod-use1-nat-a",
-        "region": "us-west-2",
+        "region": "us-gov-west-1",
         "props": {"tags": {"gpufleet:site": "use1"}},
     },
 )
@@ -50,9 +50,9 @@ def _accepting(assume: Mapping[str, str]) -> dict[str, Any]:
     "budget-unknown-cost",
     group="budget",
     title="Every resource has a known cost",
-    why="An unknown price is not 0. A resource type without a price, a region whose prices were never "
-    "read, or a size that is only known later would pass any budget. The rule lists such resources, so "
-    "that the fleet file states an assumed amount for each.",
+    why="An unknown price is not 0. A resource type without a price, or a size that is only known later "
+    "would pass any budget. The rule lists them, so that the fleet file states an assumed amount for each. "
+    "Where only the price of the region is not known, the highest of other regions counts, with a margin.",
     fix="Use resources with a price (`gpufleet catalog prices`), run `gpufleet catalog refresh`, or "
     "write an amount into `policies.budget-unknown-cost.settings.assume`.",
     severity="high",

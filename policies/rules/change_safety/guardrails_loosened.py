@@ -10,11 +10,10 @@ from typing import Any
 
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.rule import Example, Settings, Violation, change_rule
+from gpufleet.policy.held import STRICTNESS, held_spec
+from gpufleet.policy.rule import Enforcement, Example, Settings, Violation, change_rule
 from gpufleet.spec.models import Budget, FleetSpec
 from gpufleet.spec.quantity import Money
-
-RANKS = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
 
 
 def _fleet(monthly: str) -> dict[str, Any]:
@@ -32,10 +31,11 @@ def _fleet(monthly: str) -> dict[str, Any]:
     "guardrails-loosened",
     group="change-safety",
     title="A change does not loosen its own limits",
-    why="Budget, rules and exemptions are in the file that the change edits: a pull request that "
-    "raises the cap together with the cost would pass every rule.",
+    why="Budget, rules and exemptions are in the file that the change edits. A change is judged by the "
+    "stricter of its own limits and those before it, so that it cannot raise a cap and spend it; this rule "
+    "names what the next change may do.",
     fix="Raise caps, lower rules and add exemptions in a separate change that their owner approves. To "
-    "enforce this, set the rule to mandatory in the base branch: the base's level counts.",
+    "refuse even that, set the rule to mandatory in the base branch: the base's level counts.",
     severity="high",
     enforcement="advisory",
     guard=True,
@@ -57,6 +57,9 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     if before.expires != after.expires:
         # An earlier date may end storage early, and a later one costs more.
         yield _loosened("expires", f"{before.expires or 'never'} becomes {after.expires or 'never'}")
+    for old, new in zip(after.onprem, held_spec(before, after).onprem, strict=True):
+        if old != new:
+            yield _loosened("onprem", f"{old.site} declares lower costs of its racks")
     if before.environment != after.environment:
         yield _loosened("environment", f"{before.environment} becomes {after.environment}")
 
@@ -83,9 +86,9 @@ def _policies(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
     for name in dict.fromkeys([*before.policies, *after.policies]):
         old, new = before.policies.get(name), after.policies.get(name)
         default = _defaults().get(name, "mandatory")
-        level = (old.enforcement if old else None) or default
-        now = (new.enforcement if new else None) or default
-        if RANKS[now] < RANKS[level]:
+        level: Enforcement = (old.enforcement if old else None) or default
+        now: Enforcement = (new.enforcement if new else None) or default
+        if STRICTNESS[now] < STRICTNESS[level]:
             yield _loosened(f"policies.{name}", f"{level} becomes {now}")
         elif (old.settings if old else {}) != (new.settings if new else {}):
             yield _loosened(f"policies.{name}", "its settings differ, which may allow more")
@@ -104,7 +107,7 @@ def _exemptions(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
 
 
 @cache
-def _defaults() -> dict[str, str]:
+def _defaults() -> dict[str, Enforcement]:
     """Return the default level of each rule."""
     from gpufleet.policy.pack import load_rules
 

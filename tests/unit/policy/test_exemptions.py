@@ -7,8 +7,14 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
+from gpufleet.errors import SpecError
+from gpufleet.policies.rules.budget.budget_by_team import budget_by_team
 from gpufleet.policy import exemptions
+from gpufleet.policy.settings import configure
+from gpufleet.spec.models import FleetSpec
+from tests.unit.policies.change_safety.test_guardrails_loosened import fleet
 from tests.unit.policy.samples import TODAY, box, exemption
+from tests.unit.pricing.racks import PRICED_RACKS
 
 NAME = "atlas-prod-box"
 URN = box(NAME).urn
@@ -97,3 +103,40 @@ def test_verdict_lists_exemptions_with_approver_reason_expiry_and_status() -> No
         "in_force": True,
     }
     assert exemptions.to_json(exemption(expires=TODAY - DAY), TODAY)["in_force"] is False
+
+
+def test_exemption_without_a_near_end_does_not_count() -> None:
+    near = find(exemption(resource=NAME, expires=TODAY + exemptions.LONGEST))
+    assert near is not None and near.in_force
+    far = find(exemption(resource=NAME, expires=TODAY + exemptions.LONGEST + DAY))
+    assert far is not None and not far.in_force
+    assert "366 days at most" in far.why_not
+
+
+@pytest.mark.parametrize(
+    ("resource", "wide"),
+    [
+        ("atlas-prod-*", True),
+        ("atlas-prod-use1-*", True),
+        ("atlas-prod-use1-bur*", True),
+        ("atlas-prod-use1-burs*", False),
+        ("atlas-prod-use1-burst", False),
+        ("atlas-prod-lab-*", True),
+        ("legacy-*", False),
+        ("stack", False),
+    ],
+)
+def test_exemption_of_a_whole_site_is_refused(resource: str, wide: bool) -> None:
+    sites = [{"site": "use1", "provider": "aws", "region": "us-east-1", "zones": ["us-east-1a"]}]
+    sites[0] |= {"network": {"cidr": "10.9.0.0/16"}, "scheduler": "slurm"}  # type: ignore[dict-item]
+    granted = exemption(rule=budget_by_team.name, resource=resource)
+    spec = FleetSpec.model_validate(fleet(cloud=sites, onprem=[{**PRICED_RACKS, "site": "lab"}])).model_copy(
+        update={"exemptions": (granted,)}
+    )
+    if wide:
+        with pytest.raises(SpecError) as caught:
+            configure([budget_by_team], spec)
+        (finding,) = caught.value.findings
+        assert (finding.rule, finding.field) == ("exemption-too-wide", "exemptions[0].resource")
+    else:
+        configure([budget_by_team], spec)

@@ -32,7 +32,7 @@ def keep(tmp_path: Path, key: str = KEY) -> None:
     file = tmp_path / "made" / "aws" / "state.pickle"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"account")
-    bases(tmp_path).keep(key, BASE, lambda: [file], tmp_path / "made")
+    bases(tmp_path).keep(key, BASE, [file], tmp_path / "made")
 
 
 def test_base_is_found_again_with_the_files_of_its_account(tmp_path: Path, entries: Path) -> None:

@@ -47,7 +47,7 @@ def test_scratch_account_is_not_saved_on_exit() -> None:
         ec2 = session.create_client("ec2", "us-east-1", endpoint_url=endpoint.url, **keys)
         ec2.create_vpc(CidrBlock="10.0.0.0/16")
         os.kill(endpoint.pid, signal.SIGTERM)
-        os.waitpid(endpoint.pid, 0)
+        own.account.wait()
         assert not Files(own.folder / "aws").snapshot.exists()
 
 

@@ -22,7 +22,7 @@ def fleet(**assume: str) -> dict[str, Any]:
 
 def lustre(gib: int = 1200, **more: Any) -> dict[str, Any]:
     props = {"deploymentType": "SCRATCH_2", "storageCapacity": gib, **more}
-    return {"type": LUSTRE, "name": "scratch", "region": "us-west-2", "props": props}
+    return {"type": LUSTRE, "name": "scratch", "region": "us-gov-west-1", "props": props}
 
 
 def judged(
@@ -60,13 +60,13 @@ def test_changed_launch_template_changes_its_group() -> None:
             {
                 "type": LAUNCH_TEMPLATE,
                 "name": "lt",
-                "region": "us-west-2",
+                "region": "us-gov-west-1",
                 "props": {"id": "lt-1", **template},
             },
             {
                 "type": AUTO_SCALING_GROUP,
                 "name": "nodes",
-                "region": "us-west-2",
+                "region": "us-gov-west-1",
                 "props": group,
                 "depends": {"launchTemplate": ["lt"]},
             },
@@ -78,7 +78,7 @@ def test_changed_launch_template_changes_its_group() -> None:
 
 
 def test_pattern_covers_no_new_resource_of_another_type() -> None:
-    gateway = {"type": NAT, "name": "nat-a", "region": "us-west-2", "props": {}}
+    gateway = {"type": NAT, "name": "nat-a", "region": "us-gov-west-1", "props": {}}
     another = {**gateway, "name": "nat-b"}
     database = {"type": "aws:rds/instance:Instance", "name": "nat-db", "props": {}}
     assumed = fleet(**{"nat-*": "50 USD"})

@@ -18,6 +18,7 @@ from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
+from tests.unit.pricing.racks import PRICED_RACKS
 
 NODE = 603.504
 STACK_RULES = (
@@ -59,19 +60,7 @@ def test_cost_equal_to_the_budget_passes() -> None:
 
 
 def test_on_premises_cost_counts_in_the_budget_and_its_site() -> None:
-    racks = {
-        "site": "dc1",
-        "system": "dgx-h100",
-        "nodes": "dgx[01-04]",
-        "bmc": "bmc[01-04]",
-        "controllers": "ctl01",
-        "login": "login01",
-        "network": "10.61.0.0/24",
-        "fabric": {"kind": "infiniband", "speed": "ndr", "topology": "rail-optimized"},
-        "scheduler": "slurm",
-        "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
-        "ssh": {"user": "ubuntu", "domain": "dc1.example.com"},
-    }
+    racks = {key: each for key, each in PRICED_RACKS.items() if key != "ownership"}
     fleet = {**example_fleet(monthly="2000 USD", sites={"dc1": "1000 USD"}), "onprem": [racks]}
     example = Example((), fleet=fleet)
     assert "2,867 USD" in examples.evaluate(budget_monthly, example)[0].message
@@ -191,7 +180,7 @@ def test_assumption_outside_the_fleet_file_is_reported_as_ineffective() -> None:
     gateway = budget_unknown_cost.passes.resources
     found = judged(budget_unknown_cost, gateway, settings={"assume": {"atlas-prod-use1-nat-*": "40 USD"}})
     assert any("only in the configuration of this run" in each.message for each in found)
-    assert any("NAT gateway in us-west-2" in each.message for each in found)
+    assert any("NAT gateway in us-gov-west-1" in each.message for each in found)
 
 
 def test_assumed_amount_counts_against_the_budget() -> None:

@@ -142,13 +142,13 @@ def offering(**props: Any) -> dict[str, Any]:
 
 def test_upfront_payment_needs_a_cap() -> None:
     (found,) = judged(budget_upfront, (offering(), block()))
-    assert "1,888 USD are paid upfront" in found.message
+    assert "2,292 USD are paid upfront" in found.message
     assert judged(budget_upfront, example_nodes(1)) == []
 
 
 def test_upfront_payment_is_compared_with_its_own_cap() -> None:
-    assert judged(budget_upfront, (offering(), block()), upfront="1888 USD") == []
-    (found,) = judged(budget_upfront, (offering(), block()), upfront="1800 USD")
+    assert judged(budget_upfront, (offering(), block()), upfront="2293 USD") == []
+    (found,) = judged(budget_upfront, (offering(), block()), upfront="2200 USD")
     assert found.violation.fleet_field == "budget.upfront"
 
 
@@ -221,7 +221,7 @@ def test_foreign_block_has_no_known_end() -> None:
 
 def test_old_prices_are_advisory_by_default() -> None:
     assert price_catalog_age.enforcement == "advisory"
-    (found,) = judged(price_catalog_age, example_nodes(1))
+    (found,) = judged(price_catalog_age, example_nodes(1), settings={"days": 1})
     assert found.level == "advisory"
-    assert "2024-09-25" in found.message
+    assert "2026-" in found.message
     assert judged(price_catalog_age, example_nodes(1), settings={"days": 5000}) == []

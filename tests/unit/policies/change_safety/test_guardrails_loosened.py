@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
 from gpufleet.policy.evaluation import RuleViolation
-from gpufleet.policy.settings import configure, guarded
-from gpufleet.spec.models import FleetSpec
+from tests.unit.pricing.racks import PRICED_RACKS
 
 Ask = Callable[..., list[RuleViolation]]
 RULE = "guardrails-loosened"
@@ -130,45 +128,25 @@ def test_new_environment_loosens_nothing(ask: Ask) -> None:
     assert ask(RULE, fleet=fleet({"monthly": "9000000 USD"}, exemptions=[EXEMPTION])) == []
 
 
-def spec(**more: Any) -> FleetSpec:
-    return FleetSpec.model_validate(fleet(**more))
-
-
-GUARD_EXEMPTION = {**EXEMPTION, "rule": RULE, "resource": "stack"}
-
-
-def test_guard_is_enforced_at_the_level_before_the_change() -> None:
-    before = spec(**level(RULE, "mandatory"))
-    for own in (spec(), spec(**level(RULE, "disabled")), spec(**level(RULE, "advisory"))):
-        configured = configure([guardrails_loosened], own)
-        (held,), _ = guarded(configured, before, own)
-        assert held.enforcement == "mandatory"
-
-
-def test_change_may_raise_the_guard_and_a_new_environment_sets_it() -> None:
-    own = spec(**level(RULE, "mandatory"))
-    for before in (spec(), spec(**level(RULE, "disabled")), None):
-        (held,), _ = guarded(configure([guardrails_loosened], own), before, own)
-        assert held.enforcement == "mandatory"
-    lax = spec(**level(RULE, "disabled"))
-    (held,), _ = guarded(configure([guardrails_loosened], lax), lax, lax)
-    assert held.enforcement == "disabled"
-    (held,), _ = guarded(configure([guardrails_loosened], lax), spec(), lax)
-    assert held.enforcement == "advisory"
-
-
-def test_change_cannot_exempt_itself_from_the_guard() -> None:
-    own = spec(exemptions=[GUARD_EXEMPTION])
-    _, granted = guarded(configure([guardrails_loosened], own), spec(), own)
-    assert granted == ()
-    _, granted = guarded(configure([guardrails_loosened], own), own, own)
-    assert len(granted) == 1
-
-
-def test_exemptions_from_other_rules_are_not_affected() -> None:
-    own = spec(exemptions=[EXEMPTION])
-    _, granted = guarded(configure([guardrails_loosened], spec()), spec(), own)
-    assert [each.rule for each in granted] == ["storage-survives"]
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ownership": None},
+        {"power": None},
+        {"ownership": {"acquisition": "270000 USD", "lifetime": "9 y"}},
+        {"ownership": {"acquisition": "20000 USD", "lifetime": "5 y"}},
+        {"power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.01 USD/kWh"}},
+        {"power": {"per_rack": "40 kW", "pue": 1.0, "price": "0.11 USD/kWh"}},
+    ],
+)
+def test_lower_declared_costs_of_racks_are_found_and_higher_ones_pass(
+    change: dict[str, Any], ask: Ask
+) -> None:
+    before, after = fleet(onprem=[PRICED_RACKS]), fleet(onprem=[{**PRICED_RACKS, **change}])
+    (found,) = ask(RULE, fleet_before=before, fleet=after)
+    assert "dc1 declares lower costs of its racks" in found.message
+    assert ask(RULE, fleet_before=after, fleet=before) == []
+    assert ask(RULE, fleet_before=before, fleet=fleet()) == [], "a removed site is not a cheaper one"
 
 
 def test_new_expiry_that_makes_an_environment_temporary_is_found(ask: Ask) -> None:

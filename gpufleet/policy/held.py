@@ -1,0 +1,165 @@
+"""The limits by which a change is judged: those of the fleet file before it, where they are stricter.
+
+A pull request edits the file with its own budget, rule levels and exemptions. What it loosens counts only for
+the changes after it: nobody raises a cap and spends it, disables a rule and breaks it, or exempts himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.plan import build_plan
+from gpufleet.plan.assumptions import RULE as ASSUMING
+from gpufleet.plan.assumptions import SETTING, amount_of
+from gpufleet.policy.context import PolicyContext
+from gpufleet.policy.rule import Enforcement
+from gpufleet.policy.settings import ConfiguredRule
+from gpufleet.spec.models import Budget, FleetSpec
+from gpufleet.spec.onprem import OnPremSite, Ownership, SitePower
+from gpufleet.spec.policy import Exemption, RuleSettings
+from gpufleet.spec.quantity import Money
+
+_MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1) // _MICROSECOND
+STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLimits:
+    """Rules, exemptions and context that judge a change. `differ` is True if the change loosens any."""
+
+    configured: tuple[ConfiguredRule, ...]
+    exemptions: tuple[Exemption, ...]
+    shared: PolicyContext
+    differ: bool
+
+
+def hold(
+    configured: Sequence[ConfiguredRule],
+    configured_before: Sequence[ConfiguredRule],
+    shared: PolicyContext,
+    before: FleetSpec | None,
+) -> HeldLimits:
+    """Return the limits for a change of `before`. A new environment has no limits to loosen.
+
+    `configured_before` are the same rules as the fleet file before the change configures them.
+    """
+    after = shared.spec
+    if before is None or after is None:
+        return HeldLimits(tuple(configured), after.exemptions if after is not None else (), shared, False)
+    stricter = {each.rule.name: each for each in configured_before}
+    rules = tuple(_stricter(each, stricter.get(each.rule.name, each)) for each in configured)
+    exemptions = tuple(each for each in after.exemptions if _is_covered(each, before.exemptions))
+    spec = held_spec(before, after)
+    differ = spec != after or rules != tuple(configured) or exemptions != after.exemptions
+    if spec != after:
+        shared = replace(shared, spec=spec, plan=build_plan(spec, shared.catalog), _costs={})
+    return HeldLimits(rules, exemptions, shared, differ)
+
+
+def held_spec(before: FleetSpec, after: FleetSpec) -> FleetSpec:
+    """Return the fleet file after a change with caps, required tags, assumed amounts and rack costs as before
+    it where those are stricter."""
+    sites = {site.site: site for site in before.onprem}
+    changed: dict[str, Any] = {
+        "budget": _budget(before.budget, after),
+        "required_tags": tuple(dict.fromkeys([*after.required_tags, *before.required_tags])),
+        "onprem": tuple(_rack_costs(sites.get(site.site), site) for site in after.onprem),
+        "policies": _assumed(before, after),
+    }
+    stricter = {name: each for name, each in changed.items() if each != getattr(after, name)}
+    return after.model_copy(update=stricter)
+
+
+def _stricter(each: ConfiguredRule, before: ConfiguredRule) -> ConfiguredRule:
+    lower = STRICTNESS[before.enforcement] > STRICTNESS[each.enforcement]
+    # A new resource may need an amount. Lowered ones are held with the fleet file.
+    settings = each.settings if each.rule.name == ASSUMING else before.settings
+    return replace(each, enforcement=before.enforcement if lower else each.enforcement, settings=settings)
+
+
+def _is_covered(exemption: Exemption, known: Sequence[Exemption]) -> bool:
+    same = (exemption.rule, exemption.resource)
+    return any(same == (each.rule, each.resource) and exemption.expires <= each.expires for each in known)
+
+
+def _budget(before: Budget, spec: FleetSpec) -> Budget:
+    after = spec.budget
+    groups = {f"{site.site}/{group.name}" for site in spec.cloud for group in site.node_groups}
+    teams = {group.team for site in spec.cloud for group in site.node_groups if group.team}
+    sites = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
+    ends = min((each for each in (before.ends, after.ends) if each is not None), default=None)
+    return after.model_copy(
+        update={
+            **{
+                name: _lower(getattr(before, name), getattr(after, name))
+                for name in ("monthly", "upfront", "max_increase")
+            },
+            "sites": _caps(before.sites, after.sites, sites),
+            "node_groups": _caps(before.node_groups, after.node_groups, groups),
+            "teams": _caps(before.teams, after.teams, teams),
+            "ends": ends,
+        }
+    )
+
+
+def _lower(before: Money | None, after: Money | None) -> Money | None:
+    caps = [each for each in (after, before) if each is not None]
+    return min(caps, key=lambda each: each.amount, default=None)
+
+
+def _caps(before: Mapping[str, Money], after: Mapping[str, Money], exist: set[str]) -> dict[str, Money]:
+    """The lower cap of each target; one that the change removes stays while its target exists."""
+    kept = {name: cap for name, cap in before.items() if name in after or name in exist}
+    lower = {name: _lower(kept.get(name), after.get(name)) for name in dict.fromkeys([*after, *kept])}
+    return {name: cap for name, cap in lower.items() if cap is not None}
+
+
+def _assumed(before: FleetSpec, after: FleetSpec) -> dict[str, RuleSettings]:
+    """The policies after the change with the higher of two amounts for the same resource."""
+    old, new = (_amounts(spec) for spec in (before, after))
+    raised = {key: text for key, text in old.items() if key in new and _usd(key, text) > _usd(key, new[key])}
+    if not raised:
+        return after.policies
+    policy = after.policies[ASSUMING]
+    settings = {**policy.settings, SETTING: {**new, **raised}}
+    return {**after.policies, ASSUMING: policy.model_copy(update={"settings": settings})}
+
+
+def _amounts(spec: FleetSpec) -> Mapping[str, str]:
+    policy = spec.policies.get(ASSUMING)
+    written = policy.settings.get(SETTING) if policy is not None else None
+    return {str(key): str(text) for key, text in written.items()} if isinstance(written, Mapping) else {}
+
+
+def _usd(key: str, text: str) -> Decimal:
+    try:
+        return amount_of(key, text)
+    except ValueError:
+        return Decimal(0)
+
+
+def _rack_costs(before: OnPremSite | None, after: OnPremSite) -> OnPremSite:
+    if before is None:
+        return after
+    power = before.power if _power(before.power) > _power(after.power) else after.power
+    owned = before.ownership if _owned(before.ownership) > _owned(after.ownership) else after.ownership
+    if (power, owned) == (after.power, after.ownership):
+        return after
+    return after.model_copy(update={"power": power, "ownership": owned})
+
+
+def _power(power: SitePower | None) -> Decimal:
+    """USD for a kWh of the nodes, with that of the hall."""
+    return Decimal(0) if power is None else Decimal(str(power.pue)) * power.price.amount
+
+
+def _owned(owned: Ownership | None) -> Decimal:
+    """The share of a node's purchase price that counts for a day."""
+    if owned is None:
+        return Decimal(0)
+    return owned.acquisition.amount * _DAY / (owned.lifetime.delta // _MICROSECOND)

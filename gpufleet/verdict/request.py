@@ -1,0 +1,30 @@
+"""The options of a check. Imports little: the command line makes them before a check imports the rest."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gpufleet.workspace import Cloud, Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """The options of a check. `jobs` are the running jobs of node groups ("site/group" -> number).
+
+    With engine `pulumi` the preview runs in `cloud` and compares with the deployed stack; `base` then
+    provides only the earlier fleet file and rules. `policy_config` is a file for Pulumi's
+    `--policy-pack-config`. It overrides the fleet file.
+    """
+
+    workspace: Workspace
+    engine: Literal["embedded", "pulumi"] = "embedded"
+    cloud: Cloud | None = None
+    base: str | None = None
+    opens: tuple[str, ...] = ()
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    policy_config: Path | None = None
+    now: dt.datetime | None = None

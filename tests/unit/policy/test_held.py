@@ -1,0 +1,173 @@
+"""Limits by which a change is judged: never looser than those before it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet.catalog import load_catalog
+from gpufleet.plan import build_plan
+from gpufleet.policies.rules.budget.budget_by_team import budget_by_team
+from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_cost
+from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
+from gpufleet.policies.rules.change_safety.storage_survives import storage_survives
+from gpufleet.policy.context import PolicyContext
+from gpufleet.policy.held import HeldLimits, hold
+from gpufleet.policy.settings import PackConfig, configure
+from gpufleet.pricing import price_plan
+from gpufleet.spec.models import FleetSpec
+from tests.unit.policies.change_safety.test_guardrails_loosened import EXEMPTION, fleet, level
+from tests.unit.pricing.racks import PRICED_RACKS
+
+CATALOG = load_catalog()
+RULES = (guardrails_loosened, budget_by_team, budget_unknown_cost, storage_survives)
+LEVELS = ("disabled", "advisory", "mandatory")
+STRICT = dict(zip(LEVELS, range(3), strict=True))
+
+
+def spec(budget: Any = None, **more: Any) -> FleetSpec:
+    return FleetSpec.model_validate(fleet(budget, **more))
+
+
+def held(
+    before: FleetSpec | None, after: FleetSpec, given: Mapping[str, PackConfig] | None = None
+) -> HeldLimits:
+    shared = PolicyContext(
+        project="gpufleet",
+        stack="prod",
+        catalog=CATALOG,
+        now=dt.datetime(2026, 11, 1, tzinfo=dt.UTC),
+        spec=after,
+        plan=build_plan(after, CATALOG),
+    )
+    return hold(configure(RULES, after, None, given), configure(RULES, before, None, given), shared, before)
+
+
+def enforcement(limits: HeldLimits, name: str) -> str:
+    (found,) = [each.enforcement for each in limits.configured if each.rule.name == name]
+    return found
+
+
+@pytest.mark.parametrize("name", ["guardrails-loosened", "budget-by-team"])
+@pytest.mark.parametrize("before", LEVELS)
+@pytest.mark.parametrize("after", LEVELS)
+def test_rule_is_enforced_at_the_stricter_level(name: str, before: str, after: str) -> None:
+    found = held(spec(**level(name, before)), spec(**level(name, after)))
+    assert enforcement(found, name) == max(before, after, key=lambda each: STRICT[each])
+    assert found.differ == (STRICT[after] < STRICT[before])
+    assert enforcement(held(None, spec(**level(name, after))), name) == after, "a new environment sets it"
+
+
+def test_rule_keeps_the_settings_before_the_change() -> None:
+    before, after = (
+        level("budget-by-team", None, size="maximum"),
+        level("budget-by-team", None, size="expected"),
+    )
+    (rule,) = [each for each in held(spec(**before), spec(**after)).configured if each.rule is budget_by_team]
+    assert rule.settings.model_dump() == {"size": "maximum"}
+
+
+def test_configuration_of_the_run_counts_on_both_sides() -> None:
+    own = spec()
+    found = held(own, own, {"budget-by-team": PackConfig("advisory", {"size": "maximum"})})
+    assert not found.differ
+    (rule,) = [each for each in found.configured if each.rule is budget_by_team]
+    assert (rule.enforcement, rule.settings.model_dump()) == ("advisory", {"size": "maximum"})
+
+
+def test_exemption_counts_from_the_change_after_it() -> None:
+    own = spec(exemptions=[EXEMPTION])
+    assert held(spec(), own).exemptions == ()
+    assert held(own, own).exemptions == own.exemptions
+    assert held(None, own).exemptions == own.exemptions
+    longer = spec(exemptions=[{**EXEMPTION, "expires": "2027-01-01"}])
+    assert held(own, longer).exemptions == ()
+    assert held(longer, own).exemptions == own.exemptions
+    other = spec(exemptions=[{**EXEMPTION, "resource": "models"}])
+    assert held(own, other).exemptions == ()
+
+
+CAPS = st.fixed_dictionaries(
+    {"monthly": st.integers(1, 9)},
+    optional={"upfront": st.integers(1, 9), "max_increase": st.integers(1, 9), "sites": st.just({})},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    CAPS,
+    CAPS,
+    st.dictionaries(st.just("dc1"), st.integers(1, 9)),
+    st.dictionaries(st.just("dc1"), st.integers(1, 9)),
+)
+def test_no_cap_is_above_the_one_before(
+    old: dict[str, Any], new: dict[str, Any], old_sites: dict[str, int], new_sites: dict[str, int]
+) -> None:
+    def build(caps: dict[str, Any], sites: dict[str, int]) -> FleetSpec:
+        amounts = {name: f"{usd}000 USD" for name, usd in caps.items() if name != "sites"}
+        by_site = {name: f"{usd}000 USD" for name, usd in sites.items()}
+        return spec({**amounts, "sites": by_site}, onprem=[PRICED_RACKS])
+
+    before, after = build(old, old_sites), build(new, new_sites)
+    budget = held(before, after).shared.spec.budget  # type: ignore[union-attr]
+    for name in ("monthly", "upfront", "max_increase"):
+        caps = [
+            getattr(each.budget, name) for each in (before, after) if getattr(each.budget, name) is not None
+        ]
+        lowest = min(caps, key=lambda each: each.amount, default=None)
+        assert getattr(budget, name) == lowest
+    sites = [each.budget.sites["dc1"] for each in (before, after) if "dc1" in each.budget.sites]
+    assert budget.sites.get("dc1") == min(sites, key=lambda each: each.amount, default=None)
+
+
+def test_cap_of_a_site_that_the_change_removes_goes_with_it() -> None:
+    before = spec({"sites": {"dc1": "10 USD"}}, onprem=[PRICED_RACKS])
+    after = spec()
+    assert held(before, after).shared.spec == after
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ownership": None},
+        {"power": None},
+        {"ownership": {"acquisition": "20000 USD", "lifetime": "9 y"}},
+        {"power": {"per_rack": "40 kW", "pue": 1.0, "price": "0.01 USD/kWh"}},
+    ],
+)
+def test_cheaper_racks_make_no_room_in_the_budget(change: dict[str, Any]) -> None:
+    before, after = spec(onprem=[PRICED_RACKS]), spec(onprem=[{**PRICED_RACKS, **change}])
+    found = held(before, after)
+    assert found.differ
+    assert found.shared.plan is not None
+    full = price_plan(build_plan(before, CATALOG), CATALOG).total
+    assert price_plan(found.shared.plan, CATALOG).total == full
+    assert held(after, before).shared.spec == before, "dearer ones count at once"
+
+
+def test_assumed_amount_is_not_lowered_and_a_new_one_counts() -> None:
+    def assuming(**amounts: str) -> FleetSpec:
+        return spec(**level("budget-unknown-cost", None, assume=amounts))
+
+    found = held(assuming(a1="50 USD", gone="9 USD"), assuming(a1="5 USD", b2="7 USD"))
+    assert found.shared.plan is not None
+    assert found.shared.plan.budget.assume == {"a1": 50, "b2": 7}
+    assert not held(assuming(a1="5 USD"), assuming(a1="50 USD")).differ
+
+
+def test_required_tag_stays_required() -> None:
+    before, after = spec(required_tags=["team", "owner"]), spec(required_tags=["team"])
+    assert held(before, after).shared.spec.required_tags == ("team", "owner")  # type: ignore[union-attr]
+
+
+def test_tightened_limits_are_those_of_the_change() -> None:
+    before = spec({"monthly": "9000 USD"}, exemptions=[EXEMPTION])
+    after = spec({"monthly": "1000 USD"}, **level("budget-by-team", "mandatory"))
+    found = held(before, after)
+    assert not found.differ
+    assert found.shared.spec == after
