@@ -60,7 +60,8 @@ bench: setup ## the figures of docs/performance.md with their peers, in one run;
 faults: setup ## every fault at every call of the first up of dev and sandbox; the next up must finish it
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-docs: setup ## generate reference pages, the table of packages, defaults and README tables of roles
+docs: setup ## generate instance types, reference pages, the table of packages, defaults and README tables of roles
+	@$(BIN)/python -m gpufleet.catalog.shipped
 	@$(BIN)/python -m gpufleet.catalog.reference >docs/reference/.new && mv docs/reference/.new docs/reference/catalog.md
 	@$(BIN)/python -m gpufleet.policy.docs >docs/reference/.new && mv docs/reference/.new docs/reference/rules.md
 	@$(BIN)/python -m tests.documents.rack_variables >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md

@@ -6,14 +6,17 @@ The stand-ins are an optional extra, which accounts and racks do not need.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpufleet.engine import forks
 from gpufleet.engine.api import StackRequest
 from gpufleet.errors import InputError
+from gpufleet.preload import ACCOUNT
 
 if TYPE_CHECKING:
     from gpufleet.lab.aws.daemon import WhileStarting
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 _PACKAGES = ("gpufleet.lab", "moto", "flask")
 PROVIDERS = {"aws": "gpufleet.lab.aws.provider", "kubernetes": "gpufleet.lab.kubernetes"}
 """Package -> the module of the sandbox's provider for it."""
+
+
+THROWAWAY_PROVIDERS = {**PROVIDERS, "aws": "gpufleet.lab.aws.hosted_provider"}
+"""The same for a throwaway account, whose server hosts the aws providers."""
 
 
 def require_lab() -> None:
@@ -73,7 +80,8 @@ def start_throwaway_account(folder: Path, passphrase: str = "", *, load: bool = 
     require_lab()
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
 
-    return ThrowawayAccount(folder, passphrase, load=load)
+    server = forks.prepare(os.environ, ACCOUNT)
+    return ThrowawayAccount(folder, passphrase, load=load, fork=server.begin if server else None)
 
 
 def sandbox_access(root: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The longest groups start first; started last, they would keep the others waiting. With empty
 # caches all racks wait for one root file system: kube compiles meanwhile.
 LONGEST = (
+    "rack-cluster",
     "rack-sites",
     "rack-hosts",
     "kube",

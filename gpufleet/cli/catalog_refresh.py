@@ -14,15 +14,17 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from gpufleet.catalog import Catalog, InstanceType, Region, RegionRead, load_catalog
+from gpufleet.catalog import Catalog, InstanceType, KeyPrices, Region, RegionRead, load_catalog
 from gpufleet.catalog.changes import PriceChange, price_changes
 from gpufleet.catalog.overlay import overlay
 from gpufleet.catalog.store import (
     INSTANCES,
     REGIONS,
+    SERVICES,
     instances_text,
     read_entries,
     regions_text,
+    services_text,
 )
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.errors import InputError
@@ -79,6 +81,7 @@ def refresh(
     ).read(regions)
     with defer_interruption():
         _write(folder, reading.instances, reading.regions, reading.asked)
+        _write_services(folder / SERVICES, reading.services)
         _report(folder, before, reading, account, regions, json=json)
 
 
@@ -86,7 +89,7 @@ def _report(
     folder: Path, before: Catalog, reading: RefreshResult, account: str, regions: Sequence[str], *, json: bool
 ) -> None:
     after = load_catalog(folder)
-    changes = list(price_changes(before.instances, after.instances, regions))
+    changes = list(price_changes(before, after, regions))
     added = sorted(after.instances.keys() - before.instances.keys())
     if json:
         emit_json(
@@ -158,6 +161,16 @@ def _write(
     write_atomically(folder / REGIONS, regions_text(zones[name] for name in sorted(zones)))
 
 
+def _write_services(path: Path, read: Sequence[KeyPrices]) -> None:
+    """Merge prices of services into those of earlier refreshes and replace the file."""
+    known = read_entries(path, KeyPrices, "services") if path.is_file() else ()
+    merged = {item.key: item.prices for item in known}
+    for item in read:
+        merged[item.key] = merged.get(item.key, {}) | item.prices
+    entries = (KeyPrices(key=key, prices=prices) for key, prices in sorted(merged.items()))
+    write_atomically(path, services_text(entries))
+
+
 def _print(changes: Sequence[PriceChange], added: Sequence[str], unanswered: Sequence[str]) -> None:
     if added:
         out.print(f"new: {', '.join(added)}", soft_wrap=True)
@@ -172,8 +185,9 @@ def _print(changes: Sequence[PriceChange], added: Sequence[str], unanswered: Seq
 
 
 def _line(change: PriceChange) -> Text:
+    unit = "USD/h" if change.unit in ("instance-hour", "hour") else f"USD per {change.unit}"
     text = Text(f"  {change.what} {change.kind} {change.region}: ")
-    text.append(f"{_plain(change.before)} -> {_plain(change.after)} USD/h")
+    text.append(f"{_plain(change.before)} -> {_plain(change.after)} {unit}")
     if change.before and change.after:
         share = (change.after / change.before - 1) * 100
         text.append(f" ({share:+.1f}%)", style="red" if share > 0 else "green")
@@ -189,6 +203,7 @@ def _change_json(change: PriceChange) -> dict[str, Any]:
         "what": change.what,
         "kind": change.kind,
         "region": change.region,
+        "unit": change.unit,
         "before": None if change.before is None else str(change.before),
         "after": None if change.after is None else str(change.after),
     }

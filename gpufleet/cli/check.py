@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -17,6 +18,8 @@ from gpufleet.cli.run_log import Durations
 from gpufleet.engine import forks
 from gpufleet.errors import CloudError, ExitCode, GpufleetError, InputError
 from gpufleet.preload import LIBRARIES
+from gpufleet.verdict.request import CheckRequest
+from gpufleet.verdict.scratch import scratch
 from gpufleet.workspace import Cloud, Workspace
 
 if TYPE_CHECKING:
@@ -76,9 +79,9 @@ def check(
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
     form = "json" if json else form
-    verdict = verdict_of(
-        environment, base, tuple(opened or ()), engine, cloud, jobs, policy_config, quiet=form != "terminal"
-    )
+    request = request_of(environment, base, engine, cloud, policy_config)
+    request = replace(request, opens=tuple(opened or ()), jobs=_jobs(jobs) if jobs is not None else {})
+    verdict = verdict_of(request, quiet=form != "terminal")
     files: dict[Format, Path | None] = {
         "markdown": markdown,
         "sarif": sarif,
@@ -101,21 +104,10 @@ def check(
     return int(ExitCode.DONE if verdict.passed else ExitCode.REFUSED)
 
 
-def verdict_of(
-    environment: str,
-    base: str | None,
-    opened: tuple[str, ...],
-    engine: str,
-    cloud: str | None,
-    jobs: Path | None,
-    policy_config: Path | None,
-    *,
-    quiet: bool,
-) -> Verdict:
-    """Return the verdict for these options. Each step is printed on stderr unless `quiet`.
-
-    Raises InputError for options that exclude each other, and the errors of `gpufleet.verdict.check.check`.
-    """
+def request_of(
+    environment: str, base: str | None, engine: str, cloud: str | None, policy_config: Path | None
+) -> CheckRequest:
+    """Raises InputError for options that exclude each other."""
     if engine not in get_args(EngineName):
         raise InputError(
             f"--engine is {engine[:40]!r}", remedy=f"write one of {', '.join(get_args(EngineName))}"
@@ -127,33 +119,40 @@ def verdict_of(
         )
     if cloud is not None and cloud not in get_args(Cloud):
         raise InputError(f"--cloud is {cloud[:40]!r}", remedy=f"write one of {', '.join(get_args(Cloud))}")
-    workspace = Workspace.open(environment)
-    if engine == "pulumi":
-        _require_real(workspace, cloud)
-    else:
-        # Before this process imports the verdict, which takes as long.
-        forks.prepare(os.environ, LIBRARIES)
-    from gpufleet.verdict.check import CheckRequest
-    from gpufleet.verdict.check import check as run_check
-
-    request = CheckRequest(
-        workspace=workspace,
-        engine=engine,  # type: ignore[arg-type]
-        cloud=cloud,  # type: ignore[arg-type]
-        base=base,
-        opens=opened,
-        jobs=_jobs(jobs) if jobs is not None else {},
+    return CheckRequest(
+        Workspace.open(environment),
+        engine,  # type: ignore[arg-type]
+        cloud,  # type: ignore[arg-type]
+        base,
         policy_config=policy_config.resolve() if policy_config is not None else None,
     )
-    key = " ".join(["check", workspace.environment(), *(["with a base"] if base else []), *opened])
-    steps = _Steps(workspace.local, key, quiet=quiet)
-    try:
-        verdict = run_check(request, steps)
-    except CloudError as error:
-        # No user resource was touched, so this is not a cloud failure.
-        raise GpufleetError(error.message, remedy=error.remedy) from error
-    steps.end()
-    return verdict
+
+
+def verdict_of(request: CheckRequest, *, quiet: bool) -> Verdict:
+    """Return the verdict. Each step is printed on stderr unless `quiet`.
+
+    Raises the errors of `gpufleet.verdict.check.check`.
+    """
+    with scratch() as started:
+        if request.engine == "pulumi":
+            _require_real(request.workspace, request.cloud)
+        else:
+            # Before this process imports the verdict, which takes as long.
+            started.creates = request.base is not None
+            _ = started.account
+            forks.prepare(os.environ, LIBRARIES)
+        from gpufleet.verdict.check import check as run_check
+
+        workspace, base = request.workspace, ["with a base"] if request.base else []
+        key = " ".join(["check", workspace.environment(), *base, *request.opens])
+        steps = _Steps(workspace.local, key, quiet=quiet)
+        try:
+            verdict = run_check(request, steps, started)
+        except CloudError as error:
+            # No user resource was touched, so this is not a cloud failure.
+            raise GpufleetError(error.message, remedy=error.remedy) from error
+        steps.end()
+        return verdict
 
 
 def _require_real(workspace: Workspace, cloud: str | None) -> None:

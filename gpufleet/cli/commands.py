@@ -45,6 +45,7 @@ _PARTS = {
         "operate": "operate",
         "hostkeys": "hostkeys",
         "secrets": "secrets",
+        "mirror": "mirror",
     },
     "Try it on this machine": {
         "sandbox": "sandbox",

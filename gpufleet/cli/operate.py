@@ -99,6 +99,7 @@ def operate(
                 result = run_operation(request, setup.runs, progress.on_task, progress.on_stage)
             except KeyboardInterrupt:
                 raise InterruptionError("finished tasks are kept on the hosts", ["--resume"]) from None
+        setup.forget(request, result.states)
         if not result.run.cut_short:
             setup.durations.keep(key, progress.pace.done, progress.pace.elapsed_s)
         if result.run.page is not None:

@@ -12,8 +12,8 @@ from typing import cast, get_args
 from gpufleet.cli.configure_setup import VAULT, Setup
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
-from gpufleet.racks.configure.host_keys import renew_key
-from gpufleet.racks.configure.record import LastRun, RunFolder
+from gpufleet.racks.configure.host_keys import forget_keys, renew_key
+from gpufleet.racks.configure.record import HostState, LastRun, RunFolder
 from gpufleet.racks.configure.targets import (
     known_hosts_files,
     refuse_unknown,
@@ -97,7 +97,7 @@ class OperateSetup(Setup):
         secrets = collect_secrets(
             self.plan,
             (*targets, *helpers),
-            self.operation.secrets_of,
+            self.operation.roles_with_secrets(values),
             os.environ,
             lambda: read_vault(self.fleet_folder / VAULT, password),
             self.target,
@@ -123,6 +123,13 @@ class OperateSetup(Setup):
             vault_password=password,
             first=(last.first or last.run) if last is not None else "",
         )
+
+    def forget(self, request: OperationRequest, states: Mapping[str, HostState]) -> None:
+        """Remove the ssh keys of hosts that left the site."""
+        if self.operation.forgets and not request.check:
+            connections = ssh_connections(self.inventory)
+            done = [connections[name] for name, state in states.items() if state == "done"]
+            forget_keys(done, request.known_hosts[0])
 
     def _left(self, targets: tuple[str, ...], last: LastRun) -> tuple[str, ...]:
         """Return the hosts of a resumed run: unfinished targets, and the hosts that each needs."""

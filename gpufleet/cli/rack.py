@@ -34,7 +34,7 @@ Scheduler = Annotated[
     str,
     typer.Option(
         "--scheduler",
-        help="Without a fleet file: slurm, or kubernetes (3 controllers, 2 GPU nodes; no kubelet).",
+        help="Without a fleet file: slurm, or kubernetes (3 controllers, 2 GPU nodes).",
     ),
 ]
 FLEETS = {"slurm": "fleet.yaml", "kubernetes": "kubernetes.yaml"}
@@ -70,13 +70,11 @@ def _show_next(fleet: str, rack: Rack, plan: FleetPlan) -> None:
     """Print the commands from these hosts to a first job."""
     from gpufleet.report.first_job import first_jobs
 
-    lines = [f"gpufleet configure {fleet} --ssh-config {rack.record.ssh_config}"]
-    if rack.site.site in {site.site for site in plan.onprem if site.scheduler == "slurm"}:
-        lines = [
-            'export GPUFLEET_VAULT_PASSWORD="$(openssl rand -base64 24)"',
-            f"gpufleet secrets new {fleet}",
-            *lines,
-        ]
+    lines = [
+        'export GPUFLEET_VAULT_PASSWORD="$(openssl rand -base64 24)"',
+        f"gpufleet secrets new {fleet}",
+        f"gpufleet configure {fleet} --ssh-config {rack.record.ssh_config}",
+    ]
     for job in first_jobs(plan):
         if job.site == rack.site.site:
             lines.append(f"gpufleet rack ssh {job.host} sudo -iu {job.user} {job.command}")

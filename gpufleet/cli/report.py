@@ -43,12 +43,12 @@ def report(
     The figures are those of `gpufleet check`. The page needs no network and no scripts. Exit code 0: the page
     is written, also if the verdict is `fail`; use `gpufleet check` to refuse a change.
     """
-    from gpufleet.cli.check import verdict_of
+    from gpufleet.cli.check import request_of, verdict_of
     from gpufleet.files import write_atomically
     from gpufleet.report.fleet_html import fleet_page
 
     _require_own(html)
-    verdict = verdict_of(environment, base, (), engine, cloud, None, policy_config, quiet=json)
+    verdict = verdict_of(request_of(environment, base, engine, cloud, policy_config), quiet=json)
     page = fleet_page(verdict)
     with defer_interruption():
         write_atomically(html, page)

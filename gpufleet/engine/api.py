@@ -7,6 +7,7 @@ only these types and do not depend on the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -197,6 +198,14 @@ class StackRequest:
     with the configuration of its policies (the CLI's `--policy-pack-config`). With packs, `up` first
     previews the request and stops before the first change if that fails. `previewed`: the caller has
     already previewed this request with the same packs, so `up` does not.
+
+    `state_ready` is for previews of the embedded engine against a state that is still being made: the
+    program and the packs start at once, and everything else waits for its result.
+
+    `random_passphrase`: the passphrase is random, of 128 bits or more, and the state is temporary. The
+    embedded engine then derives the key in one round, since the others protect only passphrases that people
+    choose; Pulumi does not read such a state. It is no variable of the environment, which would weaken other
+    states.
     """
 
     project: str
@@ -215,6 +224,8 @@ class StackRequest:
     targets: tuple[str, ...] = ()
     show_secrets: bool = False
     preload: tuple[str, ...] = ()
+    state_ready: Future[None] | None = None
+    random_passphrase: bool = False
 
 
 class Engine(Protocol):

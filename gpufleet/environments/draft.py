@@ -12,8 +12,8 @@ from typing import Any
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ValidFleet, validate
+from gpufleet.environments.assumptions import CostAssumption, assumptions_for
 from gpufleet.environments.choices import Choices, cloud_sites, rack_site
-from gpufleet.environments.estimates import CostAssumption, estimates
 from gpufleet.errors import InputError, SpecError
 from gpufleet.spec.init import check_name, render_template
 from gpufleet.spec.load import FLEET_FILE, STACKS
@@ -64,9 +64,9 @@ def draft_environment(
         "highest": "",
     }
     planned = _planned(choices.template, values, catalog)
-    assumed = tuple(estimates(planned.loaded.spec, planned.plan, catalog))
+    assumed = tuple(assumptions_for(planned.plan, catalog))
     cost = planned.cost
-    highest = sum((each.total for each in assumed), cost.total.maximum)
+    highest = sum((each.amount for each in assumed), cost.total.maximum)
     if budget is not None and budget.amount < highest:
         raise InputError(
             f"at maximum size the fleet costs about {highest:,.0f} USD a month; the budget is {budget}",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Literal
 
 from gpufleet.plan.management import plan_management, plan_mig
 from gpufleet.plan.rack_kubernetes import plan_kubernetes
 from gpufleet.plan.rack_models import (
+    BackupTargetPlan,
     FabricPartitionPlan,
     RackPlan,
     SubnetManagerPlan,
@@ -76,7 +78,22 @@ def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
         monitoring_settings=plan_monitoring(site),
         management_settings=plan_management(site),
         mig=plan_mig(site),
+        backups=_backups(site),
     )
+
+
+def _backups(site: OnPremSite) -> BackupTargetPlan | None:
+    if (declared := site.backups) is None:
+        return None
+    kind: Literal["s3", "nfs", "rsync"]
+    endpoint = region = port = host_key = None
+    if declared.s3 is not None:
+        kind, place, endpoint, region = "s3", declared.s3.url, declared.s3.endpoint, declared.s3.region
+    elif declared.rsync is not None:
+        kind, place, port, host_key = "rsync", declared.rsync.to, declared.rsync.port, declared.rsync.host_key
+    else:
+        kind, place = "nfs", declared.chosen().source
+    return BackupTargetPlan(kind, place, endpoint, region, port, host_key, declared.keep)
 
 
 def _share(hosts: int, percent: Decimal) -> int:

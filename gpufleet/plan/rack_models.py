@@ -146,7 +146,8 @@ class RackKubernetesPlan:
 
     `version` is the minor version; the software channel has the patch. `endpoint` is the virtual
     address, None where a single member has none. `router_id` is the number by which members find
-    each other (VRRP, 1 to 255). `node_labels` are all labels of each GPU node, gpufleet's and the user's.
+    each other (VRRP, 1 to 255). `host_network` are teams whose pods may use the network of their node.
+    `node_labels` are all labels of each GPU node, gpufleet's and the user's.
     """
 
     version: str
@@ -157,7 +158,9 @@ class RackKubernetesPlan:
     pod_network: str
     service_network: str
     cni: Literal["calico", "cilium", "flannel"]
+    network_policies: bool
     pod_security: Literal["privileged", "baseline", "restricted"]
+    host_network: tuple[str, ...]
     node_groups: tuple[KubernetesGroupPlan, ...]
     node_labels: Mapping[str, Mapping[str, str]]
     kueue: bool
@@ -168,6 +171,19 @@ class RackKubernetesPlan:
     backup_every_s: int
     reserved_cpus: int
     reserved_memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupTargetPlan:
+    """The store of copies of backups, with the fields of its kind; `keep` 0 keeps all."""
+
+    kind: Literal["s3", "nfs", "rsync"]
+    place: str
+    endpoint: str | None
+    region: str | None
+    port: int | None
+    host_key: str | None
+    keep: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +293,7 @@ class RackPlan:
 
     `groups` are group IDs by name. `local_nvme` is the mount point of the nodes' drives, None if they are not
     used; `local_nvme_drives` None means all unused ones. `reboot_batch` counts hosts. `management_settings`,
-    `mig`, `monitoring_settings` and the fields of DOCA are None if they are not declared.
+    `mig`, `backups`, `monitoring_settings` and the fields of DOCA are None if they are not declared.
     """
 
     network: str | None
@@ -312,6 +328,7 @@ class RackPlan:
     monitoring_settings: MonitoringPlan | None = None
     management_settings: ManagementPlan | None = None
     mig: tuple[MigPlan, ...] | None = None
+    backups: BackupTargetPlan | None = None
 
     @property
     def users(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ def figure(price: Price) -> str:
     """Format the amount to the cent (4 decimals below 1 USD), or `unknown`; `*` marks an uncertain one."""
     if price.amount is None:
         return "unknown"
-    return _plain(price.amount) + ("" if price.verified else "*")
+    high = f" to {_plain(price.high)}" if price.high is not None else ""
+    return _plain(price.amount) + high + ("" if price.verified else "*")
 
 
 def _plain(amount: Decimal) -> str:

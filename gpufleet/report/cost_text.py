@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.age import STALE_AFTER, of_fleet_file, price_age
-from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped
+from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_by
 from gpufleet.report.money import money, money_range
 from gpufleet.report.tables import print_table
 
@@ -39,7 +39,7 @@ def print_cost(cost: FleetCost, plan: FleetPlan, console: Console, today: dt.dat
     console.print("\n[bold]monthly cost[/bold] (730 hours)")
     print_table(table, console)
     console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
-    for text in unknown_lines(cost):
+    for text in (*unknown_lines(cost), *estimated_lines(cost)):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
         console.print("  not counted, because it depends on usage or is already paid:")
@@ -53,7 +53,7 @@ def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly:
     `briefly` prints only the names of resources with an unknown price.
     """
     console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
-    for text in _unknown_names(cost) if briefly else unknown_lines(cost):
+    for text in (*(_unknown_names(cost) if briefly else unknown_lines(cost)), *_estimated_names(cost)):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
         count = len(cost.not_counted)
@@ -100,14 +100,35 @@ def _unknown_names(cost: FleetCost) -> list[str]:
     return [f"  [yellow]unknown cost[/yellow]: {escape(', '.join(names))}"] if names else []
 
 
+def estimated_lines(cost: FleetCost) -> list[str]:
+    """Return one line per kind of resource with an estimated price."""
+    return [
+        f"  [yellow]estimate[/yellow]: {escape(_owner(line))}: {escape(line.what)} ({escape(line.note)})"
+        for line in grouped(cost.estimated)
+    ]
+
+
+def _estimated_names(cost: FleetCost) -> list[str]:
+    """Return the sum of estimated costs and their names on one line; empty if there are none."""
+    if not cost.estimated:
+        return []
+    total = sums_by(cost.estimated, lambda line: "")[""]
+    names = ", ".join(dict.fromkeys(map(_owner, cost.estimated)))
+    share = money_range(total, cost.currency)
+    reason = "because the price of the region is not known for sure"
+    return [f"  [yellow]estimated[/yellow]: {share} of it, {reason}: {escape(names)}"]
+
+
 def _owner(line: CostLine) -> str:
     return f"{line.site}/{line.owner}" if line.owner else line.site or ACCOUNT
 
 
 def origin(line: CostLine, today: dt.date) -> Text:
-    """Return the source of a line's price: the fleet file, or a date and its age."""
+    """Return the source of a line's price: the fleet file, an estimate, or a date and its age."""
     if of_fleet_file(line):
         return Text("fleet file", style="dim")
+    if line.estimated:
+        return Text("estimate", style="yellow")
     age = price_age(line, today)
     if age is None:
         return Text("undated", style="yellow")

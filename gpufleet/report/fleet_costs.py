@@ -72,6 +72,7 @@ class PricedLine:
     range: str
     source: int
     assumed: bool
+    estimated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ def priced_lines(verdict: Verdict) -> dict[str, tuple[PricedLine, ...]]:
                 else f"{money(line.minimum, '')} to {money(line.maximum, '')}",
                 source=numbers.get(key, 0) if line.known else 0,
                 assumed=line.assumed,
+                estimated=line.estimated,
             )
         )
     return {site: tuple(lines) for site, lines in found.items()}

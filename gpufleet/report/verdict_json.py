@@ -127,6 +127,7 @@ def _lines(lines: Iterable[CostDifference]) -> list[dict[str, Any]]:
             "changed": each.changed,
             "basis": each.basis,
             "reason": each.reason,
+            "estimate": each.estimate,
         }
         for each in lines
     ]

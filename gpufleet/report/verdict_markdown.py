@@ -112,6 +112,8 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
     unknown = [f"- {escape(words.line_name(line))}: {escape(line.reason)}" for line in costs.unknown]
     if unknown:
         body += ["", "Unknown:", "", *_cut(unknown, rows, "- ")]
+    if costs.estimated:
+        body += ["", f"{escape(words.estimates(costs))}."]
     opens = []
     for each in verdict.open_changes:
         priced = each.increase is not None

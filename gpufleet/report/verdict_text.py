@@ -94,6 +94,8 @@ def _cost(verdict: Verdict, console: Console) -> None:
         _plain(console, f"unknown cost: {words.line_name(line)}: {words.one_line(line.reason)}", "yellow")
     if len(costs.unknown) > _SHOWN:
         _plain(console, f"({len(costs.unknown) - _SHOWN} more unknown costs)", "dim")
+    if costs.estimated:
+        _plain(console, words.estimates(costs), "yellow")
     if verdict.base is not None:
         _plain(console, f"difference: {words.difference(costs)}")
     for each in verdict.open_changes:

@@ -133,6 +133,15 @@ def total(value: Decimal | None, costs: Costs) -> str:
     return amount(value) if value is None or not costs.unknown else f"at least {amount(value)}"
 
 
+def estimates(costs: Costs) -> str:
+    """Return the sum of estimated costs, and the three highest with their calculation."""
+    lines = sorted(costs.estimated, key=lambda line: (-(line.at_max or Decimal(0)), line.what, line.urn))
+    after = amount(sum(((line.after or Decimal(0)) for line in lines), Decimal(0)), costs.currency)
+    shown = "; ".join(f"{line_name(line)}: {one_line(line.estimate)}" for line in lines[:3])
+    more = f"; {len(lines) - 3} more" if len(lines) > 3 else ""
+    return f"estimated: {after} of it, because the price of the region is not known for sure: {shown}{more}"
+
+
 def line_amounts(line: CostDifference) -> list[str]:
     """Return a line's amounts before, after and at maximum, with the former maximum if it changed."""
     if line.reason:

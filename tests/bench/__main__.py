@@ -19,10 +19,22 @@ from rich.console import Console
 from rich.table import Table
 
 from gpufleet.lab.rack import missing
-from tests.bench import commands, engines, hosts, libraries, many, policies, racks, scale, specs, validation
+from tests.bench import (
+    clusters,
+    commands,
+    engines,
+    hosts,
+    libraries,
+    many,
+    policies,
+    racks,
+    scale,
+    specs,
+    validation,
+)
 from tests.bench.measure import Row
 
-PARTS = ("commands", "engine", "scale", "rules", "racks", "hosts")
+PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts")
 
 
 def main() -> int:
@@ -63,12 +75,12 @@ def main() -> int:
             scale.report(console, Path(folder), options.scale_groups, options.rounds, options.cli_seconds)
     if "rules" in parts:
         console.print(policies.table(options.rounds))
+    without = f"Without a rack in a box, which needs {missing()}: its rows are left out."
     if "racks" in parts:
-        console.print(
-            racks.table(options.rounds)
-            or f"Without a rack in a box, which needs {missing()}: its rows are left out."
-        )
+        console.print(racks.table(options.rounds) or without)
         console.print(many.table())
+    if "cluster" in parts:
+        console.print(clusters.table() or without)
     if "hosts" in parts:
         console.print(hosts_table(options))
     return 0

@@ -13,6 +13,7 @@ from tests.conftest import ROOT, Checkout, make_checkout
 from tests.documents.blocks import GAP, Block, blocks_of
 
 README = ROOT / "README.md"
+_LINE = re.compile(r":\d+:")
 _COMMIT = re.compile(r"\((?=[0-9a-f]{12}\))[0-9a-f]{12}\)")
 
 
@@ -101,11 +102,11 @@ def rewritten(block: Block, printed: list[str]) -> list[str]:
 
 
 def _find(line: str, printed: list[str], at: int, block: Block) -> int:
-    """The next printed line with the longest common prefix of words with `line`."""
-    words = line.split()
+    """The next printed line with the longest common prefix of words with `line`, apart from line numbers."""
+    words = _LINE.sub(":", line).split()
     for count in (3, 2, 1):
         for place in range(at, len(printed)):
-            if words and printed[place].split()[:count] == words[:count]:
+            if words and _LINE.sub(":", printed[place]).split()[:count] == words[:count]:
                 return place
     raise SystemExit(f"{block.place}: nothing printed begins as {line!r}: change the block by hand")
 

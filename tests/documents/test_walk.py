@@ -33,6 +33,7 @@ ELSEWHERE = {
     r"gpufleet (operate|configure|verify|hostkeys) prod": "needs prod's racks: tests/rack has containers",
     r"(cd ansible && )?ansible-playbook": "needs prod's racks: tests/rack",
     r"scontrol|sinfo|/usr/lib/gpufleet": "runs on a rack host: tests/rack",
+    r"gpufleet mirror (images|check) prod|skopeo ": "needs racks with Kubernetes: tests/unit/racks/mirror",
 }
 """Pattern of commands that do not run here -> reason, and the test that runs them."""
 

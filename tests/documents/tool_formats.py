@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+from tests.captures import H100, H200
+
 _HEADER = """# Formats of tools
 
 Which output of hardware tools gpufleet reads, and with which captures from real hardware the parser is
-compared. The captures are the files of `../shared/captures`, whose INDEX.md names source, hardware and
-version. What is not compared follows the vendor's documentation or source code; an output that it misreads
-is a defect: report it with the output.
+compared. The captures are the files of `tests/captured` (`h100-vm_...`, `h200-vm_...`) and of
+`../shared/captures`; an INDEX.md in each names source, hardware and version. What is not compared follows the
+vendor's documentation or source code; an output that it misreads is a defect: report it with the output.
 
 The racks in tests print these formats as well (`tests/rack/kit/hardware`).
 
@@ -39,6 +41,12 @@ _UTILS = "ansible/plugins/module_utils"
 _MODULES = "ansible/plugins/modules"
 _KIT = "tests/rack/kit/hardware"
 
+
+def _own(*files: str) -> tuple[str, ...]:
+    """Captures of the checkout: of the H100 and of the H200."""
+    return tuple(f"{folder}/{file}" for file in files for folder in (H100, H200))
+
+
 # Sections in the order of the page.
 FORMATS: dict[str, tuple[ToolFormat, ...]] = {
     "GPUs": (
@@ -49,17 +57,29 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
                 "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
                 "nvidia-smi/multi_h100-mig_590.48.01.txt",
                 "nvidia-smi/table_v100_inforom-corrupt_460.txt",
+                *_own("query-health.csv"),
             ),
             "GPUs with faults, but for a corrupt InfoROM; other drivers",
         ),
-        ToolFormat("`nvidia-smi --query-remapped-rows`", f"{_HEALTH}/gpus.py", (), "everything"),
-        ToolFormat("`nvidia-smi mig -lgip`, `-lgi`, `-lci`", f"{_UTILS}/mig.py", (), "everything"),
+        ToolFormat(
+            "`nvidia-smi --query-remapped-rows`",
+            f"{_HEALTH}/gpus.py",
+            _own("remapped-rows.csv"),
+            "GPUs with remapped rows",
+        ),
+        ToolFormat(
+            "`nvidia-smi mig -lgip`, `-lgi`, `-lci`",
+            f"{_UTILS}/mig.py",
+            _own("mig-lgip.txt", "mig-lgi.txt", "mig-lci.txt"),
+            "tables of instances",
+        ),
         ToolFormat(
             "`nvidia-smi --query-gpu=mig.mode...`",
             f"{_UTILS}/mig.py",
             (
                 "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
                 "nvidia-smi/multi_h100-mig_590.48.01.txt",
+                *_own("query-mig.csv"),
             ),
             "GPUs before Hopper",
         ),
@@ -69,6 +89,7 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
             (
                 "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
                 "nvidia-smi/multi_h100-mig_590.48.01.txt",
+                *_own("query-power_cap.csv"),
             ),
             "other GPUs",
         ),
@@ -97,6 +118,7 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
                 "nvidia-smi/nvlink-s_v100_single-links-inactive.txt",
                 "nvidia-smi/multi_h100-80gb-hbm3_590.48.01.txt",
                 "nvidia-smi/multi_h100-mig_590.48.01.txt",
+                *_own("nvlink-s.txt"),
             ),
             "a GPU without any active link, B200 and B300: as printed in public threads",
         ),
@@ -208,16 +230,30 @@ FORMATS: dict[str, tuple[ToolFormat, ...]] = {
                 "nvidia-smi/q-x_a100-sxm4-40gb_570.148.08.xml",
                 "nvidia-smi/q-x_b200_580.105.08.xml",
                 "nvidia-smi/q-x_gb200_580.173.02.xml",
+                *_own("q-x.xml"),
             ),
             "values; elements that the rack leaves out",
         ),
-        ToolFormat("`nvidia-smi --query-gpu`", f"{_KIT}/smi_fields.py", (), "everything"),
-        ToolFormat("`nvidia-smi mig`", f"{_KIT}/smi_mig.py", (), "everything"),
+        ToolFormat(
+            "`nvidia-smi --query-gpu`",
+            f"{_KIT}/smi_fields.py",
+            _own("fields.txt", "query-all.csv"),
+            "GPUs with faults, other drivers",
+        ),
+        ToolFormat(
+            "`nvidia-smi mig`",
+            f"{_KIT}/smi_mig.py",
+            _own("mig-lgip.txt", "mig-lgipp.txt", "mig-lgi.txt", "mig-lci.txt"),
+            "instances; GPUs but H100 and H200",
+        ),
         ToolFormat(
             "other output of nvidia-smi",
             f"{_KIT}/nvidia_smi.py",
-            ("nvidia-smi/table_v100_inforom-corrupt_460.txt",),
-            "everything but the warning of a corrupt InfoROM",
+            (
+                "nvidia-smi/table_v100_inforom-corrupt_460.txt",
+                *_own("topo-m.txt", "retired-pages.csv", "compute-apps.csv", "query-no-gpu.txt"),
+            ),
+            "the table, settings, several GPUs",
         ),
         ToolFormat(
             "`dcgmi diag -j`",

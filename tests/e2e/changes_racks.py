@@ -118,6 +118,10 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "fingerprint": "AB" * 20,
         },
         "addresses": {"dgx01": "10.90.0.11"},
+        "backups": {
+            "s3": {"url": "s3://atlas-backups/hall", "endpoint": "https://s3.example.com", "region": "eu-1"},
+            "keep": 9,
+        },
         "reboot": {"batch": "50%", "timeout": "30 min"},
         "management": {
             "protocol": "redfish",
@@ -164,6 +168,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
         "scheduler": "kubernetes",
         "racks": [{"name": "r1", "nodes": "hgx[01-02]"}],
         "mig": [{"nodes": "hgx01", "profiles": {"1g.10gb": 7}}],
+        "teams": [{"name": "vision", "gpus": 4}],
         "kubernetes": {
             "version": "1.36",
             "endpoint": "10.91.0.10",
@@ -173,6 +178,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "cni": "cilium",
             "network_policies": False,
             "pod_security": "restricted",
+            "host_network": ["vision"],
             "node_groups": [
                 {
                     "name": "shared",
@@ -189,6 +195,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "reserved_cpus": 4,
             "reserved_memory_gib": 16,
         },
+        "backups": {"rsync": {"to": "backup@vault:/srv/barn", "port": 2222, "host_key": _KEY}},
         "fabric": {
             "kind": "roce",
             "speed": "400gbe",
@@ -196,6 +203,14 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "rails": [f"mlx5_{number}" for number in range(8)],
             "roce": {"priority": 4, "dscp": 34, "mtu": 4200, "ecn": False},
         },
+    },
+    {
+        "site": "shed",
+        "system": "dgx-h100",
+        "nodes": "sgx01",
+        "controllers": "sctl01",
+        "fabric": {"kind": "infiniband", "speed": "ndr"},
+        "backups": {"nfs": {"source": "nas01:/export/backups"}},
     },
 ]
 

@@ -26,7 +26,7 @@ _HALF_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}")
 # A starting server never reaches its first line.
 _NEVER_STARTS = """
 import sys, time
-if "gpufleet.lab.aws.server" in sys.orig_argv:
+if any("gpufleet.lab.aws." in word and "server" in word for word in sys.orig_argv):
     open({mark!r}, "w").close()
     time.sleep(600)
 """

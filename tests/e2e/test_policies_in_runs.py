@@ -130,17 +130,17 @@ def test_exempted_deletion_passes_and_is_reported(small: SmallCheckout) -> None:
     exemption = (
         "exemptions:\n"
         "  - { rule: storage-survives, resource: atlas-small-use1-scratch*, reason: moved to other,"
-        " approver: jane, expires: 2999-12-31 }\n"
+        " approver: jane, expires: 2026-12-31 }\n"
         "software:"
     )
     small.file.write_text(
         FLEET.replace("name: scratch", "name: other").replace("software:", exemption), encoding="utf-8"
     )
-    done = small.checkout.json("preview", *RUN)
+    done = small.checkout.json("preview", *RUN, env={"GPUFLEET_POLICY_NOW": "2026-11-21T12:00:00+00:00"})
     reported = [each for each in done["violations"] if each["policy"] == "storage-survives"]
     assert reported
     assert all(
-        each["enforcement"] == "advisory" and "exempted until 2999-12-31 by jane" in each["message"]
+        each["enforcement"] == "advisory" and "exempted until 2026-12-31 by jane" in each["message"]
         for each in reported
     )
 
@@ -152,7 +152,7 @@ def test_policy_pack_finds_the_same_violations_under_the_pulumi_cli(
     fleet = checkout.root / "stacks" / "prod" / "fleet.yaml"
     text = fleet.read_text(encoding="utf-8")
     for good, bad in (
-        ("monthly: 2900000 USD", "monthly: 29000 USD"),
+        ("monthly: 3200000 USD", "monthly: 29000 USD"),
         ("private_cidrs: [10.60.0.0/22]", "public_cidrs: [0.0.0.0/1, 128.0.0.0/1]"),
     ):
         assert good in text

@@ -24,7 +24,7 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import provider_pb2_grpc, resource_pb2, resource_pb2_grpc
 
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine, checkpoint, engine, files, journal, run, stored_state
+from gpufleet.engine.embedded import EmbeddedEngine, checkpoint, files, journal, run, stored_state
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.integrity import problems
 from gpufleet.engine.embedded.provider import Provider
@@ -394,7 +394,7 @@ def worlds(cloud: Path, patch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], 
     patch.setattr(ProviderRegistry, "_start", start)
     patch.setattr(run, "ProcessGroup", _NoProcesses)
     patch.setattr(run.forks, "prepare", lambda *_: None)
-    patch.setattr(engine, "run_program", lambda context: present[0].registered(context))
+    patch.setattr(run.Run, "run_program", lambda one: present[0].registered(one.context))
     patch.setattr(journal, "_write_all", power.writing)
     patch.setattr(journal.StateJournal, "close", close)
     patch.setattr(checkpoint, "write_durably", power.file)

@@ -80,12 +80,21 @@ def test_extends_link_into_the_git_folder_is_refused(root: Path) -> None:
     assert "extends-outside" in extending(root, "../base.yaml")
 
 
-def test_extends_link_to_a_fleet_file_of_the_same_repository_is_followed(root: Path) -> None:
-    (root / "bases").mkdir()
-    (root / "bases" / "all.yaml").write_text(VALID)
-    (root / "stacks" / "base.yaml").symlink_to("../bases/all.yaml")
+def test_extends_link_is_followed_within_stacks_where_code_owners_see_it(root: Path) -> None:
+    (root / "stacks" / "bases").mkdir()
+    (root / "stacks" / "bases" / "all.yaml").write_text(VALID)
+    (root / "stacks" / "base.yaml").symlink_to("bases/all.yaml")
     (root / "stacks" / "demo" / "fleet.yaml").write_text("extends: ../base.yaml\n")
     assert load_fleet("demo", root=root).spec.fleet == "atlas"
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_extends_of_a_file_beside_stacks_is_refused(root: Path, linked: bool) -> None:
+    (root / "bases").mkdir()
+    (root / "bases" / "all.yaml").write_text(VALID)
+    if linked:
+        (root / "stacks" / "base.yaml").symlink_to("../bases/all.yaml")
+    assert "stacks only" in extending(root, "../base.yaml" if linked else "../../bases/all.yaml")
 
 
 def test_circular_links_are_bad_input_everywhere(root: Path) -> None:

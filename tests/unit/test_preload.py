@@ -6,7 +6,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from gpufleet.preload import LIBRARIES, PROGRAMS, PROVIDERS
+from gpufleet.preload import ACCOUNT, LIBRARIES, PROGRAMS, PROVIDERS, THROWAWAY_PROVIDERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +35,6 @@ def test_kubernetes_groups_of_the_program_are_imported_once() -> None:
 
 
 def test_preloaded_modules_exist_and_libraries_exclude_gpufleet() -> None:
-    for name in (*PROGRAMS, *PROVIDERS):
+    for name in (*PROGRAMS, *PROVIDERS, *THROWAWAY_PROVIDERS, *ACCOUNT):
         assert importlib.util.find_spec(name) is not None, name
-    assert not [name for name in LIBRARIES if name.startswith("gpufleet")]
+    assert not [name for name in (*LIBRARIES, *ACCOUNT) if name.startswith("gpufleet")]

@@ -30,7 +30,7 @@ _CHECK_WORD = "pulumi"
 class Crypter:
     """Encrypts and decrypts with the key of one passphrase and salt (state `v1:<salt>:<check>`)."""
 
-    def __init__(self, passphrase: str, state: str) -> None:
+    def __init__(self, passphrase: str, state: str, rounds: int = ROUNDS) -> None:
         parts = state.split(":", 2)
         if len(parts) != 3 or parts[0] != "v1":
             raise StateError(
@@ -38,7 +38,7 @@ class Crypter:
                 remedy="the embedded engine supports only Pulumi's passphrase provider, format v1",
             )
         self.state = state
-        self._aead = AESGCM(_derive(passphrase, parts[1]))
+        self._aead = AESGCM(_derive(passphrase, parts[1], rounds))
         try:
             genuine = self.decrypt(parts[2]) == _CHECK_WORD
         except StateError:
@@ -70,17 +70,17 @@ class Crypter:
 
 
 @lru_cache(maxsize=8)
-def _derive(passphrase: str, salt: str) -> bytes:
-    return hashlib.pbkdf2_hmac("sha256", passphrase.encode(), base64.b64decode(salt), ROUNDS, 32)
+def _derive(passphrase: str, salt: str, rounds: int) -> bytes:
+    return hashlib.pbkdf2_hmac("sha256", passphrase.encode(), base64.b64decode(salt), rounds, 32)
 
 
-def new_crypter(passphrase: str) -> Crypter:
+def new_crypter(passphrase: str, rounds: int = ROUNDS) -> Crypter:
     """Return a crypter with a new random salt."""
     salt = base64.b64encode(secrets.token_bytes(8)).decode()
-    aead = AESGCM(_derive(passphrase, salt))
+    aead = AESGCM(_derive(passphrase, salt, rounds))
     nonce = secrets.token_bytes(12)
     check = base64.b64encode(aead.encrypt(nonce, _CHECK_WORD.encode(), None)).decode()
-    return Crypter(passphrase, f"v1:{salt}:v1:{base64.b64encode(nonce).decode()}:{check}")
+    return Crypter(passphrase, f"v1:{salt}:v1:{base64.b64encode(nonce).decode()}:{check}", rounds)
 
 
 class SecretsManager:
@@ -90,10 +90,13 @@ class SecretsManager:
     random one in `<state>.passphrase` (mode 0600). `notice` is set if that file was just created.
     """
 
-    def __init__(self, state_file: Path, salt: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, state_file: Path, salt: str, env: Mapping[str, str] | None = None, rounds: int = ROUNDS
+    ) -> None:
         self._file = state_file.with_name(state_file.name + ".passphrase")
         self._env = os.environ if env is None else env
         self._salt = salt
+        self._rounds = rounds
         self._crypter: Crypter | None = None
         self._lock = threading.Lock()
         self.notice = ""
@@ -115,7 +118,11 @@ class SecretsManager:
         with self._lock:
             if self._crypter is None:
                 passphrase = self._passphrase(may_create=may_create and not self._salt)
-                self._crypter = Crypter(passphrase, self._salt) if self._salt else new_crypter(passphrase)
+                self._crypter = (
+                    Crypter(passphrase, self._salt, self._rounds)
+                    if self._salt
+                    else new_crypter(passphrase, self._rounds)
+                )
                 self._salt = self._crypter.state
             return self._crypter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -9,8 +10,8 @@ from typing import Any, Literal
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded import first_run
 from gpufleet.engine.embedded.checkpoint import deployment_json
+from gpufleet.engine.embedded.crypter import ROUNDS
 from gpufleet.engine.embedded.policy_project import load_packs
-from gpufleet.engine.embedded.program import run_program
 from gpufleet.engine.embedded.recovery import FINDERS
 from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.refresh import refresh_all
@@ -61,7 +62,7 @@ class EmbeddedEngine:
             if data["type"] == ROOT_STACK_TYPE:
                 if not request.show_secrets:
                     return dict(present(from_json(data, _MaskingCipher()).outputs))
-                store = StateStore(request.state_file, "outputs", dry_run=True, env=request.env)
+                store = _open_state(request, "outputs", dry_run=True)
                 with store:
                     stack = store.by_urn[data["urn"]]
                     return dict(present(stack.outputs, show_secrets=True))
@@ -96,12 +97,20 @@ class EmbeddedEngine:
         packs = load_packs(request) if verb in ("preview", "up") else ()
         dry_run = verb == "preview"
         reporter = Reporter(on_event, dry_run=dry_run, show_secrets=request.show_secrets)
-        with StateStore(request.state_file, verb, dry_run=dry_run, env=request.env) as store:
+        store = _open_state(request, verb, dry_run=dry_run)
+        with contextlib.ExitStack() as opened:
+            if request.state_ready is None:
+                opened.enter_context(store)
             run = Run(verb, request, reporter, store, packs)
             if verb == "up" and not store.olds:
                 first_run.begin(request.state_file)
             try:
                 with run:
+                    if request.state_ready is not None:
+                        run.start_program()
+                        request.state_ready.result()
+                        opened.enter_context(store)
+                    run.open()
                     run.recover(self._finders)
                     action(run)
             except PluginError:
@@ -132,7 +141,7 @@ class EmbeddedEngine:
         )
 
     def _program_run(self, run: Run) -> None:
-        code = run_program(run.context)
+        code = run.run_program()
         deployment, reporter = run.deployment, run.context.reporter
         run.registrar.finish()
         complete = code == 0 and not deployment.has_failures and not run.context.cancelled.is_set()
@@ -156,6 +165,11 @@ class EmbeddedEngine:
             )
         run.outputs = deployment.settle_stack_outputs(complete=complete)
         run.ok = complete and code == 0
+
+
+def _open_state(request: StackRequest, verb: str, *, dry_run: bool) -> StateStore:
+    rounds = 1 if request.random_passphrase else ROUNDS
+    return StateStore(request.state_file, verb, dry_run=dry_run, env=request.env, rounds=rounds)
 
 
 def _refresh(run: Run) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import atexit
+import functools
 import gc
 import logging
 import os
@@ -18,13 +19,14 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import grpc
 import pulumi
 import pulumi.runtime
-from pulumi.runtime import settings, stack
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+from pulumi.runtime import resource, settings, stack
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, source_pb2
 
 TOLD_USER = 32
 
@@ -45,6 +47,45 @@ class _EngineLink:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stub, name)
+
+
+class _Frames:
+    """The module `traceback` for the SDK's source positions of resources, without the text of the lines.
+
+    The SDK asks for the whole stack twice for each resource, and uses names and numbers only.
+    """
+
+    FrameSummary = traceback.FrameSummary
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def extract_stack() -> list[traceback.FrameSummary]:
+        """Return the caller's stack, the outermost frame first."""
+        found: list[traceback.FrameSummary] = []
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            found.append(
+                traceback.FrameSummary(code.co_filename, frame.f_lineno, code.co_name, lookup_line=False)
+            )
+            frame = frame.f_back
+        return found[::-1]
+
+
+def _position(frame: traceback.FrameSummary) -> source_pb2.SourcePosition | None:
+    """Return the position of a frame, as the SDK's `_get_source_position_for_frame` does."""
+    return _position_at(frame.filename, frame.lineno)
+
+
+@functools.cache
+def _position_at(filename: str, line: int | None) -> source_pb2.SourcePosition | None:
+    if not filename or line is None:
+        return None
+    try:
+        return source_pb2.SourcePosition(uri=Path(filename).as_uri(), line=line)
+    except ValueError:
+        # Not a path: the text of an `exec`.
+        return None
 
 
 async def _settle(await_all_outstanding_tasks: bool = True) -> None:
@@ -160,10 +201,12 @@ def main() -> int:
         )
     )
     stack.wait_for_rpcs = _settle
+    resource.traceback = _Frames  # type: ignore[assignment, attr-defined]
+    resource._get_source_position_for_frame = _position
     # The objects of a large program stay alive: garbage collection found almost nothing and took a fifth
     # of the time.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
     program: Path = args.program
     # The program's folder is first, as when Python runs it. This script's own folder must not be on the
     # path, or the program would import the engine's modules by their bare names.

@@ -43,8 +43,39 @@ class Services:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def run_program(context: RunContext) -> int:
-    """Run the program to its end and return its exit code; its output goes to the reporter."""
+class Program:
+    """The running program of a run; its output goes to the reporter."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._process = _start(context)
+        self._pumps = [pump(stream, self._log) for stream in (self._process.stdout, self._process.stderr)]
+
+    def _log(self, line: str) -> None:
+        # The output of a program that is being ended is not useful.
+        if not self._context.cancelled.is_set():
+            self._context.reporter.log("info", line)
+
+    def wait(self) -> int:
+        """Wait for its end and return its exit code."""
+        try:
+            code = self._wait()
+        finally:
+            self._context.processes.end(self._process)
+        for thread in self._pumps:
+            thread.join()
+        return code
+
+    def _wait(self) -> int:
+        while True:
+            try:
+                return self._process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                if self._context.cancelled.is_set():
+                    return 1
+
+
+def _start(context: RunContext) -> Process:
     request = context.request
     command = [
         sys.executable,
@@ -62,27 +93,4 @@ def run_program(context: RunContext) -> int:
         "PULUMI_CONFIG": json.dumps(dict(request.config)),
         "PULUMI_CONFIG_SECRET_KEYS": json.dumps(sorted(request.secret_config)),
     }
-    process = context.processes.start(command, env=env, cwd=request.program_dir)
-
-    def log(line: str) -> None:
-        # The output of a program that is being ended is not useful.
-        if not context.cancelled.is_set():
-            context.reporter.log("info", line)
-
-    pumps = [pump(stream, log) for stream in (process.stdout, process.stderr)]
-    try:
-        code = _wait(process, context)
-    finally:
-        context.processes.end(process)
-    for thread in pumps:
-        thread.join()
-    return code
-
-
-def _wait(process: Process, context: RunContext) -> int:
-    while True:
-        try:
-            return process.wait(timeout=0.2)
-        except subprocess.TimeoutExpired:
-            if context.cancelled.is_set():
-                return 1
+    return context.processes.start(command, env=env, cwd=request.program_dir)

@@ -7,17 +7,18 @@ import os
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from gpufleet.engine import forks
 from gpufleet.engine.api import StackRequest, Verb
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.deployment import Deployment
 from gpufleet.engine.embedded.engine_service import EngineService
+from gpufleet.engine.embedded.gate import Gate
 from gpufleet.engine.embedded.monitor import Monitor
 from gpufleet.engine.embedded.policy_packs import PolicyPacks
 from gpufleet.engine.embedded.policy_project import PackProject
-from gpufleet.engine.embedded.program import Services
+from gpufleet.engine.embedded.program import Program, Services
 from gpufleet.engine.embedded.recovery import Recovery
 from gpufleet.engine.embedded.recovery.search import Finder
 from gpufleet.engine.embedded.registrar import Registrar
@@ -59,6 +60,8 @@ class Run:
         )
         self.deployment = Deployment(self.context)
         self.registrar = Registrar(self.deployment)
+        self._gate = Gate(Monitor(self.context, self.deployment, self.registrar))
+        self._program: Program | None = None
         self._signals = contextlib.ExitStack()
 
     def __enter__(self) -> Run:
@@ -76,7 +79,7 @@ class Run:
         engine = EngineService(self.context.reporter)
         self._silent = engine.silent
         self.deployment.on_refusal = engine.silent.set
-        self._services.start(engine, Monitor(self.context, self.deployment, self.registrar))
+        self._services.start(engine, cast("Monitor", self._gate))
         if self._packs:
             deployment = self.deployment
             deployment.policies = PolicyPacks(
@@ -89,6 +92,7 @@ class Run:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
+            self._gate.close()
             self.registrar.finish()
         finally:
             self.ok = self.ok and not self.context.cancelled.is_set()
@@ -100,6 +104,22 @@ class Run:
             # Last, since providers log until they end.
             self._services.stop()
             self._signals.close()
+
+    def start_program(self) -> None:
+        """Start the program, once."""
+        if self._program is None:
+            self._program = Program(self.context)
+
+    def run_program(self) -> int:
+        """Run the program to its end, unless it runs already; return its exit code."""
+        self.start_program()
+        if self._program is None:
+            raise AssertionError("the program has started")
+        return self._program.wait()
+
+    def open(self) -> None:
+        """Let the program's calls through: the state can be read."""
+        self._gate.open()
 
     def interrupt(self, signum: int) -> None:
         """Start no new step and complete running ones; kill them on a second signal.

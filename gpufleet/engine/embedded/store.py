@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from gpufleet.engine.embedded import checkpoint
-from gpufleet.engine.embedded.crypter import SecretsManager
+from gpufleet.engine.embedded.crypter import ROUNDS, SecretsManager
 from gpufleet.engine.embedded.integrity import is_same, sort_by_dependency, without_gaps
 from gpufleet.engine.embedded.journal import Record, StateJournal, journal_of, replay
 from gpufleet.engine.embedded.lock import StateLock
@@ -34,11 +34,18 @@ class StateStore:
     """
 
     def __init__(
-        self, state_file: Path, verb: str, *, dry_run: bool, env: Mapping[str, str] | None = None
+        self,
+        state_file: Path,
+        verb: str,
+        *,
+        dry_run: bool,
+        env: Mapping[str, str] | None = None,
+        rounds: int = ROUNDS,
     ) -> None:
         self._file = state_file
         self._dry_run = dry_run
         self._env = {**os.environ, **(env or {})}
+        self._rounds = rounds
         self._state_lock = None if dry_run else StateLock(state_file, verb)
         self._guard: AbstractContextManager[Any] = self._state_lock or nullcontext()
         self._lock = threading.Lock()
@@ -60,7 +67,7 @@ class StateStore:
     def _open(self) -> None:
         state = load_state(self._file)
         self.last_written = state.last_written
-        self.manager = SecretsManager(self._file, state.replayed.salt, self._env)
+        self.manager = SecretsManager(self._file, state.replayed.salt, self._env, self._rounds)
         digest = state.digest
         if state.interrupted and not self._dry_run:
             replayed = state.replayed

@@ -140,6 +140,19 @@ class ForkServer:
 
     def start(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ForkedProcess | None:
         """Start `command` as a fork in its own session, with both outputs piped; None if not possible."""
+        starting = self.begin(command, env, cwd)
+        if starting is None:
+            return None
+        try:
+            return starting.result(_TIMEOUT_S)
+        except TimeoutError:
+            self._process.kill()
+            return starting.result()
+
+    def begin(
+        self, command: Sequence[str], env: Mapping[str, str], cwd: Path
+    ) -> Future[ForkedProcess | None] | None:
+        """Request a start like `start`, which begins when the imports requested before are done."""
         asked = _interpreted(command)
         if asked is None or self._gone or read_at_start(env) != self._start or not cwd.is_dir():
             return None
@@ -161,11 +174,7 @@ class ForkServer:
         finally:
             os.close(out_end)
             os.close(error_end)
-        try:
-            return future.result(_TIMEOUT_S)
-        except TimeoutError:
-            self._process.kill()
-            return future.result()
+        return future
 
     def _shadowed(self, path: Sequence[str]) -> bool:
         """Return whether modules on this path would precede some that have been imported."""

@@ -148,7 +148,7 @@ def _run_as(asked: dict[str, Any], path: list[str]) -> None:
     importlib.invalidate_caches()
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__annotations__ = {}
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
     gc.enable()
     if kind == "-m":
         sys.argv = ["-m", *arguments]

@@ -190,15 +190,16 @@ def _late_s(files: Files) -> float:
     return 0.0
 
 
-def control(port: int, method: str, verb: str) -> dict[str, Any] | None:
+def control(port: int, method: str, verb: str, document: object = None) -> dict[str, Any] | None:
     """Return the server's answer to a request about itself; None if it does not answer."""
+    body = None if document is None else json.dumps(document)
     # http.client uses no proxies, so the user's variables do not redirect this request.
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
     try:
-        connection.request(method, f"/_gpufleet/{verb}", headers={"X-Gpufleet-Sandbox": "1"})
+        connection.request(method, f"/_gpufleet/{verb}", body, {"X-Gpufleet-Sandbox": "1"})
         response = connection.getresponse()
-        body = response.read()
-        return json.loads(body) if response.status == 200 else None
+        answer = response.read()
+        return json.loads(answer) if response.status == 200 else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
     finally:

@@ -17,7 +17,8 @@ from gpufleet.lab.kubernetes.rest import APPLY, ApiError, Rest
 FIELD_MANAGER = "gpufleet-sandbox"
 _PROPAGATION = "pulumi.com/deletionPropagationPolicy"
 _CONTROLLER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
-_LEASE_FRESH = dt.timedelta(seconds=60)
+_LEASE_S = 15
+"""Seconds after which a lease without a duration is over: the default of kube-controller-manager."""
 _READY_S = 30.0
 
 
@@ -138,17 +139,19 @@ class ApiServer:
             if error.code in (404, 409):
                 return
             raise
-        if ref.kind == "Namespace" and ref.api_version == "v1" and not self._has_controllers():
-            self._empty_namespace(ref.name)
         self._wait_gone(path, ref, uid, timeout_s)
 
     def _wait_gone(self, path: str, ref: Ref, uid: str, timeout_s: float) -> None:
+        namespace = ref.kind == "Namespace" and ref.api_version == "v1"
         deadline = time.monotonic() + timeout_s
         pause = 0.05
         while True:
             found = self.rest.find(path)
             if found is None or found["metadata"]["uid"] != uid:
                 return
+            # Asked each time: the controller may have ended a moment ago, its lease still valid.
+            if namespace and not self._has_controllers():
+                self._empty_namespace(ref.name)
             if time.monotonic() > deadline:
                 holders = (
                     found["metadata"].get("finalizers") or (found.get("spec") or {}).get("finalizers") or ()
@@ -164,11 +167,11 @@ class ApiServer:
     def _has_controllers(self) -> bool:
         """Return whether a controller manager runs on this cluster: it renews its lease every few seconds."""
         lease = self.rest.find(_CONTROLLER_LEASE)
-        renewed = ((lease or {}).get("spec") or {}).get("renewTime")
-        if not renewed:
+        spec = (lease or {}).get("spec") or {}
+        if not spec.get("renewTime"):
             return False
-        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(str(renewed))
-        return age < _LEASE_FRESH
+        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(str(spec["renewTime"]))
+        return age.total_seconds() < float(spec.get("leaseDurationSeconds", _LEASE_S))
 
     def _empty_namespace(self, name: str) -> None:
         """Empty and finalize a namespace, on a server without a namespace controller."""

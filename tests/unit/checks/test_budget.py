@@ -97,7 +97,8 @@ def test_cost_of_an_invalid_fleet_is_not_judged(judge: Judge) -> None:
 
 
 def test_old_prices_are_a_warning_with_their_age(judge: Judge) -> None:
-    (young,) = judge().of("price-age")
+    assert judge().of("price-age") == []
+    (young,) = judge(now=NOW + dt.timedelta(days=150)).of("price-age")
     (old,) = judge(now=NOW + dt.timedelta(days=730)).of("price-age")
     assert young.severity == old.severity == "warning"
     assert int(old.message.split()[0]) > int(young.message.split()[0])

@@ -162,6 +162,16 @@ def test_cni_without_network_policies_needs_an_explicit_setting(judge: Judge) ->
     assert judge(rack(kubernetes={"cni": "flannel", "network_policies": False})).rules == set()
 
 
+def test_only_teams_of_the_site_may_use_the_network_of_their_node(judge: Judge) -> None:
+    teams = [{"name": "research", "gpus": 8}]
+    allowed = rack(teams=teams, kubernetes={"host_network": ["research"]})
+    assert judge(allowed).rules == set()
+    finding = judge(rack(teams=teams, kubernetes={"host_network": ["reserch"]})).only(
+        "kubernetes-host-network"
+    )
+    assert finding.message == "'reserch' is not a team of site 'dc1'" and "research" in finding.remedy
+
+
 @pytest.mark.parametrize(
     ("groups", "field", "says"),
     [

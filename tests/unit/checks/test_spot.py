@@ -27,7 +27,7 @@ def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
 
 
 def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["g6.xlarge"]})
+    said = judge({f"{GROUP}.instance_types": ["g7.2xlarge"]})
     said.only("spot-price-unseen", "warning")
 
 

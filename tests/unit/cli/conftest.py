@@ -7,11 +7,14 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from gpufleet.catalog import KeyPrices, Price
+from gpufleet.catalog.store import SERVICES, services_text
 from gpufleet.checks.rules import Fleet
 from gpufleet.cli.main import main
 from gpufleet.engine.api import (
@@ -190,3 +193,13 @@ def rack(tmp_path: Path) -> Rack:
     # The addresses do not answer, but their host keys are known.
     (tmp_path / "stacks" / "sandbox" / "known_hosts").write_text("[127.0.0.1]:1 ssh-ed25519 AAAA\n")
     return made
+
+
+@pytest.fixture
+def old_price(workplace: Path) -> None:
+    """The price of NAT gateways in us-east-1, as it was read years ago."""
+    price = Price(amount=Decimal("0.045"), unit="hour", source="account", date=dt.date(2020, 1, 1))
+    folder = workplace / ".gpufleet" / "catalog"
+    folder.mkdir(parents=True, exist_ok=True)
+    prices = KeyPrices(key="nat-gateway-hour", prices={"us-east-1": price})
+    (folder / SERVICES).write_text(services_text([prices]))

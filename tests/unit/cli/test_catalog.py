@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.catalog import InstanceType, Price, RegionRead, load_catalog
+from gpufleet.catalog import InstanceType, KeyPrices, Price, RegionRead, load_catalog
 from gpufleet.catalog.store import INSTANCES, instances_text, read_entries
 from gpufleet.cli import catalog_refresh, catalog_shown
 from gpufleet.cli.main import main
@@ -75,7 +75,6 @@ def test_instances_are_filtered_by_memory_price_and_text(capsys: pytest.CaptureF
     assert not {"p5.48xlarge", "g6.xlarge", "m7i.xlarge"} & large
     cheap = names(capsys, "instances", "--max-price", "1")
     assert "g6.xlarge" in cheap
-    # Its price is known and higher, and that of p6-b200 is not known on demand.
     assert not {"p5.48xlarge", "p6-b200.48xlarge"} & cheap
     spot = names(capsys, "instances", "--usage", "spot", "--max-price", "0.5")
     assert "g5.2xlarge" in spot
@@ -91,7 +90,7 @@ def test_systems_prices_and_software_can_be_filtered(capsys: pytest.CaptureFixtu
     assert names(capsys, "software", "--text", "nonsense") == set()
     cheap = run_json(capsys, "prices", "--max-price", "0.2", "--text", "lustre")["prices"]
     assert cheap
-    assert all(float(each["amount"]) <= 0.2 and each["kind"] == "lustre" for each in cheap)
+    assert all(float(each["amount"]) <= 0.2 and each["kind"] in ("lustre", "service") for each in cheap)
     deployments = {
         each["deployment"] for each in run_json(capsys, "storage", "--text", "scratch_2")["storage"]
     }
@@ -107,9 +106,8 @@ def test_every_type_has_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_largest_gpus_come_first_and_cpu_types_last(capsys: pytest.CaptureFixture[str]) -> None:
     names = [item["name"] for item in run_json(capsys)["instances"]]
     assert names[0] == "p6-b300.48xlarge"
-    assert set(names[-6:]) == {
-        name for name, item in load_catalog().instances.items() if item.gpu is None
-    } - {"trn2u.48xlarge"}
+    without = {name for name, item in load_catalog().instances.items() if item.gpu is None}
+    assert set(names[1 - len(without) :]) == without - {"trn2u.48xlarge"}
 
 
 def test_filters_are_combined(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,11 +154,12 @@ def test_unknown_kind_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_and_not_sold_are_shown_differently(capsys: pytest.CaptureFixture[str]) -> None:
     lines = {line.split()[0]: line.split() for line in run(capsys).splitlines() if line.strip()}
-    assert lines["p5.48xlarge"][-4:-2] == ["20.20", "39.33"]
-    assert lines["p6-b200.48xlarge"][-3] == "unknown", "sold in blocks, at an unpublished price"
+    assert lines["p5.48xlarge"][-4:-2] == ["20.20", "47.76"]
+    assert lines["g7.2xlarge"][-4:-2] == ["unknown", "-"], "spot at an unread price, not sold in blocks"
     assert lines["p5e.48xlarge"][-4:] == ["-", "-", "-", "-"], "not offered in us-east-1"
     assert lines["g6.xlarge"][-3] == "-", "not sold in blocks"
-    assert lines["p5en.48xlarge"][-3] == "41.61*", "a press note"
+    systems = {line.split()[0]: line.split() for line in run(capsys, "systems").splitlines() if line.strip()}
+    assert systems["dgx-b200"][-5:-2] == ["515,000.00", "to", "744,793.00*"], "two sources that differ"
 
 
 def test_no_price_is_shown_as_0(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,10 +170,12 @@ def test_no_price_is_shown_as_0(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_age_of_prices_is_shown_and_old_prices_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "--gpu", "H100")
-    assert "124 d" in text
-    assert "1 of 4 prices older than 180 days, the oldest 689" in text
+    assert "69 d" in text or "64 d" in text
+    assert "older than 180 days" not in text
+    text = run(capsys, "--gpu", "L40S")
+    assert "prices older than 180 days, the oldest " in text
     assert "gpufleet catalog refresh" in text
-    assert "1 of 4 prices have no date" in text
+    assert "prices have no date" in text
 
 
 def test_table_two_years_later_differs_only_in_ages_and_warnings(
@@ -184,7 +185,7 @@ def test_table_two_years_later_differs_only_in_ages_and_warnings(
     assert "warning" not in before
     monkeypatch.setattr(catalog_shown, "today", lambda: TODAY + dt.timedelta(days=730))
     after = run(capsys, "--gpu", "B300")
-    assert "854 d" in after
+    assert "794 d" in after
     assert "warning" in after
     assert "142.42" in before
     assert "142.42" in after
@@ -197,10 +198,10 @@ def test_refresh_is_not_suggested_for_prices_it_cannot_read(capsys: pytest.Captu
 
 
 def test_sources_are_listed_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "karpenter" not in run(capsys, "--gpu", "H100")
+    assert "aws.amazon.com" not in run(capsys, "--gpu", "H100")
     text = run(capsys, "--gpu", "H100", "--sources")
-    assert "karpenter" in text
-    assert "2026-07-20" in text
+    assert "aws.amazon.com/ec2/pricing/on-demand" in text
+    assert "2026-09-18" in text
     assert "not offered there" in text
     assert "SemiAnalysis" in run(capsys, "systems", "--sources")
     assert "R535 is past its end of life" in run(capsys, "software", "--sources")
@@ -213,11 +214,12 @@ def test_json_has_exact_amounts_ages_and_unknowns(capsys: pytest.CaptureFixture[
     }
     on_demand = next(row for row in run_json(capsys, "--gpu", "A100")["prices"] if row["kind"] == "on-demand")
     assert on_demand["amount"] == "21.957642"
-    assert (on_demand["age_days"], on_demand["stale"]) == (124, False)
-    assert prices[("capacity-block", "us-east-2")]["stale"] is True
-    nowhere = [row for row in run_json(capsys, "storage")["prices"] if row["amount"] is None]
-    assert nowhere
-    assert all(row["verified"] is False for row in nowhere)
+    assert (on_demand["age_days"], on_demand["stale"]) == (87, False)
+    assert prices[("capacity-block", "us-east-2")]["stale"] is False
+    weak = [row for row in run_json(capsys, "storage")["prices"] if row["verified"] is False]
+    assert {row["what"] for row in weak} == {"PERSISTENT_2-500", "PERSISTENT_2-1000"}
+    nowhere = [row for row in run_json(capsys, "systems")["prices"] if row["amount"] is None]
+    assert nowhere and all(row["verified"] is False for row in nowhere)
 
 
 def test_prices_are_filtered_by_region_and_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,6 +284,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
 
     p5 = load_catalog().instance("p5.48xlarge")
     price = Price(amount=Decimal(44), unit="instance-hour", source="account ********9012", date=TODAY)
+    nat = Price(amount=Decimal("0.05"), unit="hour", source="account ********9012", date=TODAY)
     answer = p5.model_copy(
         update={
             "regions": frozenset({"us-east-1"}),
@@ -295,6 +298,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
         instances=(answer, new),
         regions=(load_catalog().regions["us-east-1"],),
         asked=(RegionRead(name="us-east-1", date=TODAY, spot=True),),
+        services=(KeyPrices(key="nat-gateway-hour", prices={"us-east-1": nat}),),
         unanswered=("us-east-1: no Capacity Block price of p5.48xlarge: no",),
     )
     monkeypatch.setattr(catalog_refresh, "_clients", lambda _profile: (None, "us-east-1"))
@@ -310,14 +314,18 @@ def test_refresh_writes_the_catalog_and_reports_the_changes(
     assert "p5.48xlarge on-demand us-east-1: 55.04 -> 44 USD/h (-20.1%)" in text
     assert "p5.48xlarge spot us-east-1: 20.2037 -> unknown" in text
     assert "new: p7.48xlarge" in text
+    assert "nat-gateway-hour service us-east-1: 0.045 -> 0.05 USD/h (+11.1%)" in text
     catalog = load_catalog(checkout / ".gpufleet" / "catalog")
     assert catalog.on_demand("p5.48xlarge", "us-east-1").amount == 44
+    assert catalog.service_price("nat-gateway-hour", "us-east-1").amount == Decimal("0.05")
+    assert catalog.service_price("nat-gateway-hour", "us-west-2").amount == Decimal("0.045")
     assert catalog.on_demand("p5.48xlarge", "us-west-2").amount == Decimal("55.04")
-    assert catalog.capacity_block("p5.48xlarge", "us-east-1").amount == Decimal("39.33")
+    assert catalog.capacity_block("p5.48xlarge", "us-east-1").amount == Decimal("47.76")
     assert "us-east-1" not in catalog.instance("p4d.24xlarge").regions, "the account did not list it"
     assert sorted(path.name for path in (checkout / ".gpufleet" / "catalog").iterdir()) == [
         "instances.json",
         "regions.json",
+        "services.json",
     ]
 
 
@@ -340,5 +348,5 @@ def test_refresh_json_is_one_object_with_the_changes(capsys: pytest.CaptureFixtu
     assert answer["account"] == "account ********9012"
     assert answer["added"] == ["p7.48xlarge"]
     assert {"what": "p5.48xlarge", "kind": "on-demand", "region": "us-east-1", "before": "55.04",
-            "after": "44"} in answer["changes"]  # fmt: skip
+            "unit": "instance-hour", "after": "44"} in answer["changes"]  # fmt: skip
     assert len(answer["unanswered"]) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from gpufleet.cli.main import main
 from gpufleet.errors import CloudError, InputError
-from gpufleet.verdict.check import CheckRequest
 from gpufleet.verdict.models import Verdict
+from gpufleet.verdict.request import CheckRequest
 from tests.unit.verdict.conftest import rule, verdict, violated
 
 Judge = Callable[[Verdict | Exception], list[CheckRequest]]
@@ -25,7 +25,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> Judge:
     asked: list[CheckRequest] = []
 
     def set_to(outcome: Verdict | Exception) -> list[CheckRequest]:
-        def check(request: CheckRequest, on_step: Any) -> Verdict:
+        def check(request: CheckRequest, on_step: Any, _started: Any = None) -> Verdict:
             on_step("previewing")
             asked.append(request)
             if isinstance(outcome, Exception):

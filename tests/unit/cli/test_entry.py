@@ -1,4 +1,4 @@
-"""An interruption while modules load."""
+"""Before a command runs: interruptions while modules load, and imports that begin first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from gpufleet.cli import entry
+from gpufleet.engine import forks
+from gpufleet.preload import ACCOUNT
 
 
 def test_interruption_during_an_import_prints_one_line_and_exits_130() -> None:
@@ -70,3 +77,21 @@ def test_running_thread_does_not_block_an_interrupted_command() -> None:
     )
     assert ended.returncode == 130, ended.stderr
     assert json.loads(ended.stdout)["exit_code"] == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "begins"),
+    [
+        (["check", "prod", "--base", "HEAD"], True),
+        (["check", "--help"], False),
+        (["plan", "check"], False),
+        ([], False),
+    ],
+)
+def test_only_a_check_begins_imports_first(
+    arguments: list[str], begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = Mock()
+    monkeypatch.setattr(forks, "prepare", prepare)
+    entry._prepare(arguments)
+    assert [call.args for call in prepare.call_args_list] == ([(os.environ, ACCOUNT)] if begins else [])

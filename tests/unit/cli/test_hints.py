@@ -98,6 +98,7 @@ def test_quiet_up_prints_only_its_result(gpufleet: Gpufleet, engine: FakeEngine)
     assert answer.out == "up: 3 created, 0 unchanged in 1.2 s\n"
 
 
+@pytest.mark.usefixtures("old_price")
 def test_quiet_run_prints_failures_and_does_not_affect_the_next_command(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:

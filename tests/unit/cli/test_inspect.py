@@ -66,6 +66,7 @@ def test_shipped_environments_validate_and_plan(gpufleet: Gpufleet, environment:
     assert "USD budget" in answer.out
 
 
+@pytest.mark.usefixtures("old_price")
 def test_validate_prints_warnings_on_stderr_and_the_result_on_stdout(gpufleet: Gpufleet) -> None:
     answer = gpufleet("validate", "dev")
     assert answer.err.startswith("stacks/dev/fleet.yaml:")
@@ -131,7 +132,9 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
         assert words in out
     assert "unknown cost" not in out
     home = next(line for line in out.splitlines() if "PERSISTENT_1 50 MB" in line)
-    assert home.rstrip().endswith("fleet file")
+    assert "2026-07-14 (" in home
+    iops = next(line for line in out.splitlines() if "metadata IOPS" in line)
+    assert iops.rstrip().endswith("estimate")
     assert "not counted, because it depends on usage or is already paid:" in out
     electricity = next(line for line in out.splitlines() if "electricity" in line)
     assert electricity.rstrip().endswith("fleet file")

@@ -25,7 +25,7 @@ PARTS = {
     "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
     "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
-    "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets"],
+    "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets", "mirror"],
     "Try it on this machine": ["sandbox", "rack"],
 }
 VERBS = [verb for verbs in PARTS.values() for verb in verbs]

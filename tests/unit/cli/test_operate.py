@@ -16,7 +16,7 @@ import pytest
 from gpufleet.cli.operate_setup import OperateSetup
 from gpufleet.errors import CloudError, RefusedError
 from gpufleet.racks.configure import host_keys
-from gpufleet.racks.configure.host_keys import renew_key
+from gpufleet.racks.configure.host_keys import forget_keys, renew_key
 from gpufleet.racks.configure.record import HostState, LastRun
 from gpufleet.racks.operations.registry import OPERATIONS
 from tests.conftest import ROOT, make_checkout
@@ -196,3 +196,15 @@ def test_new_host_key_replaces_the_old_one_only_with_its_fingerprint(
     monkeypatch.setattr(host_keys, "_keyscan", lambda port, names: [])
     with pytest.raises(CloudError, match="does not answer"):
         renew_key("dgx01", ("dgx01", 22), PRINT, file)
+
+
+def test_keys_of_hosts_that_left_are_forgotten_and_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    forget_keys([("dgx01", 22)], file)
+    assert not file.exists()
+    kept = "# ours\ndgx011 ssh-ed25519 AAAA\n[dgx01]:2222 ssh-ed25519 AAAA\n"
+    file.write_text(f"dgx01 ssh-ed25519 AAAA\n{kept}dgx01 ssh-rsa BBBB\n")
+    forget_keys([("dgx01", 22)], file)
+    assert file.read_text() == kept
+    forget_keys([("dgx01", 2222)], file)
+    assert "[dgx01]" not in file.read_text() and "dgx011" in file.read_text()

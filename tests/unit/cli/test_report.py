@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.verdict.check import CheckRequest
 from gpufleet.verdict.models import Verdict
+from gpufleet.verdict.request import CheckRequest
 from tests.unit.cli.conftest import Gpufleet
 from tests.unit.report.fleets import verdict_on
 from tests.unit.verdict.conftest import rule, violated
@@ -20,7 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[CheckRequest]:
     """The requests for a verdict, which is always a failing one on dev."""
     requests: list[CheckRequest] = []
 
-    def check(request: CheckRequest, _on_step: Any) -> Verdict:
+    def check(request: CheckRequest, _on_step: Any, _started: Any = None) -> Verdict:
         if request.base == "nowhere":
             raise InputError("no such ref")
         requests.append(request)

@@ -98,6 +98,7 @@ def test_verbose_up_lists_each_change_outputs_and_next_steps(gpufleet: Gpufleet,
     assert engine.verbs == ["export", "up"]
 
 
+@pytest.mark.usefixtures("old_price")
 def test_findings_are_shown_once_and_the_program_does_not_repeat_them(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:

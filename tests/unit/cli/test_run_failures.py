@@ -99,6 +99,7 @@ def test_advice_of_the_preview_is_not_repeated_by_up(gpufleet: Gpufleet, engine:
     assert answer.out.count("old prices") == 1
 
 
+@pytest.mark.usefixtures("old_price")
 def test_old_prices_are_reported_once_by_a_finding_or_the_policy(
     gpufleet: Gpufleet, engine: FakeEngine
 ) -> None:

@@ -14,6 +14,7 @@ RUN_KEYS = [
 ]
 
 
+@pytest.mark.usefixtures("old_price")
 @pytest.mark.parametrize("verb", ["preview", "up"])
 def test_json_of_preview_and_up_is_one_object_with_the_stable_keys(
     gpufleet: Gpufleet, engine: FakeEngine, verb: str

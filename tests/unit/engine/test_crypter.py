@@ -116,3 +116,13 @@ def test_unreadable_passphrase_is_reported_with_a_remedy(tmp_path: Path, content
     with pytest.raises(PassphraseError, match="cannot be read") as refused:
         SecretsManager(tmp_path / "dev.json", SALT, {}).encrypt("x")
     assert "PULUMI_CONFIG_PASSPHRASE" in refused.value.remedy
+
+
+def test_random_passphrase_of_a_temporary_state_needs_no_rounds(tmp_path: Path) -> None:
+    file, env = tmp_path / "state.json", {"PULUMI_CONFIG_PASSPHRASE": "3f" * 16}
+    manager = SecretsManager(file, "", env, rounds=1)
+    sealed = manager.encrypt("x")
+    assert SecretsManager(file, manager.salt, env, rounds=1).decrypt(sealed) == "x"
+    # With the usual rounds the key is another one: nothing weak is read by mistake.
+    with pytest.raises(PassphraseError, match="does not match"):
+        SecretsManager(file, manager.salt, env).decrypt(sealed)

@@ -58,7 +58,7 @@ def test_template_has_the_sites_of_its_name(tmp_path: Path, template: str, cloud
 
 @pytest.mark.parametrize("region", ["eu-north-1", "eu-central-1", "us-west-2", "ap-northeast-1"])
 @pytest.mark.parametrize("template", ["sandbox", "cloud"])
-def test_region_gets_available_types_and_estimates_for_unknown_prices(
+def test_region_gets_available_types_and_nothing_is_without_a_price(
     tmp_path: Path, template: str, region: str
 ) -> None:
     validated = written(tmp_path, template, regions=region)
@@ -68,7 +68,8 @@ def test_region_gets_available_types_and_estimates_for_unknown_prices(
     assert all(zone in CATALOG.zones(region) for zone in site.zones)
     for group in site.node_groups:
         assert all(region in CATALOG.instance(each).regions for each in group.instance_types)
-    assert assumptions_of(validated.loaded.spec)
+    assert price_plan(validated.plan, CATALOG).unknown == ()
+    assert not assumptions_of(validated.loaded.spec)
 
 
 def test_several_regions_are_separate_sites_and_one_trains(tmp_path: Path) -> None:

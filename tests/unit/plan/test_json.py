@@ -21,7 +21,8 @@ RACK: dict[str, Any] = {
     "ownership": {"acquisition": "262800 USD", "lifetime": "5 y"},
     "local_nvme": {"mount": "/raid"},
     "kubernetes": {
-        "node_groups": [{"name": "a", "nodes": "dgx[001-064]", "taints": [{"key": "example.com/a"}]}]
+        "node_groups": [{"name": "a", "nodes": "dgx[001-064]", "taints": [{"key": "example.com/a"}]}],
+        "host_network": ["research"],
     },
     "racks": [{"name": "r1", "nodes": "dgx001"}],
     "fabric": {
@@ -48,6 +49,7 @@ RACK: dict[str, Any] = {
     ],
     "addresses": {"ctl01": "10.60.0.11"},
     "time_servers": ["ntp1.example.com"],
+    "backups": {"s3": {"url": "s3://atlas-backups/dc1"}},
 }
 
 
@@ -57,7 +59,7 @@ def _document() -> dict[str, Any]:
         cloud=[
             cloud_site(
                 group("train", "p5.48xlarge", block(2), network="efa"),
-                group("serve", "g6.xlarge", on_demand(0, 2), team="serving"),
+                group("serve", "p5e.48xlarge", on_demand(0, 2), team="serving"),
                 scheduler="kubernetes",
                 kubernetes={
                     "teams": [{"name": "serving", "gpus": 2}],
@@ -134,7 +136,7 @@ def test_amount_is_the_expected_cost_and_unknown_parts_are_listed() -> None:
     monthly = _document()["cost"]["monthly"]
     assert monthly["currency"] == "USD"
     assert monthly["low"] <= monthly["amount"] <= monthly["high"]
-    assert [item["owner"] for item in monthly["unknown"]] == ["fs"]
+    assert [item["owner"] for item in monthly["unknown"]] == ["serve"]
 
 
 def test_fleet_without_any_known_price_has_no_amount() -> None:

@@ -29,6 +29,15 @@ module = __import__(sys.argv[2])
 sys.exit(module.main(sys.argv[3:]))
 """
 
+FIELDS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import smi_fields, state
+state.loaded_module = lambda _: "580.159.03"
+found = state.load()
+print(json.dumps(smi_fields.fields(state.gpus(found)[0], 0, found)))
+"""
+
 
 class Host:
     """A GPU node of a system type. Tests change `hardware`; `run` calls a stand-in on it."""
@@ -39,10 +48,17 @@ class Host:
             {"name": "dgx01", "role": "gpu"}, load_catalog().system(system)
         )
 
+    def fields(self) -> dict[str, tuple[str, str]]:
+        """Each field that nvidia-smi knows of the first GPU: its value and unit."""
+        return {name: tuple(each) for name, each in json.loads(self._python(FIELDS).stdout).items()}
+
     def run(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._python(RUN, module, *arguments)
+
+    def _python(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "state.json").write_text(json.dumps(self.hardware))
         return subprocess.run(
-            [sys.executable, "-c", RUN, str(KIT / "hardware"), module, *arguments],
+            [sys.executable, "-c", program, str(KIT / "hardware"), *arguments],
             env={**os.environ, "RACK_HARDWARE": str(self.folder), "RACK_KERNEL": str(self.folder)},
             capture_output=True,
             text=True,

@@ -36,6 +36,7 @@ SERVICES = {
             "ec2_capacity_blocks",
             "ec2_topology",
             "ec2_launch_templates",
+            "ec2_images",
             "ec2_instances",
             "ec2_dependencies",
             "ec2_vpc_endpoints",

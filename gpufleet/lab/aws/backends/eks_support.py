@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import moto.eks.utils
 from moto.core.utils import utcnow
 
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+# moto makes a session for each role that it checks, which takes most of that request's time.
+moto.eks.utils.Session = functools.cache(moto.eks.utils.Session)
 
 
 def clusters_of(call: Call) -> dict[str, Any]:

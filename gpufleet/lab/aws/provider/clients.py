@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -41,11 +42,16 @@ _LOADER = _loader()
 
 
 class Clients:
-    """Clients for one endpoint. Thread-safe; the environment's own AWS settings are never read."""
+    """Clients for one endpoint. Thread-safe; the environment's own AWS settings are never read.
 
-    def __init__(self, endpoint: str) -> None:
+    With `transport`, a handler of botocore's event `before-send`, requests are not sent but answered by it.
+    """
+
+    def __init__(self, endpoint: str, transport: Callable[..., Any] | None = None) -> None:
         self.endpoint = endpoint
+        self._transport = transport
         self._lock = threading.Lock()
+        self._asking = threading.Lock()
         self._clients: dict[tuple[str, str], Any] = {}
         # No profile of the environment: it does not exist in any file here.
         session = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
@@ -73,6 +79,8 @@ class Clients:
                     config=_CONFIG,
                 )
                 self._retry_policy.watch(made)
+                if self._transport is not None:
+                    made.meta.events.register_first("before-send", self._transport)
                 self._clients[key] = made
             return self._clients[key]
 
@@ -94,6 +102,7 @@ class Clients:
 
     def account(self, region: str) -> str:
         """Return the account number, requested once."""
-        if not self._account:
-            self._account = str(self.get("sts", region).get_caller_identity()["Account"])
-        return self._account
+        with self._asking:
+            if not self._account:
+                self._account = str(self.get("sts", region).get_caller_identity()["Account"])
+            return self._account

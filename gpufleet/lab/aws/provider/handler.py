@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider import schema
@@ -19,10 +19,14 @@ PARTITION = "aws"
 
 @dataclass(frozen=True)
 class Aws:
-    """The AWS of one request: clients, region and caller."""
+    """The AWS of one request: clients, region and caller.
+
+    `made` has descriptions of new resources, by id, that their creation has returned completely.
+    """
 
     clients: Clients
     region: str
+    made: dict[str, Props] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
         """Return the client of a service in this region."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pulumi.provider.experimental import provider as api
 
@@ -35,10 +35,19 @@ _WORKERS = 32
 class AwsProvider(api.Provider):
     """The resources and functions of pulumi_aws 7.51.1 that gpufleet uses, on the emulated AWS."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        transport: Callable[..., Any] | None = None,
+        *,
+        workers: int = _WORKERS,
+    ) -> None:
+        """Create it. `environ` is the plugin's environment, this process's by default; see Clients."""
+        self._environ = environ
+        self._transport = transport
         self._config = AwsProviderConfig()
         self._clients: Clients | None = None
-        self._pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="aws")
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="aws")
 
     async def get_schema(self, request: api.GetSchemaRequest) -> api.GetSchemaResponse:
         """Return a minimal schema: the SDK is pulumi_aws, nothing is generated from this one."""
@@ -55,7 +64,7 @@ class AwsProvider(api.Provider):
         ]
         if not contains_unknown(values):
             try:
-                parse(values)
+                parse(values, self._environ)
             except InputError as error:
                 failures.append(api.CheckFailure("", f"{error.message}; {error.remedy}"))
         return api.CheckResponse(inputs=request.new_inputs, failures=failures)
@@ -72,7 +81,8 @@ class AwsProvider(api.Provider):
         values = plain_map(request.args) or {
             key.rpartition(":")[2]: value for key, value in request.variables.items()
         }
-        self._config = parse({key: value for key, value in values.items() if not contains_unknown(value)})
+        known = {key: value for key, value in values.items() if not contains_unknown(value)}
+        self._config = parse(known, self._environ)
         await self._in_thread(self._connect)
         return api.ConfigureResponse(
             accept_secrets=True, supports_preview=True, accept_outputs=False, accept_resources=False
@@ -84,7 +94,7 @@ class AwsProvider(api.Provider):
             from gpufleet.lab.aws import daemon
 
             endpoint = daemon.ensure(sandbox_folder()).url
-        self._clients = Clients(endpoint)
+        self._clients = Clients(endpoint, self._transport)
         allowed, forbidden = self._config.allowed_accounts, self._config.forbidden_accounts
         if not allowed and not forbidden:
             return

@@ -16,32 +16,46 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import ExitCode, GpufleetError
 from gpufleet.files import put
 from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp, process_start
 from gpufleet.lab.aws.server.saver import Saver
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpufleet.lab.aws.server.app import SandboxApp
+
+    Extend = Callable[[SandboxApp], None]
+
 LOOPBACK = "127.0.0.1"
 IDLE_S = 30 * 60.0
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a server until SIGTERM, SIGINT or the idle timeout, and save the state at the end."""
+def main(argv: list[str] | None = None, extend: Extend | None = None) -> int:
+    """Run a server until SIGTERM, SIGINT or the idle timeout, and save the state at the end.
+
+    `extend` gets the application before it answers the first request.
+    """
     parser = argparse.ArgumentParser(prog="gpufleet.lab.aws.server", description=__doc__)
     parser.add_argument("root", type=Path, help="the folder of the sandbox's files")
     parser.add_argument("--daemon", action="store_true", help="return once the server answers")
     parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
+    parser.add_argument("--empty", action="store_true", help="do not begin with the saved state")
     parser.add_argument("--load", action="store_true", help="load the services of a fleet at once")
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests before it stops")
     arguments = parser.parse_args(argv)
-    # Models of services are a million objects that stay: collections took a sixth of the time.
-    gc.set_threshold(50_000, 100, 100)
+    # Models of services are a million objects that stay: collections took a sixth of the time. An account
+    # of one verdict ends before garbage matters.
+    gc.set_threshold(500_000 if arguments.unsaved else 50_000, 100, 100)
     files = Files(arguments.root)
     files.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        server = _Server(files, arguments.idle, saves=not arguments.unsaved)
+        server = _Server(
+            files, arguments.idle, saves=not arguments.unsaved, empty=arguments.empty, extend=extend
+        )
     except GpufleetError as error:
         sys.stderr.write(f"{error.message}\n{error.remedy}\n")
         return int(error.exit_code)
@@ -85,11 +99,12 @@ class _Server:
     without a runtime file cannot be found.
     """
 
-    def __init__(self, files: Files, idle: float, *, saves: bool) -> None:
+    def __init__(self, files: Files, idle: float, *, saves: bool, empty: bool, extend: Extend | None) -> None:
         from gpufleet.lab.aws.server import snapshot
 
         self._code = code_stamp()
-        snapshot.check(files.snapshot)
+        if not empty:
+            snapshot.check(files.snapshot)
         from werkzeug.serving import make_server
 
         from gpufleet.lab.aws.faults.inject import Injector
@@ -99,13 +114,16 @@ class _Server:
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
         caches.enable()
-        snapshot.load(files.snapshot)
+        if not empty:
+            snapshot.load(files.snapshot)
         self._files = files
         self._idle = idle
         self._runtime = Runtime(0, 0, "")
         self._saver = Saver(files.snapshot, self._owns_folder) if saves else None
         changed = self._saver.changed if self._saver is not None else lambda: None
         self._app = SandboxApp(changed, Injector(files.faults), functools.partial(put, files.snapshot))
+        if extend is not None:
+            extend(self._app)
         try:
             port = int(files.port.read_text())
         except (OSError, ValueError):

@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -52,10 +53,13 @@ class SandboxApp:
         self.lock = threading.Lock()
         self._faults = faults
         self.last_request = time.monotonic()
+        self.controls: dict[str, Callable[[Any], dict[str, Any]]] = {}
+        """Further requests about the server: their verb, and what answers the JSON of their body."""
         self.closed = False
         """Whether the state has been saved for the last time: requests on open connections are cut off."""
         self._on_change = on_change
         self._save = save
+        self._restored = False
         self._backends = snapshot.backend_count()
         caches.enable()
         self._moto = caches.Dispatcher(_create_app)
@@ -79,6 +83,8 @@ class SandboxApp:
         """Load the services of a fleet, one after another, while no request needs them."""
         for service in _SERVICES:
             with self.lock:
+                if self._restored:
+                    return
                 self._moto.load(service)
             # It is not idle: requests wait for this.
             self.last_request = time.monotonic()
@@ -137,9 +143,21 @@ class SandboxApp:
                 state = snapshot.dump()
             self._save(state)
             return _json(start_response, {"status": "saved"})
+        if verb == "restore" and environ["REQUEST_METHOD"] == "POST":
+            self._restore(Path(json.load(environ["wsgi.input"])))
+            return _json(start_response, {"status": "restored"})
+        if verb in self.controls and environ["REQUEST_METHOD"] == "POST":
+            return _json(start_response, self.controls[verb](json.load(environ["wsgi.input"])))
         if verb.startswith("end-block/") and environ["REQUEST_METHOD"] == "POST":
             return _json(start_response, {"ended": self.end_block(verb.removeprefix("end-block/"))})
         return _error(environ, start_response, 404, "NotFound", f"no control verb {verb!r}")
+
+    def _restore(self, file: Path) -> None:
+        """Continue from a saved state. Its fleet exists, so only what requests need is loaded."""
+        with self.lock:
+            self._restored = True
+            snapshot.load(file)
+            self._backends = snapshot.backend_count()
 
     def end_block(self, reservation_id: str) -> bool:
         """End a Capacity Block."""

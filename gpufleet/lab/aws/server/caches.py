@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 import botocore.loaders
+import botocore.session
 import moto.core.responses
 import moto.core.routing
 import moto.core.utils
@@ -47,4 +48,5 @@ def enable() -> None:
     def shared(*_: Any) -> Loader:
         return loader
 
-    botocore.loaders.create_loader = moto.core.utils.create_loader = shared
+    for module in (botocore.loaders, botocore.session, moto.core.utils):
+        module.create_loader = shared

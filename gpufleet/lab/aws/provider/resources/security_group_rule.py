@@ -61,10 +61,13 @@ class _SingleRule(Handler):
         specs = [{"ResourceType": "security-group-rule", "Tags": tag_list(tags)}] if tags else []
         extra: dict[str, Any] = {"TagSpecifications": specs} if specs else {}
         made = call(GroupId=group, IpPermissions=[permission(self._rule(inputs), group)], **extra)
-        return str(made["SecurityGroupRules"][0]["SecurityGroupRuleId"])
+        rule = made["SecurityGroupRules"][0]
+        rid = str(rule["SecurityGroupRuleId"])
+        aws.made[rid] = rule
+        return rid
 
     def _find(self, aws: Aws, rid: str) -> Props | None:
-        found = find(
+        found = aws.made.pop(rid, None) or find(
             aws.client("ec2").describe_security_group_rules, "SecurityGroupRules", SecurityGroupRuleIds=[rid]
         )
         return found if found and found.get("SecurityGroupRuleId") == rid else None

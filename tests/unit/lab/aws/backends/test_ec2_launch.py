@@ -301,3 +301,16 @@ def test_topology_groups_instances_by_zone_group_and_leaf(aws: Any, network: Any
     answers = ec2.describe_instance_topology(InstanceIds=ids, Filters=filters)["Instances"]
     assert [one["InstanceId"] for one in answers] == ids[5:]
     ec2.terminate_instances(InstanceIds=[*ids, plain])
+
+
+@pytest.mark.parametrize(
+    "wanted", [["ami-12345678"], ["ami-0000000000000000f"], ["ami-1234*"], ["ami-12345678", "ami-none"]]
+)
+def test_images_by_id_are_those_that_motos_own_filter_finds(wanted: list[str]) -> None:
+    from moto.ec2.models import ec2_backends
+
+    from gpufleet.lab.aws.backends import ec2_images
+
+    backend = ec2_backends["123456789012"]["us-east-1"]
+    filters = {"image-id": wanted}
+    assert backend.describe_images(filters=filters) == ec2_images._describe(backend, filters=filters)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from gpufleet.lab.aws.provider.clients import Clients
+from gpufleet.lab.aws.provider.handler import Aws
+from gpufleet.lab.aws.provider.registry import handler_for
 from tests.unit.lab.aws.provider.driver import Engine, Resource
 from tests.unit.lab.aws.provider.scenarios_compute import cluster, node_group, template
 from tests.unit.lab.aws.provider.scenarios_network import S3
-from tests.unit.lab.aws.provider.world import World
+from tests.unit.lab.aws.provider.world import REGION, World
 
 Make = Callable[..., Resource]
 
@@ -302,3 +306,30 @@ def test_update_of_a_complete_immutable_resource_does_nothing(engine: Engine, wo
     attached = engine.create("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "attached", inputs)
     engine.update(attached, dict(attached.inputs))
     engine.delete(attached)
+
+
+def test_new_rule_is_read_from_the_answer_of_its_creation(
+    make: Make, world: World, engine: Engine, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Mock(side_effect=AssertionError("the rule was described"))
+    group = make("aws:ec2/securityGroup:SecurityGroup", vpcId=world.vpc.id)
+    handler = handler_for("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule")
+    inputs = {
+        "securityGroupId": group.id,
+        "ipProtocol": "tcp",
+        "fromPort": 22,
+        "toPort": 22,
+        "cidrIpv4": "10.0.0.0/8",
+        "description": "ssh",
+        "tags": {"team": "ml"},
+    }
+    aws = Aws(clients, REGION)
+    with monkeypatch.context() as patched:
+        patched.setattr(aws.client("ec2"), "describe_security_group_rules", read)
+        rid = handler.create(aws, inputs)
+        made = handler.read(aws, rid, inputs)
+    # Later, and in another request, AWS is asked: the rule may have changed.
+    assert made == handler.read(aws, rid, inputs) == handler.read(Aws(clients, REGION), rid, inputs)
+    assert made is not None
+    assert (made["cidrIpv4"], made["description"], made["tags"]) == ("10.0.0.0/8", "ssh", {"team": "ml"})
+    handler.delete(aws, rid, inputs)

@@ -1,0 +1,70 @@
+"""Values of required tags that name nobody, however they are written."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.checks.tags import PLACEHOLDERS, names_nobody
+from tests.unit.checks.fleets import Judge
+
+INVISIBLE = (
+    "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u061c\u115f\u1160\u17b4\u180e\u2800\u3164\uffa0\U000e0020"
+)
+AROUND = st.text(alphabet=" -_.:/=+@" + INVISIBLE, max_size=4)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-",
+        "--",
+        ".",
+        "none",
+        "N/A",
+        "n.a.",
+        "TBD",
+        "-none-",
+        "xxx",
+        "\uff4e\uff4f\uff4e\uff45",
+        "\u3164",
+        "\u200b",
+    ],
+)
+def test_placeholder_or_invisible_value_names_nobody(value: str) -> None:
+    assert names_nobody(value)
+
+
+@pytest.mark.parametrize(
+    "value", ["research", "cc-4711", "cc-0000", "a", "no-reply", "none-of-us", "研究", "équipe-0", "x1", "10"]
+)
+def test_name_of_an_owner_is_one(value: str) -> None:
+    assert not names_nobody(value)
+
+
+@given(st.sampled_from(sorted(PLACEHOLDERS)), AROUND, AROUND, st.integers(0, 9), st.booleans())
+def test_no_spelling_of_a_placeholder_is_a_name(
+    word: str, around: str, inside: str, place: int, upper: bool
+) -> None:
+    written = word[:place] + inside + word[place:]
+    assert names_nobody(around + (written.upper() if upper else written) + around)
+
+
+@given(st.text(alphabet=INVISIBLE + " -_.:/=+@"))
+def test_text_without_a_visible_letter_or_digit_names_nobody(text: str) -> None:
+    assert names_nobody(text)
+
+
+@given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Nd"]), min_size=9))
+def test_long_names_are_names(name: str) -> None:
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    assert names_nobody(name) == (set(folded) == {"x"} or folded in PLACEHOLDERS)
+
+
+@pytest.mark.parametrize("value", ["none", "\u3164\u3164", "research"])
+def test_required_tag_of_a_fleet_names_somebody(judge: Judge, value: str) -> None:
+    rules = judge({"tags.team": value}).rules
+    assert ("required-tags" in rules) == (value != "research")
