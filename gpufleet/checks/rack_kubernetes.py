@@ -1,4 +1,4 @@
-"""Kubernetes of rack sites: control plane members, networks, node groups and backups."""
+"""Kubernetes of rack sites: control plane members, networks and backups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import ipaddress
 from collections.abc import Iterator
 from datetime import timedelta
 
-from gpufleet.checks.labels import key_problem, value_problem
 from gpufleet.checks.networks import parse_network
-from gpufleet.checks.rack_hosts import apart
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
-from gpufleet.plan.rack_kubernetes import DEFAULT_GROUP, plan_groups
 from gpufleet.spec.models import OnPremSite
 
 MEMBERS = (1, 3)
@@ -28,7 +25,8 @@ _POLICIES = ("calico", "cilium")
 _GOES_WITH_IT = ("/var/lib/etcd/", "/etc/kubernetes/", "/dev/shm/", "/run/")  # noqa: S108 - refused
 
 
-def _sites(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite]]:
+def kubernetes_sites(fleet: Fleet) -> Iterator[tuple[SpecPath, OnPremSite]]:
+    """Return the rack sites with Kubernetes, with their paths."""
     for path, site in fleet.onprem():
         if site.scheduler == "kubernetes":
             yield path, site
@@ -51,7 +49,7 @@ def kubernetes_unused(fleet: Fleet) -> Iterator[FieldFinding]:
 def kubernetes_members(fleet: Fleet) -> Iterator[FieldFinding]:
     """etcd needs more than half of its members. With two, one fault stops both, which is worse than a single
     member (etcd's FAQ, "Why an odd number of cluster members?")."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         members = site.controllers.hosts if site.controllers is not None else ()
         if len(members) in MEMBERS:
             continue
@@ -71,7 +69,7 @@ def kubernetes_members(fleet: Fleet) -> Iterator[FieldFinding]:
 def kubernetes_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes reach the API at one virtual address, which moves between the members. It is in their network and
     belongs to no host (keepalived's virtual_ipaddress)."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         where = (*path, "kubernetes", "endpoint")
         members = site.controllers.hosts if site.controllers is not None else ()
         endpoint = site.kubernetes.endpoint
@@ -159,7 +157,7 @@ def _address(text: str) -> ipaddress.IPv4Address | None:
 def kubernetes_networks(fleet: Fleet) -> Iterator[FieldFinding]:
     """The networks of hosts, pods and services must not overlap, since packets would reach the wrong one.
     Each node uses a /24 of the pod network."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         kubernetes = site.kubernetes
         here = (*path, "kubernetes")
         named: list[tuple[SpecPath, str, str]] = [
@@ -210,7 +208,7 @@ def _sizes(here: SpecPath, site: OnPremSite) -> Iterator[FieldFinding]:
 def kubernetes_release(fleet: Fleet) -> Iterator[FieldFinding]:
     """A channel contains releases of certain minor versions only."""
     lock = fleet.catalog.locks.get(fleet.spec.software.channel)
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         version = site.kubernetes.version
         if lock is not None and version not in lock.kubernetes_releases:
             yield FieldFinding(
@@ -225,7 +223,7 @@ def kubernetes_release(fleet: Fleet) -> Iterator[FieldFinding]:
 def kubernetes_cni(fleet: Fleet) -> Iterator[FieldFinding]:
     """The API accepts network policies, but the CNI enforces them. Flannel does not, without a warning (its
     README: "focused on networking")."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         kubernetes = site.kubernetes
         if kubernetes.network_policies and kubernetes.cni not in _POLICIES:
             yield FieldFinding(
@@ -239,7 +237,7 @@ def kubernetes_cni(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("kubernetes-host-network", "teams", "name")
 def kubernetes_host_network(fleet: Fleet) -> Iterator[FieldFinding]:
     """Only teams of the site can have pods on the network of their node."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         teams = [team.name for team in site.teams]
         for place, name in enumerate(site.kubernetes.host_network):
             if name not in teams:
@@ -251,105 +249,11 @@ def kubernetes_host_network(fleet: Fleet) -> Iterator[FieldFinding]:
                 )
 
 
-@check("kubernetes-groups")
-def kubernetes_groups(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A node group has GPU nodes of its site. A node is in one group, which sets its labels and GPU
-    sharing."""
-    for path, site in _sites(fleet):
-        groups = site.kubernetes.node_groups
-        yield from apart((*path, "kubernetes", "node_groups"), site, groups, "node group")
-        rest = set(site.nodes.hosts) - {host for group in groups for host in group.nodes.hosts}
-        for index, group in enumerate(groups):
-            if group.name == DEFAULT_GROUP and rest:
-                yield FieldFinding(
-                    (*path, "kubernetes", "node_groups", index, "name"),
-                    f"{DEFAULT_GROUP!r} is the default group of the {len(rest)} nodes without a group",
-                    "use another name, or add all of these nodes to the group",
-                )
-
-
-@check("kubernetes-labels")
-def kubernetes_labels(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Kubernetes rejects invalid labels and taints, and reserves some prefixes."""
-    remedy = "use letters, digits, '-', '_' and '.', with a prefix of your own such as 'example.com/'"
-    for path, site in _sites(fleet):
-        for index, group in enumerate(site.kubernetes.node_groups):
-            where = (*path, "kubernetes", "node_groups", index)
-            for key, value in group.labels.items():
-                if (wrong := key_problem(key) or value_problem(value, 0)) is not None:
-                    yield FieldFinding((*where, "labels", key), f"label '{key}': {wrong}", remedy, value=key)
-            seen: set[tuple[str, str]] = set()
-            for place, taint in enumerate(group.taints):
-                if (wrong := key_problem(taint.key) or value_problem(taint.value, 0)) is not None:
-                    yield FieldFinding(
-                        (*where, "taints", place, "key"), f"taint '{taint.key}': {wrong}", remedy
-                    )
-                if (taint.key, taint.effect) in seen:
-                    yield FieldFinding(
-                        (*where, "taints", place),
-                        f"taint '{taint.key}' with effect {taint.effect} is listed twice",
-                        "keep one",
-                        value=taint.key,
-                    )
-                seen.add((taint.key, taint.effect))
-
-
-@check("kubernetes-mig", "kubernetes", "node_groups")
-def kubernetes_mig(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Quotas count the GPUs of a node group as one resource. All of them must have the same MIG layout with
-    one profile (resource names of the device plugin's MIG strategy `mixed`)."""
-    for path, site in _sites(fleet):
-        for index, layout in enumerate(site.mig or ()):
-            where = (*path, "mig", index)
-            if layout.gpus:
-                yield FieldFinding(
-                    (*where, "gpus"),
-                    f"only some GPUs of {layout.nodes.text} have a MIG layout; a node needs one kind of GPU",
-                    "remove `gpus` to apply the layout to all GPUs of these nodes",
-                    value=list(layout.gpus),
-                )
-            if len(layout.profiles) > 1:
-                yield FieldFinding(
-                    (*where, "profiles"),
-                    f"GPUs of {layout.nodes.text} have instances of {listed(list(layout.profiles))}",
-                    "use one profile, or a separate node group for each",
-                    value=", ".join(layout.profiles),
-                )
-            divided = set(layout.nodes.hosts)
-            for group in plan_groups(site):
-                inside = [node for node in group.hosts if node in divided]
-                if inside and len(inside) < group.nodes:
-                    yield FieldFinding(
-                        (*where, "nodes"),
-                        f"{len(inside)} of {group.nodes} nodes of node group {group.name!r} have a MIG"
-                        " layout",
-                        "apply the layout to all nodes of the group, or move them to a separate group",
-                        value=layout.nodes.text,
-                    )
-
-
-@check("kubernetes-sharing")
-def kubernetes_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
-    """NVIDIA's device plugin can share a MIG device by time slicing but not by MPS (k8s-device-plugin README,
-    "With CUDA MPS")."""
-    for path, site in _sites(fleet):
-        divided = {host: layout for layout in site.mig or () for host in layout.nodes.hosts}
-        for index, group in enumerate(site.kubernetes.node_groups):
-            layouts = [divided[host] for host in group.nodes.hosts if host in divided]
-            if layouts and group.gpu_sharing is not None and group.gpu_sharing.mps:
-                yield FieldFinding(
-                    (*path, "kubernetes", "node_groups", index, "gpu_sharing"),
-                    f"node group {group.name!r} uses both MPS and MIG ({', '.join(layouts[0].profiles)})",
-                    "keep one of them, or use time_slicing",
-                    value=group.name,
-                )
-
-
 @check("kubernetes-backup")
 def kubernetes_backup(fleet: Fleet) -> Iterator[FieldFinding]:
     """If the disks fail, changes after the last snapshot are lost; a snapshot every few seconds overloads
     etcd's disk (the bounds are gpufleet's own). Snapshots must not be in etcd's data folder."""
-    for path, site in _sites(fleet):
+    for path, site in kubernetes_sites(fleet):
         backup = site.kubernetes.backup
         where = (*path, "kubernetes", "backup")
         if not timedelta(minutes=10) <= backup.every.delta <= timedelta(days=7):
@@ -372,9 +276,5 @@ CHECKS = (
     kubernetes_release,
     kubernetes_cni,
     kubernetes_host_network,
-    kubernetes_groups,
-    kubernetes_labels,
-    kubernetes_mig,
-    kubernetes_sharing,
     kubernetes_backup,
 )
