@@ -1,0 +1,262 @@
+"""docs/reference/aws.md: what the AWS features that gpufleet uses were judged by.
+
+A new resource type of a component or an operation that a program sends needs a row here; a test says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from gpufleet.lab.aws.backends import SERVICES, install
+from gpufleet.lab.aws.backends.operation import REGISTRY
+
+_HEADER = """# What AWS features were judged by
+
+gpufleet has not run against a real AWS account yet: the last column of each table says "no", and a first `up`
+there may find what the other columns could not. They mean:
+
+- **botocore's model**: the operations whose requests botocore's service models check in tests: names, types,
+  required members, lengths and patterns. The provider of the emulated AWS sends every request by botocore.
+- **answered by**: what answers these operations in tests: moto, which others wrote, or backends of gpufleet
+  where moto lacks the operation or accepts what AWS rejects.
+- **documentation**: pages of AWS's documentation that checks, components or backends follow. "-": none but
+  the API's model.
+
+This page is written by `make docs`; a test keeps it current.
+"""
+
+
+class AwsFeature(NamedTuple):
+    """A feature: its Pulumi types (of `pulumi_aws`), its operations by service, and pages that were read."""
+
+    feature: str
+    types: tuple[str, ...]
+    operations: tuple[str, ...]
+    pages: tuple[str, ...] = ()
+
+
+_EC2 = "EC2 User Guide"
+_EKS = "EKS User Guide"
+_FSX = "FSx for Lustre User Guide"
+_S3 = "S3 User Guide"
+
+
+# Sections in the order of the page.
+FEATURES: dict[str, tuple[AwsFeature, ...]] = {
+    "Network": (
+        AwsFeature(
+            "VPC and subnets",
+            ("ec2.Vpc", "ec2.Subnet"),
+            ("ec2:CreateVpc", "ec2:CreateSubnet"),
+            ('VPC User Guide, "VPC CIDR blocks"',),
+        ),
+        AwsFeature(
+            "Internet and NAT gateways",
+            ("ec2.InternetGateway", "ec2.Eip", "ec2.NatGateway"),
+            ("ec2:CreateInternetGateway", "ec2:AllocateAddress", "ec2:CreateNatGateway"),
+        ),
+        AwsFeature(
+            "Routes",
+            ("ec2.RouteTable", "ec2.Route", "ec2.RouteTableAssociation"),
+            ("ec2:CreateRouteTable", "ec2:CreateRoute", "ec2:AssociateRouteTable"),
+        ),
+        AwsFeature(
+            "Gateway and interface endpoints",
+            ("ec2.VpcEndpoint",),
+            ("ec2:CreateVpcEndpoint", "ec2:ModifyVpcEndpoint"),
+            ("VPC User Guide, gateway endpoints",),
+        ),
+        AwsFeature(
+            "Security groups, with the rules that EFA needs",
+            (
+                "ec2.SecurityGroup",
+                "ec2.DefaultSecurityGroup",
+                "vpc.SecurityGroupIngressRule",
+                "vpc.SecurityGroupEgressRule",
+            ),
+            (
+                "ec2:CreateSecurityGroup",
+                "ec2:AuthorizeSecurityGroupIngress",
+                "ec2:AuthorizeSecurityGroupEgress",
+            ),
+            (f'{_EC2}, "Get started with EFA"',),
+        ),
+        AwsFeature("Flow logs", ("ec2.FlowLog",), ("ec2:CreateFlowLogs",)),
+        AwsFeature(
+            "Log groups",
+            ("cloudwatch.LogGroup",),
+            ("logs:CreateLogGroup", "logs:PutRetentionPolicy"),
+        ),
+    ),
+    "Nodes": (
+        AwsFeature(
+            "Launch templates: network cards with EFA, disks, metadata service, purchase",
+            ("ec2.LaunchTemplate",),
+            ("ec2:CreateLaunchTemplate", "ec2:CreateLaunchTemplateVersion"),
+            (f'{_EC2}, "Elastic Fabric Adapter" and "Maximize network bandwidth"',),
+        ),
+        AwsFeature(
+            "Auto Scaling groups with mixed instances",
+            ("autoscaling.Group",),
+            (
+                "autoscaling:CreateAutoScalingGroup",
+                "autoscaling:UpdateAutoScalingGroup",
+                "autoscaling:StartInstanceRefresh",
+            ),
+            ('EC2 Auto Scaling User Guide, "Tag Auto Scaling groups and instances"',),
+        ),
+        AwsFeature(
+            "Placement groups",
+            ("ec2.PlacementGroup",),
+            ("ec2:CreatePlacementGroup",),
+            (f'{_EC2}, "Placement strategies"',),
+        ),
+        AwsFeature(
+            "On-Demand Capacity Reservations",
+            ("ec2.CapacityReservation",),
+            ("ec2:CreateCapacityReservation", "ec2:ModifyCapacityReservation"),
+            (f'{_EC2}, "Launch instances into an existing Capacity Reservation"',),
+        ),
+        AwsFeature(
+            "Capacity Blocks",
+            ("ec2.CapacityBlockReservation",),
+            ("ec2:DescribeCapacityBlockOfferings", "ec2:PurchaseCapacityBlock"),
+            (f'{_EC2}, "Capacity Blocks for ML"',),
+        ),
+    ),
+    "EKS": (
+        AwsFeature(
+            "Cluster: private endpoint, secrets encryption, logs, upgrades",
+            ("eks.Cluster",),
+            ("eks:CreateCluster", "eks:UpdateClusterConfig", "eks:UpdateClusterVersion"),
+            (f'{_EKS}, "Network requirements", "Cluster endpoint" and "Update existing cluster"',),
+        ),
+        AwsFeature(
+            "Managed node groups",
+            ("eks.NodeGroup",),
+            ("eks:CreateNodegroup", "eks:UpdateNodegroupConfig", "eks:UpdateNodegroupVersion"),
+            (f'{_EKS}, "Customize managed nodes with launch templates"',),
+        ),
+        AwsFeature("Add-ons", ("eks.Addon",), ("eks:CreateAddon", "eks:UpdateAddon")),
+        AwsFeature(
+            "Access entries and policies",
+            ("eks.AccessEntry", "eks.AccessPolicyAssociation"),
+            ("eks:CreateAccessEntry", "eks:AssociateAccessPolicy"),
+            (f'{_EKS}, "Access entries" and access policy permissions',),
+        ),
+        AwsFeature(
+            "Roles of pods (Pod Identity)",
+            ("eks.PodIdentityAssociation",),
+            ("eks:CreatePodIdentityAssociation",),
+        ),
+    ),
+    "Storage": (
+        AwsFeature(
+            "FSx for Lustre: capacity, throughput, metadata IOPS, EFA, backups",
+            ("fsx.LustreFileSystem",),
+            ("fsx:CreateFileSystem", "fsx:UpdateFileSystem"),
+            (
+                f'{_FSX}, "Performance", "Managing storage capacity" and "Data encryption"',
+                f'{_FSX}, "EFA-enabled file systems"',
+                "FSx API Reference, FileSystemLustreMetadataConfiguration",
+            ),
+        ),
+        AwsFeature(
+            "FSx data repositories",
+            ("fsx.DataRepositoryAssociation",),
+            ("fsx:CreateDataRepositoryAssociation", "fsx:UpdateDataRepositoryAssociation"),
+            (f"{_FSX}, data repositories",),
+        ),
+        AwsFeature(
+            "Buckets",
+            ("s3.Bucket", "s3.BucketPolicy"),
+            ("s3:CreateBucket", "s3:PutBucketPolicy"),
+            (f'{_S3}, "Bucket naming rules"',),
+        ),
+        AwsFeature(
+            "Settings of buckets",
+            (
+                "s3.BucketLifecycleConfiguration",
+                "s3.BucketOwnershipControls",
+                "s3.BucketPublicAccessBlock",
+                "s3.BucketServerSideEncryptionConfiguration",
+                "s3.BucketVersioning",
+            ),
+            (
+                "s3:PutBucketLifecycleConfiguration",
+                "s3:PutBucketOwnershipControls",
+                "s3:PutPublicAccessBlock",
+                "s3:PutBucketEncryption",
+                "s3:PutBucketVersioning",
+            ),
+            (f'{_S3}, "Expiring objects"',),
+        ),
+    ),
+    "Identity and keys": (
+        AwsFeature(
+            "Roles, their policies, instance profiles",
+            ("iam.Role", "iam.RolePolicy", "iam.RolePolicyAttachment", "iam.InstanceProfile"),
+            ("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:CreateInstanceProfile"),
+            ('IAM User Guide, "Tags for IAM resources"',),
+        ),
+        AwsFeature("KMS keys", ("kms.Key",), ("kms:CreateKey", "kms:PutKeyPolicy")),
+    ),
+    "Cost": (
+        AwsFeature(
+            "Budgets with alerts",
+            ("budgets.Budget",),
+            ("budgets:CreateBudget",),
+            ("AWS Budgets API Reference, CreateBudget and Subscriber",),
+        ),
+        AwsFeature(
+            "Topics of alerts",
+            ("sns.Topic", "sns.TopicPolicy", "sns.TopicSubscription"),
+            ("sns:CreateTopic", "sns:SetTopicAttributes", "sns:Subscribe"),
+        ),
+    ),
+}
+
+
+def answered_by(feature: AwsFeature) -> str:
+    """Return what answers the operations of a feature in tests: moto, gpufleet's backends, or both."""
+    ours = [name for service, name in parts(feature) if name in REGISTRY.get(service, {})]
+    if not ours:
+        return "moto"
+    return "gpufleet" if len(ours) == len(feature.operations) else f"moto; gpufleet: {', '.join(ours)}"
+
+
+def parts(feature: AwsFeature) -> list[tuple[str, str]]:
+    """Return service and name of each operation of a feature."""
+    return [(service, name) for service, _, name in (item.partition(":") for item in feature.operations)]
+
+
+def reference() -> str:
+    """Return the page as Markdown."""
+    install(*SERVICES)
+    lines = [_HEADER]
+    for title, features in FEATURES.items():
+        lines += [
+            f"## {title}\n",
+            "| feature | resource types | botocore's model | answered by | documentation | real account |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [_row(feature) for feature in features]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(feature: AwsFeature) -> str:
+    cells = (
+        feature.feature,
+        ", ".join(f"`{name}`" for name in feature.types) or "-",
+        ", ".join(f"{service} {name}" for service, name in parts(feature)),
+        answered_by(feature),
+        "; ".join(feature.pages) or "-",
+        "no",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())
