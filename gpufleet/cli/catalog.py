@@ -14,7 +14,6 @@ from gpufleet.catalog import (
     Price,
     SpotPrices,
     System,
-    load_catalog,
 )
 from gpufleet.catalog.catalog import nearest
 from gpufleet.catalog.listing import (
@@ -29,10 +28,10 @@ from gpufleet.cli import catalog_shown, completion
 from gpufleet.cli.arguments import Json
 from gpufleet.cli.catalog_refresh import refresh
 from gpufleet.cli.catalog_shown import facts_to_json, price_to_json, show
+from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.commands import CommandGroup
 from gpufleet.cli.console import emit_json
 from gpufleet.errors import InputError
-from gpufleet.workspace import find_root
 
 DEFAULT_REGION = "us-east-1"
 
@@ -78,18 +77,6 @@ Usage = Annotated[
     str | None, typer.Option("--usage", help="Only types sold as on-demand, spot or capacity-block.")
 ]
 Sources = Annotated[bool, typer.Option("--sources", help="Show the source of each figure.")]
-
-
-def checkout_catalog() -> Catalog:
-    """Return the catalog of this checkout: the shipped one, updated by `refresh`.
-
-    Outside a checkout it is the shipped one.
-    """
-    try:
-        root = find_root()
-    except InputError:
-        return load_catalog()
-    return load_catalog(root / ".gpufleet" / "catalog")
 
 
 @app.command()

@@ -47,6 +47,11 @@ _PARTS = {
         "secrets": "secrets",
         "mirror": "mirror",
     },
+    "Cost and size": {
+        "size": "size",
+        "spot": "spot",
+        "tco": "tco",
+    },
     "Try it on this machine": {
         "sandbox": "sandbox",
         "rack": "rack",
