@@ -48,6 +48,7 @@ _PARTS = {
         "mirror": "mirror",
     },
     "Cost and size": {
+        "cost": "cost",
         "size": "size",
         "spot": "spot",
         "tco": "tco",
