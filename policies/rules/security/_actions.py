@@ -67,8 +67,8 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
 )
 """Actions that together run code with a role that a resource already has."""
 
-ASSUME = "sts:assumerole"
-PASS = "iam:passrole"
+ASSUME_ROLE = "sts:assumerole"
+PASS_ROLE = "iam:passrole"
 
 LAUNCHES: Mapping[str, tuple[str, ...]] = {
     "ec2": (
@@ -132,7 +132,7 @@ DELETES: tuple[str, ...] = (
     *_of("fsx", "deletefilesystem deletebackup deletevolume deletesnapshot deletestoragevirtualmachine"),
     *_of("elasticfilesystem", "deletefilesystem deletemounttarget"),
     *_of("kms", "schedulekeydeletion disablekey deleteimportedkeymaterial deletecustomkeystore"),
-    *_of("logs", "deleteloggroup deletelogstream putretentionpolicy"),
+    *_of("logs", "deleteloggroup deletelogstream"),
     *_of("cloudtrail", "deletetrail stoplogging updatetrail puteventselectors deleteeventdatastore"),
     *_of("config", "deleteconfigurationrecorder stopconfigurationrecorder deletedeliverychannel"),
     *_of("guardduty", "deletedetector updatedetector"),

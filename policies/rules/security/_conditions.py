@@ -1,9 +1,9 @@
 """Conditions of policies: which of them restrict who calls, and which restrict what an action applies to.
 
 A condition restricts only if it is false for others. Sources: IAM User Guide, "IAM JSON policy elements:
-Condition operators" (a negated operator, `...IfExists` and `ForAllValues` are true for an absent key) and "AWS
-global condition context keys" (which keys the caller's own account sets: tags of its principals, user agent,
-referrer, names of sessions).
+Condition operators" (a negated operator, `...IfExists` and `ForAllValues` are true for an absent key) and
+"AWS global condition context keys" (which keys the caller's own account sets: tags of its principals, user
+agent, referrer, names of sessions).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _ORGANISATION_PATH = re.compile(r"o-[a-z0-9]+/.*")
 _VPC = re.compile(r"vpc-[0-9a-z]+")
 _ENDPOINT = re.compile(r"vpce-[0-9a-z]+")
 _USER_ID = re.compile(r"(A[A-Z0-9]{15,}|\d{12})(:.*)?")
-_CONTROLLER = re.compile(r"resourcetag/[a-z0-9-]+(\.[a-z0-9-]+)+/")
+_CONTROLLER = re.compile(r"resourcetag/([a-z0-9-]+(\.[a-z0-9-]+)+/|csivolume(snapshot)?name$)")
+"""Tags that a controller gives to what it creates: in a domain of its own, or those of AWS's EBS driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,8 @@ class Condition:
 
         A required tag without a value counts if its key belongs to a controller (`elbv2.k8s.aws/cluster`).
         """
-        if self.operator == "null":
-            mine = bool(_CONTROLLER.search(self.key))
-            return mine and [value.strip().lower() for value in self.values] == ["false"]
+        if _CONTROLLER.search(self.key) and self._required:
+            return True
         tagged = "resourcetag/" in self.key or self.key.startswith(("aws:requesttag/", *_SCOPES))
         return (
             tagged
@@ -67,6 +67,12 @@ class Condition:
             and bool(self.values)
             and all(self.narrow(value) for value in self.values)
         )
+
+    @property
+    def _required(self) -> bool:
+        """Return whether the key must be there, with any value."""
+        present = {"null": ["false"], "stringlike": ["*"]}
+        return present.get(self.operator) == [value.strip().lower() for value in self.values]
 
     def narrow(self, value: str) -> bool:
         """Return whether a value matches few: no pattern for nearly all, nor the key compared with itself."""
@@ -77,7 +83,12 @@ class Condition:
         return bool(value.strip()) and (self.plain in EXACT or share(value) < WIDE)
 
 
-_SCOPES = ("ec2:createaction", "elasticloadbalancing:createaction", "iam:permissionsboundary", "iam:policyarn")
+_SCOPES = (
+    "ec2:createaction",
+    "elasticloadbalancing:createaction",
+    "iam:permissionsboundary",
+    "iam:policyarn",
+)
 
 Specific = Callable[[str, str], bool]
 """Whether an operator and a value match only callers of certain accounts."""

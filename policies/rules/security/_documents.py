@@ -18,6 +18,7 @@ from gpufleet.policies.rules.security._conditions import Condition
 from gpufleet.policies.rules.security._patterns import has_wildcard, matches, measure
 from gpufleet.resources.resource import holds_unknown, is_unknown
 
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement; actions and effect in lower case.

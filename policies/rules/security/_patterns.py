@@ -1,7 +1,7 @@
 """IAM's patterns (`*`, `?`): what they match, and the share of all names that a list of them covers.
 
-A list of narrow patterns can cover as much as `*` does: `arn:aws:s3:::a*` to `arn:aws:s3:::z*`. So patterns are
-measured and added up, and the length of a list does not matter.
+A list of narrow patterns can cover as much as `*` does: `arn:aws:s3:::a*` to `arn:aws:s3:::z*`. So patterns
+are measured and added up, and the length of a list does not matter.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches the whole text. Both are compared as they are (lower-case actions)."""
+    """Return whether the pattern matches the whole text, with the same case."""
     return _compiled(pattern).fullmatch(text) is not None
 
 
 def has_wildcard(text: str) -> bool:
-    """Return whether the text has a wildcard, or a variable that the caller may set (`${aws:PrincipalTag/x}`)."""
+    """Return whether the text has a wildcard or a variable (`${aws:PrincipalTag/x}`), which has any value."""
     return any(each in text for each in ("*", "?")) or "${" in text
 
 
@@ -54,8 +54,8 @@ def has_wildcard(text: str) -> bool:
 def share(name: str) -> Fraction:
     """Return the share of all names that a pattern matches: 0 for a name without wildcards.
 
-    Letters before the first wildcard count most. Later ones can be anywhere in the name, and separators are in
-    most names, so `*a*` and `*-*` match nearly everything.
+    Letters before the first wildcard count most. Later ones can be anywhere in the name, and separators are
+    in most names, so `*a*` and `*-*` match nearly everything.
     """
     text = _VARIABLE.sub("*", name).lower()
     if not has_wildcard(text):

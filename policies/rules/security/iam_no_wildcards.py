@@ -77,7 +77,12 @@ REMEDY = "list the actions and the ARNs that they apply to, or add a condition o
 
 def too_wide(value: Any, reads: tuple[str, ...]) -> Iterator[str]:
     """Yield what the statements of a document, each of which passes, grant together."""
-    yield from Grants(each for each in parse(value) if not any(_wrong(each, reads))).reasons(reads)
+    yield from Grants(statements_of(value, reads)).reasons(reads)
+
+
+def statements_of(value: Any, reads: tuple[str, ...]) -> list[Statement]:
+    """Return the statements of a document that are not too wide by themselves."""
+    return [each for each in parse(value) if not any(_wrong(each, reads))]
 
 
 def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
@@ -90,5 +95,7 @@ def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
         service, _, name = action.partition(":")
         if has_wildcard(service):
             yield f"allows {action!r}, which is actions of every service"
-        elif statement.all_resources and has_wildcard(name) and not any(matches(read, name) for read in reads):
+        elif (
+            statement.all_resources and has_wildcard(name) and not any(matches(read, name) for read in reads)
+        ):
             yield f"allows {action!r} on all resources"
