@@ -67,8 +67,8 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
 )
 """Actions that together run code with a role that a resource already has."""
 
-ASSUME_ROLE = "sts:assumerole"
-PASS_ROLE = "iam:passrole"
+ASSUMES = "sts:assumerole"
+PASSES = "iam:passrole"
 
 LAUNCHES: Mapping[str, tuple[str, ...]] = {
     "ec2": (

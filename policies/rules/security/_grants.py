@@ -1,7 +1,8 @@
 """What statements grant together: rights of others, code in their name, and deletions on all resources.
 
 All Allow statements of one identity are added up, so that it does not matter over how many statements,
-patterns and policies a grant is split. Denials are not subtracted: another policy may lift what they apply to.
+patterns and policies a grant is split. Denials are not subtracted, since they need not apply to
+what is granted.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from gpufleet.policies.rules.security._actions import (
-    ASSUME_ROLE,
+    ASSUMES,
     DELETES,
     GAINS,
     LAUNCHES,
-    PASS_ROLE,
+    PASSES,
     RUNS,
     TOGETHER,
 )
@@ -81,18 +82,18 @@ class Grants:
         return not statement.scoped and any(matches(each, self._own) for each in named)
 
     def _passes(self) -> Iterator[str]:
-        if any(_every_role(each) and not _to_ours(each) for each in self._covering(ASSUME_ROLE)):
-            yield f"allows {ASSUME_ROLE} on all roles"
-        passing = [each for each in self._covering(PASS_ROLE) if not _to_ours(each)]
+        if any(_every_role(each) and not _to_ours(each) for each in self._covering(ASSUMES)):
+            yield f"allows {ASSUMES} on all roles"
+        passing = [each for each in self._covering(PASSES) if not _to_ours(each)]
         if sum((_roles(each) for each in passing if not _services(each)), Fraction(0)) >= WIDE:
-            yield f"allows {PASS_ROLE} on all roles"
+            yield f"allows {PASSES} on all roles"
             return
         for service, actions in LAUNCHES.items():
             of_service = (each for each in passing if service in (_services(each) or (service,)))
             launched = [action for action in actions if any(True for _ in self._covering(action))]
             if launched and sum(map(_roles, of_service), Fraction(0)) >= WIDE:
                 yield (
-                    f"allows {PASS_ROLE} on all roles for {service}.amazonaws.com and {launched[0]}, which runs "
+                    f"allows {PASSES} on all roles for {service}.amazonaws.com and {launched[0]}, which runs "
                     "code with the rights of any role"
                 )
 
