@@ -63,8 +63,8 @@ class KubernetesPodsUnprivilegedSettings(Settings):
     group="security",
     title="Pods have no access to their host",
     why="A privileged pod, or one with a path, process table or network of its host, takes over the node, "
-    "its role and the data of all other pods there. Pods of jobs and custom resources count too. Kubernetes's "
-    "baseline profile is the limit, as for the teams' namespaces.",
+    "its role and the data of all other pods there. Pods of jobs and custom resources count too. The limit "
+    "is Kubernetes's baseline profile, as for the teams' namespaces.",
     fix="Remove the privilege. GPUs and EFA devices come from device plugins and need none.",
     severity="high",
     framework=Framework(
