@@ -21,7 +21,13 @@ from gpufleet.policies.rules.security._actions import (
     TOGETHER,
 )
 from gpufleet.policies.rules.security._documents import Statement
-from gpufleet.policies.rules.security._patterns import WIDE, has_wildcard, matches, share
+from gpufleet.policies.rules.security._patterns import (
+    WIDE,
+    has_wildcard,
+    matches,
+    share,
+    without_variables,
+)
 
 _SERVICE = re.compile(r"([a-z0-9.-]+)\.amazonaws\.com(\.cn)?")
 _OURS = ("aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
@@ -78,7 +84,7 @@ class Grants:
 
     def _on_itself(self, statement: Statement) -> bool:
         """Return whether a statement may change the role that it belongs to."""
-        named = (each.rpartition("/")[2] for each in statement.resources if ":role/" in each)
+        named = (each.rpartition("/")[2] for each in _plain(statement) if ":role/" in each)
         return not statement.scoped and any(matches(each, self._own) for each in named)
 
     def _passes(self) -> Iterator[str]:
@@ -123,18 +129,21 @@ def _roles(statement: Statement) -> Fraction:
     if statement.not_resources:
         return Fraction(1)
     found = Fraction(0)
-    for each in dict.fromkeys(statement.resources):
-        head, _, name = each.strip().rpartition(":role/")
-        parts = each.strip().split(":", 5)
+    for each in _plain(statement):
+        head, _, name = each.rpartition(":role/")
         if not head:
             # A wildcard in place of the type, or another type of resource.
-            found += 1 if has_wildcard(each) and matches(each.strip(), _ANY_ROLE) else 0
-        elif len(parts) < 6 or name[:1] in ("*", "?"):
+            found += 1 if matches(each, _ANY_ROLE) else 0
+        elif each.count(":") < 5 or has_wildcard(name[:1]):
             found += 1
         else:
             segments = [segment for segment in name.split("/") if segment]
             found += min(map(share, segments), default=Fraction(0))
     return min(Fraction(1), found)
+
+
+def _plain(statement: Statement) -> list[str]:
+    return list(dict.fromkeys(without_variables(each.strip()) for each in statement.resources))
 
 
 _ANY_ROLE = "arn:aws:iam::123456789012:role/any"
@@ -144,8 +153,8 @@ def _every_role(statement: Statement) -> bool:
     """Return whether it is for all roles of an account, or for roles of any account."""
     return _roles(statement) >= WIDE or any(
         has_wildcard(parts[4])
-        for each in statement.resources
-        if len(parts := each.strip().split(":", 5)) == 6 and parts[5].startswith("role/")
+        for each in _plain(statement)
+        if len(parts := each.split(":", 5)) == 6 and parts[5].startswith("role/")
     )
 
 

@@ -25,8 +25,10 @@ IAM's limits on the size of policies leave room for a few hundred patterns in a 
 _FLOATING = 20
 """Places where letters after a `*` can be in a name of usual length."""
 
-_ID = re.compile(r"^[a-z]{1,14}-0?(?=[0-9a-f*?]*$)")
+_ID = re.compile(r"^(i|vol|snap|sg|sgr|subnet|vpc|ami|lt|eni|cr|fs|fsvol|fsmt|backup|mi)-0?(?=[0-9a-f*?]*$)")
 """The constant start of generated identifiers: `i-0`, `vol-0`, `fs-0`."""
+
+_WITH_IDS = frozenset({"ec2", "elasticfilesystem", "fsx", "ssm", ""})
 
 _WORDS = frozenset({"autoscalinggroupname", "app", "net", "gwy", "log-stream", "object", "user", "uuid"})
 """Segments of an ARN that belong to its form and name nothing."""
@@ -50,6 +52,11 @@ def has_wildcard(text: str) -> bool:
     return any(each in text for each in ("*", "?")) or "${" in text
 
 
+def without_variables(text: str) -> str:
+    """Return the text with `*` for each variable: it has any value, and its name has colons and slashes."""
+    return _VARIABLE.sub("*", text)
+
+
 @lru_cache(maxsize=8192)
 def share(name: str) -> Fraction:
     """Return the share of all names that a pattern matches: 0 for a name without wildcards.
@@ -57,10 +64,10 @@ def share(name: str) -> Fraction:
     Letters before the first wildcard count most. Later ones can be anywhere in the name, and separators are
     in most names, so `*a*` and `*-*` match nearly everything.
     """
-    text = _VARIABLE.sub("*", name).lower()
+    text = without_variables(name).lower()
     if not has_wildcard(text):
         return Fraction(0)
-    first, *later = re.split(r"[*?]+", _ID.sub("", text))
+    first, *later = re.split(r"[*?]+", text)
     found = Fraction(1, LETTERS ** len(first))
     for run in later:
         letters = re.sub(r"[^a-z0-9]", "", run)
@@ -74,7 +81,7 @@ def kind_and_share(resource: str) -> tuple[str, str, Fraction]:
     """Return service, type and share of the names of a resource element: (`ec2`, `instance`, 1) for
     `arn:aws:ec2:*:*:instance/*`. Empty service and type stand for all.
     """
-    text = resource.strip()
+    text = without_variables(resource.strip())
     parts = text.split(":", 5)
     if len(parts) < 6:
         # A wildcard at the end stands for the missing parts.
@@ -90,6 +97,8 @@ def kind_and_share(resource: str) -> tuple[str, str, Fraction]:
     if len(segments) == 1:
         return service, "", share(segments[0])
     kind, *names = segments
+    if service in _WITH_IDS:
+        names = [_ID.sub("", each) or "*" for each in names]
     measured = [share(each) for each in names if each.lower() not in _WORDS]
     return service, "" if has_wildcard(kind) else kind.lower(), min(measured, default=Fraction(0))
 
