@@ -37,6 +37,16 @@ WEAKER = {
     "gp3": "gp2",
     "restricted": "privileged",
     "baseline": "privileged",
+    **dict.fromkeys(
+        (
+            "AmazonEKSWorkerNodePolicy",
+            "AmazonEC2ContainerRegistryPullOnly",
+            "AmazonSSMManagedInstanceCore",
+            "AmazonEKS_CNI_Policy",
+            "service-role/AmazonEBSCSIDriverPolicy",
+        ),
+        "AmazonEC2FullAccess",
+    ),
 }
 """Values of a provider, and weaker replacements."""
 
