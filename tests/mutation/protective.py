@@ -80,7 +80,6 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "authentication_mode",
             "access_config",
             "managed_policies",
-            "admins",
         }
     ),
     "pods": frozenset({"pod-security.kubernetes.io/enforce"}),
