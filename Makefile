@@ -81,7 +81,7 @@ screenshots: setup ## docs/images, the pictures of README, from the output of re
 readme: setup ## update the command output in README.md
 	@$(BIN)/python -m tests.documents.examples
 
-mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing; print which tests fail
+mutate: ## weaken each protection of the components, change 100 conditions of plan, checks, pricing, rules; print which tests fail
 	@scripts/setup system
 	@$(BIN)/python -m tests.mutation $(ARGS)
 	@$(BIN)/python -m tests.mutation --conditions 100 $(ARGS)

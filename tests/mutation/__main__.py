@@ -34,7 +34,7 @@ def main() -> int:
         "--conditions",
         type=int,
         metavar="N",
-        help="change N conditions of plan, checks and pricing",
+        help="change N conditions of plan, checks, pricing and security rules",
     )
     parser.add_argument("--seed", type=int, default=1, help="which conditions are changed")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Random mutants of comparisons, operators and conditions of `plan`, `checks` and `pricing`.
+"""Random mutants of comparisons, operators and conditions of `plan`, `checks`, `pricing` and security rules.
 
 One comparison, operator or condition of a function is changed. The function's code is replaced in a forked
 process that has imported everything; the tests that mirror its module run first, then all of its package,
-then those of the other two.
+then those of the others. A security rule is judged by the tests of security rules only.
 """
 
 from __future__ import annotations
@@ -22,11 +22,30 @@ from types import CodeType, FunctionType
 from tests.collected import ROOT
 from tests.mutation.run import Outcome, collect_tests, failed_tests, forked
 
-PACKAGES = ("plan", "checks", "pricing")
+RULES = "policies.rules.security"
+PACKAGES = ("plan", "checks", "pricing", RULES)
 TIMEOUT_S = 600.0
 KILLED_OF_100 = 95
 _SLOW = ("test_one_price.py", "test_partial.py")
 """Slow test files."""
+
+_PREVIEWS = ("test_our_environments.py", "test_mutants_of_our_stack.py", "test_judged_resources.py")
+"""Tests of security rules that preview whole environments first."""
+
+_FIRST = {
+    "test_hostile_policies.py": (
+        "_grants",
+        "_patterns",
+        "_conditions",
+        "_documents",
+        "_subjects",
+        "_actions",
+    ),
+    "test_hostile_networks.py": ("_networks", "_openings", "_groups"),
+    "test_kubernetes.py": ("_kubernetes", "_rbac", "kubernetes_", "eks_admins"),
+    "test_public_routes.py": ("_routes", "no_public_ip", "no_public_load"),
+}
+"""Tests of security rules -> starts of the modules that they are likeliest to find a mutant in."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -80,7 +99,7 @@ def path_of(module: str) -> Path:
 
 
 def all_mutants() -> list[ConditionMutant]:
-    """Every mutant of the three packages, in the order of their text."""
+    """Every mutant of the packages, in the order of their text."""
     return [
         ConditionMutant(module, number, node.lineno, ast.unparse(node), ast.unparse(changed))
         for module in _modules()
@@ -129,7 +148,7 @@ def _modules() -> list[str]:
             *(
                 each.name
                 for each in pkgutil.walk_packages(
-                    [str(ROOT / "gpufleet" / package)], prefix=f"gpufleet.{package}."
+                    [str(ROOT.joinpath("gpufleet", *package.split(".")))], prefix=f"gpufleet.{package}."
                 )
             ),
         )
@@ -137,14 +156,21 @@ def _modules() -> list[str]:
 
 
 def _folders() -> list[str]:
-    return [str(ROOT / "tests" / "unit" / package) for package in PACKAGES]
+    return [str(_folder(package)) for package in PACKAGES]
+
+
+def _folder(package: str) -> Path:
+    return ROOT.joinpath("tests", "unit", *package.replace(".rules.", ".").split("."))
 
 
 def _tests_of(module: str) -> Iterator[Sequence[str]]:
     """Test files in order: the likeliest to fail first, the slowest last."""
+    if module.startswith(f"gpufleet.{RULES}"):
+        yield from _rule_tests_of(module.rpartition(".")[2])
+        return
     _, package, *rest = module.split(".")
     files = sorted(
-        (path for folder in _folders() for path in Path(folder).glob("test_*.py")),
+        (path for other in PACKAGES if other != RULES for path in _folder(other).glob("test_*.py")),
         key=lambda path: (
             path.name in _SLOW,
             path.stem != f"test_{rest[-1] if rest else package}",
@@ -154,6 +180,16 @@ def _tests_of(module: str) -> Iterator[Sequence[str]]:
     slow = [path for path in files if path.name in _SLOW]
     # One file first: collecting the others takes longer than most need to fail.
     for part in (files[:1], files[1 : len(files) - len(slow)], slow):
+        yield [str(path) for path in part]
+
+
+def _rule_tests_of(module: str) -> Iterator[Sequence[str]]:
+    """Test files of a module of the security rules: those of its family first, previews never."""
+    files = sorted(
+        (path for path in _folder(RULES).glob("test_*.py") if path.name not in _PREVIEWS),
+        key=lambda path: not module.startswith(_FIRST.get(path.name, ("?",))),
+    )
+    for part in (files[:1], files[1:]):
         yield [str(path) for path in part]
 
 

@@ -49,6 +49,11 @@ CURATED = (
     # permissions
     "components.base entry 'Principal' widened to * in encryption_key",
     "components.base entry 'Principal' widened to * in assume_role_policy",
+    "components.cluster element 'AmazonEKS_CNI_Policy' -> 'AmazonEC2FullAccess' of managed_policies",
+    "components.identity entry 'Action' widened to * in bucket_statements",
+    # pods
+    "components.cluster_base entry 'pod-security.kubernetes.io/enforce' 'baseline' -> 'privileged' in _team",
+    "components.cluster_base drop entry 'pod-security.kubernetes.io/enforce' in _team",
     # audit data
     "components.cluster drop enabled_cluster_log_types of Cluster in __init__",
     "components.flow_logs leave out aws.ec2.FlowLog(...) in flow_logs",

@@ -37,6 +37,16 @@ WEAKER = {
     "gp3": "gp2",
     "restricted": "privileged",
     "baseline": "privileged",
+    **dict.fromkeys(
+        (
+            "AmazonEKSWorkerNodePolicy",
+            "AmazonEC2ContainerRegistryPullOnly",
+            "AmazonSSMManagedInstanceCore",
+            "AmazonEKS_CNI_Policy",
+            "service-role/AmazonEBSCSIDriverPolicy",
+        ),
+        "AmazonEC2FullAccess",
+    ),
 }
 """Values of a provider, and weaker replacements."""
 
@@ -44,6 +54,9 @@ ADDRESSES = {"cidr_ipv4": "0.0.0.0/0", "cidr_ipv6": "::/0"}
 IAM = {"Action": "*", "Resource": "*", "Principal": "*"}
 WHOLE_STATEMENT = frozenset({"Effect", "Action", "Principal", "Resource", "Statement", "Version"})
 """Entries that a statement requires: AWS refuses it without them, so leaving one out weakens nothing."""
+
+PERMISSIONS = frozenset({"Action", "managed_policies"})
+"""Names that give permissions: fewer of them are no weakening."""
 
 WEAKER_NUMBERS = {
     "from_port": 0,
@@ -191,7 +204,8 @@ def _of_call(node: ast.Call, function: str) -> Iterator[Weakening]:
             node.keywords.remove(keyword)
 
         subject = keyword.arg
-        yield Weakening(keyword.value.lineno, f"drop {keyword.arg} {label}", drop, subject)
+        if subject not in PERMISSIONS:
+            yield Weakening(keyword.value.lineno, f"drop {keyword.arg} {label}", drop, subject)
         for what, value in _weaker_values(keyword.value, keyword.arg):
 
             def change(keyword: ast.keyword = keyword, value: ast.expr = value) -> None:
@@ -280,7 +294,7 @@ def _of_list(node: ast.List | ast.Tuple, function: str, subject: str) -> Iterato
         def drop(index: int = index) -> None:
             del node.elts[index]
 
-        if subject != "Action":  # fewer permissions are not a weakening
+        if subject not in PERMISSIONS:
             yield Weakening(element.lineno, f"drop element {short} of {subject}", drop, subject)
         if isinstance(element, ast.Constant):
             for what, value in _weaker_constants(element, subject):

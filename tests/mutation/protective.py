@@ -79,8 +79,10 @@ PROTECTIVE: dict[str, frozenset[str]] = {
             "assume_role_policy",
             "authentication_mode",
             "access_config",
+            "managed_policies",
         }
     ),
+    "pods": frozenset({"pod-security.kubernetes.io/enforce"}),
     "what is recorded": frozenset(
         {
             "enabled_cluster_log_types",

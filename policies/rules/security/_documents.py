@@ -10,53 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from gpufleet.policies.rules.security._conditions import Condition
+from gpufleet.policies.rules.security._patterns import has_wildcard, matches, measure
 from gpufleet.resources.resource import holds_unknown, is_unknown
-
-RESTRICTING = frozenset(
-    {
-        "aws:principalorgid",
-        "aws:principalorgpaths",
-        "aws:principalarn",
-        "aws:principalaccount",
-        "aws:sourceaccount",
-        "aws:sourcearn",
-        "aws:sourceorgid",
-        "aws:sourceorgpaths",
-        "aws:sourceowner",
-        "aws:sourcevpc",
-        "aws:sourcevpce",
-        "aws:vpcsourceaccount",
-        "aws:userid",
-        "kms:calleraccount",
-        "s3:dataaccesspointaccount",
-        "elasticfilesystem:accessedviamounttarget",
-    }
-)
-"""Condition keys, in lower case, that restrict the caller or the source."""
-
-_POSITIVE = frozenset(
-    {"stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike", "bool"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One key of a condition block; `operator` and `key` in lower case, all values as strings."""
-
-    operator: str
-    key: str
-    values: tuple[str, ...]
-
-    @property
-    def restricts(self) -> bool:
-        """Return whether it restricts the caller: a positive operator on such a key, no wildcard value."""
-        operator = self.operator.removeprefix("foranyvalue:")
-        values = [value for value in self.values if value.strip("*?:/ ")]
-        return operator in _POSITIVE and self.key in RESTRICTING and len(values) == len(self.values) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +45,18 @@ class Statement:
 
     @property
     def any_principal(self) -> bool:
-        """Return whether it applies to any principal, before conditions."""
+        """Return whether it applies to every principal, before conditions."""
         return self.not_principals or any(
             value.strip() == "*" for kind, value in self.principals if kind in ("*", "aws")
         )
+
+    @property
+    def open(self) -> bool:
+        """Return whether it may apply to anyone, before conditions.
+
+        AWS takes no wildcard in a part of a principal: one there is an error, or everyone.
+        """
+        return self.not_principals or any(has_wildcard(value) for _, value in self.principals)
 
     @property
     def restricted(self) -> bool:
@@ -100,9 +68,18 @@ class Statement:
         """Return whether it applies to all resources of AWS or of a service."""
         return self.not_resources or any(_is_all(resource) for resource in self.resources)
 
+    def share_of(self, service: str) -> Fraction:
+        """Return the share of the resources of a service that it applies to, of the type with the most."""
+        return Fraction(1) if self.not_resources else measure(self.resources, service)
+
+    @property
+    def scoped(self) -> bool:
+        """Return whether a condition restricts the resources."""
+        return any(condition.scopes for condition in self.conditions)
+
     def covers(self, action: str) -> bool:
         """Return whether an action (in lower case) is among its actions."""
-        return any(fnmatchcase(action, pattern) for pattern in self.actions) != self.not_actions
+        return any(matches(pattern, action) for pattern in self.actions) != self.not_actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +159,9 @@ def _statement(index: int, given: Mapping[str, Any]) -> Statement:
 def _lower(value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping):
         return None
-    return {str(key).strip().lower(): item for key, item in value.items()}
+    found = {str(key).strip().lower(): item for key, item in value.items()}
+    # Two spellings of one name: readers may disagree on which counts.
+    return found if len(found) == len(value) else None
 
 
 def _list(value: Any) -> Sequence[Any]:

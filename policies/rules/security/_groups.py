@@ -72,8 +72,17 @@ class TrafficRule:
             return True
         if str(self.protocol).strip().lower() not in _WITH_PORTS:
             return False
+        return self.includes(port)
+
+    @property
+    def start(self) -> int:
+        """Return its first port; 0 if it is for all or not known."""
+        return max(_port(self.first) or 0, 0)
+
+    def includes(self, port: int) -> bool:
+        """Return whether its range has or may have the port, for any protocol."""
         low, high = _port(self.first), _port(self.last)
-        return low is None or high is None or low <= port <= high or low < 0
+        return low is None or high is None or low < 0 or low <= port <= high
 
     def within(self, ports: Sequence[int]) -> bool:
         """Return whether it is for these single ports only."""

@@ -11,7 +11,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 WIDEST = {4: 8, 6: 16}
 """The shortest prefix by IP version that one organisation can have: registries allocate no larger block."""
 
-_EMBEDDED = tuple(ipaddress.IPv6Network(each) for each in ("64:ff9b::/96", "::ffff:0:0/96"))
+BITS = {4: 32, 6: 128}
+MANY = 2
+"""Blocks of that size that a list can add up to; more are of many organisations, however they are split."""
+
+_EMBEDDED = tuple(ipaddress.IPv6Network(each) for each in ("64:ff9b::/96", "::ffff:0:0/96", "2002::/16"))
 """IPv6 prefixes that embed IPv4 addresses: with the first, a VPC's NAT64 reaches all of IPv4."""
 
 _OWN = tuple(
@@ -29,18 +33,24 @@ def network(cidr: str) -> Network | None:
         return None
 
 
-def world(networks: Iterable[Network]) -> Network | None:
-    """Return the widest block that the networks form together, if it is wider than any organisation's.
+def world(networks: Iterable[Network]) -> str | None:
+    """Return the widest block that the networks form together, if it is wider than any organisation's; or
+    their share of all addresses, if it is larger than `MANY` organisations have.
 
-    `0.0.0.0/1` and `128.0.0.0/1` cover the internet as `0.0.0.0/0` does, and so does each half of it.
-    Private address space does not count.
+    `0.0.0.0/1` and `128.0.0.0/1` cover the internet as `0.0.0.0/0` does, so does each half of it, and so does
+    every second block of 8 bits. Private address space does not count.
     """
     found = [each for each in map(_plain, networks) if not _own(each)]
     for version in (4, 6):
         same = [each for each in found if each.version == version]
-        for block in ipaddress.collapse_addresses(same):  # type: ignore[type-var]
+        blocks = list(ipaddress.collapse_addresses(same))  # type: ignore[type-var]
+        for block in blocks:
             if block.prefixlen < WIDEST[version]:
-                return block
+                return str(block)
+        addresses = sum(block.num_addresses for block in blocks)
+        if addresses > MANY << (BITS[version] - WIDEST[version]):
+            part = addresses / (1 << BITS[version])
+            return f"{len(blocks)} networks with {part:.2%} of all IPv{version} addresses"
     return None
 
 
@@ -49,8 +59,8 @@ def _plain(block: Network) -> Network:
     """Return the IPv4 block that an IPv6 block embeds; else the block itself."""
     for prefix in _EMBEDDED:
         if isinstance(block, ipaddress.IPv6Network) and block.subnet_of(prefix):
-            first = int(block.network_address) & 0xFFFFFFFF
-            return ipaddress.IPv4Network((first, block.prefixlen - prefix.prefixlen))
+            first = int(block.network_address) >> (96 - prefix.prefixlen) & 0xFFFFFFFF
+            return ipaddress.IPv4Network((first, min(32, block.prefixlen - prefix.prefixlen)), strict=False)
     return block
 
 

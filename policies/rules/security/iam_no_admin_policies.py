@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._managed_policies import FAMILIES, POWERFUL
+from gpufleet.policies.rules.security._patterns import matches
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
@@ -30,16 +32,15 @@ class IamNoAdminPoliciesSettings(Settings):
     """Forbidden policies."""
 
     policies: tuple[str, ...] = Field(
-        (
-            "AdministratorAccess",
-            "PowerUserAccess",
-            "IAMFullAccess",
-            "AdministratorAccess-Amplify",
-            "AmazonS3FullAccess",
-            "AmazonEC2FullAccess",
-            "AWSKeyManagementServicePowerUser",
-        ),
-        description="Names of forbidden AWS-managed policies",
+        FAMILIES, description="Names of forbidden AWS-managed policies; `*` matches any text"
+    )
+    powerful: bool = Field(
+        True,
+        description="Whether AWS-managed policies with another name are forbidden if they give such rights",
+    )
+    allowed: tuple[str, ...] = Field(
+        ("AmazonElasticFileSystemClientFullAccess",),
+        description="Names of reviewed policies that are allowed although they match",
     )
 
 
@@ -47,7 +48,9 @@ class IamNoAdminPoliciesSettings(Settings):
     "iam-no-admin-policies",
     group="security",
     title="AWS's administrator policies are attached to nothing",
-    why="With AdministratorAccess on a role of nodes or pods, every job is an administrator of the account.",
+    why="With AdministratorAccess on a role of nodes or pods, every job is an administrator of the account. "
+    "Policies that give everything of a service (`...FullAccess`) delete its data, and many others pass "
+    "roles or run commands: they are as powerful.",
     fix="Attach a policy for the purpose, or write the needed statements.",
     severity="critical",
     framework=fsbp("IAM.1"),
@@ -68,7 +71,6 @@ def iam_no_admin_policies(
     An ARN that is unknown in a preview belongs to a policy of this stack, which `iam-no-wildcards` checks.
     `up` checks it again before it is attached.
     """
-    forbidden = {name.lower() for name in context.settings.policies}
     prop = ATTACHMENTS[resource.type]
     for path, arn in resource.items(prop):
         if is_unknown(arn):
@@ -76,7 +78,7 @@ def iam_no_admin_policies(
                 continue
             wrong = True
         else:
-            wrong = str(arn).strip().rpartition("/")[2].lower() in forbidden
+            wrong = _forbidden(str(arn).strip().rpartition("/")[2].lower(), context.settings)
         if wrong:
             yield Violation(
                 f"{path} is {resource.show(path)}, and administrator policies are forbidden",
@@ -86,3 +88,13 @@ def iam_no_admin_policies(
             )
     if resource.ignores(prop):
         yield ignored(resource, prop, "administrator policies are forbidden")
+
+
+def _forbidden(name: str, settings: IamNoAdminPoliciesSettings) -> bool:
+    if name in {each.lower() for each in settings.allowed}:
+        return False
+    named = any(matches(each.lower(), name) for each in settings.policies)
+    return named or (settings.powerful and name in _POWERFUL)
+
+
+_POWERFUL = frozenset(each.lower() for each in POWERFUL)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from typing import Any
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._documents import Statement
+from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
+from gpufleet.policies.rules.security._grants import Grants
+from gpufleet.policies.rules.security._patterns import has_wildcard, matches
 from gpufleet.policies.rules.security._policy_paths import IDENTITY, documents
 from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
-
-ESCALATES = ("iam:passrole", "sts:assumerole")
-"""Actions that grant the rights of another role: on all roles they grant those of the most powerful."""
-
-_NARROWS = ("iam:passedtoservice", "aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
 
 
 class IamNoWildcardsSettings(Settings):
@@ -42,11 +39,12 @@ def _example(action: str, resource: str) -> Example:
 @resource_rule(
     "iam-no-wildcards",
     group="security",
-    title="IAM policies have no wildcard on action and resource together",
+    title="IAM policies grant nothing on all resources that gives rights, runs code or deletes",
     why="Every job on a node uses the node's role. With a whole service allowed on all resources, one job "
-    "can delete the data of all others; with iam:PassRole on all roles it can become administrator. KMS "
+    "can delete the data of all others; with iam:PassRole on all roles, or an action that writes policies or "
+    "function code, it can become administrator. Patterns that together match everything count as `*`. KMS "
     "key policies are exempt: `*` is the key itself there.",
-    fix="List the actions and the ARNs that they apply to.",
+    fix="List the actions and the ARNs that they apply to, or add a condition on aws:ResourceTag.",
     severity="high",
     framework=fsbp("IAM.21"),
     types=tuple(IDENTITY),
@@ -55,15 +53,36 @@ def _example(action: str, resource: str) -> Example:
     fails=_example("s3:*", "*"),
 )
 def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSettings]) -> Iterator[Violation]:
-    """Check policies of roles, users and groups, inline and separate."""
+    """Check policies of roles, users and groups, inline and separate; each document as a whole."""
     reads = tuple(each.lower() for each in context.settings.reads)
+    found = list(documents(resource, IDENTITY))
     rule = StatementRule(
         "a policy must have no wildcard on action and resource together",
-        "list the actions and the ARNs that they apply to",
+        REMEDY,
         "use ARNs that are known in a preview",
         lambda statement: (f"too wide: {statement.name} {each}" for each in _wrong(statement, reads)),
     )
-    yield from rule.violations(resource, documents(resource, IDENTITY), context)
+    yield from rule.violations(resource, found, context)
+    for path, value in found:
+        for reason in too_wide(value, reads):
+            yield Violation(
+                f"{path} is too wide: it {reason}, and a policy must give no rights of others",
+                REMEDY,
+                prop=path,
+            )
+
+
+REMEDY = "list the actions and the ARNs that they apply to, or add a condition on aws:ResourceTag"
+
+
+def too_wide(value: Any, reads: tuple[str, ...]) -> Iterator[str]:
+    """Yield what the statements of a document, each of which passes, grant together."""
+    yield from Grants(statements_of(value, reads)).reasons(reads)
+
+
+def statements_of(value: Any, reads: tuple[str, ...]) -> list[Statement]:
+    """Return the statements of a document that are not too wide by themselves."""
+    return [each for each in parse(value) if not any(_wrong(each, reads))]
 
 
 def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
@@ -74,30 +93,9 @@ def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:
         return
     for action in statement.actions:
         service, _, name = action.partition(":")
-        if not service.strip("*?"):
-            yield f"allows {action!r}, which is every action of every service"
-        elif statement.all_resources and ("*" in name or "?" in name) and not _reads(name, reads):
+        if has_wildcard(service):
+            yield f"allows {action!r}, which is actions of every service"
+        elif (
+            statement.all_resources and has_wildcard(name) and not any(matches(read, name) for read in reads)
+        ):
             yield f"allows {action!r} on all resources"
-    for action in ESCALATES:
-        if statement.covers(action) and _every_role(statement) and not _for_a_service(statement):
-            yield f"allows {action} on all roles"
-
-
-def _reads(name: str, reads: tuple[str, ...]) -> bool:
-    """Return whether the actions only read: `DescribeTags*` is in `Describe*`, `D*` is not."""
-    return any(fnmatchcase(name, read) for read in reads)
-
-
-def _every_role(statement: Statement) -> bool:
-    return statement.all_resources or any(
-        each.rpartition(":role/")[2].strip("*?/") == "" for each in statement.resources
-    )
-
-
-def _for_a_service(statement: Statement) -> bool:
-    return any(
-        condition.key in _NARROWS
-        and not condition.operator.startswith(("stringnot", "null", "forallvalues:"))
-        and all(value.strip("*? ") for value in condition.values)
-        for condition in statement.conditions
-    )

@@ -8,7 +8,9 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._documents import Statement
 from gpufleet.policies.rules.security._frameworks import well_architected
+from gpufleet.policies.rules.security._patterns import has_wildcard
 from gpufleet.policies.rules.security._statements import StatementRule
+from gpufleet.policies.rules.security._subjects import named_subject
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
@@ -35,9 +37,10 @@ def _example(principal: dict[str, str]) -> Example:
     group="security",
     title="Roles trust specific principals",
     why="Everyone can assume a role that trusts everyone. One that trusts an identity provider without a "
-    "condition can be assumed by every user and repository of that provider.",
-    fix="List the service, role or account in `Principal`; for an identity provider add a condition on "
-    "its `sub`.",
+    "condition, or with a pattern in place of the repository or service account, can be assumed by every "
+    "user and repository that matches.",
+    fix="List the service, role or account in `Principal`; for an identity provider add conditions on "
+    "its `aud` and on one `sub` (`repo:atlas/infra:ref:refs/heads/main`).",
     severity="critical",
     framework=well_architected("SEC03-BP07", "sec_permissions_analyze_cross_account"),
     types=(ROLE,),
@@ -59,23 +62,14 @@ def _wrong(statement: Statement) -> Iterator[str]:
 
 
 def _open(statement: Statement) -> Iterator[str]:
-    if statement.any_principal and not statement.restricted:
-        yield "trusts everyone"
     for kind, value in statement.principals:
-        if kind == "service" and not value.strip("*? "):
+        if kind == "federated" and not has_wildcard(value):
+            if not named_subject(value, statement.conditions):
+                yield f"trusts identities of {value} without a condition on one subject and its audience"
+        elif kind == "service" and has_wildcard(value):
             yield "trusts every service"
-        if kind == "federated" and not _named_subject(statement):
-            yield f"trusts every identity of {value}"
-
-
-def _named_subject(statement: Statement) -> bool:
-    """Return whether a condition restricts the subjects of an identity provider."""
-    return any(
-        condition.key.endswith((":sub", ":subject", ":amr", "saml:namequalifier"))
-        and condition.operator.removeprefix("foranyvalue:") in ("stringequals", "stringlike")
-        and all(value.strip("*?:/ ") not in ("", "repo") for value in condition.values)
-        for condition in statement.conditions
-    )
+    if statement.open and not statement.restricted:
+        yield "trusts everyone"
 
 
 _RULE = StatementRule(

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import TYPES, TrafficRule, rules
-from gpufleet.policies.rules.security._networks import Network, world
+from gpufleet.policies.rules.security._networks import world
+from gpufleet.policies.rules.security._openings import USERS, used_together
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
@@ -34,7 +35,7 @@ class NoOpenAdminPortsSettings(Settings):
     fix="Use Session Manager, or list the networks of administrators.",
     severity="critical",
     framework=fsbp("EC2.19"),
-    types=TYPES,
+    types=(*TYPES, *USERS),
     settings=NoOpenAdminPortsSettings,
     passes=Example(
         (
@@ -49,12 +50,16 @@ class NoOpenAdminPortsSettings(Settings):
 def no_open_admin_ports(stack: Stack, context: RuleContext[NoOpenAdminPortsSettings]) -> Iterator[Violation]:
     """Check each port with all rules of a group that cover it; `no-open-ingress` reports unknown networks."""
     found: dict[tuple[str, int], list[TrafficRule]] = defaultdict(list)
+    together = used_together(stack)
     for rule in rules(stack):
         if rule.direction == "ingress" and rule.networks:
             for port in context.settings.ports:
                 if rule.covers(port):
                     found[(rule.group or rule.resource.urn, port)].append(rule)
-    violations: dict[tuple[str, str], tuple[TrafficRule, Network, list[int]]] = {}
+                    for use in together:
+                        if rule.group in use.groups:
+                            found[(use.key, port)].append(rule)
+    violations: dict[tuple[str, str], tuple[TrafficRule, str, list[int]]] = {}
     for (_, port), covering in found.items():
         widest = world(block for rule in covering for _, block in rule.networks)
         if widest is not None:

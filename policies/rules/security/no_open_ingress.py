@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from pydantic import Field
@@ -10,6 +9,7 @@ from pydantic import Field
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._groups import TYPES, TrafficRule, rules
 from gpufleet.policies.rules.security._networks import world
+from gpufleet.policies.rules.security._openings import USERS, openings
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
@@ -31,11 +31,12 @@ class NoOpenIngressSettings(Settings):
     group="security",
     title="No security group is open to the internet",
     why="GPU nodes are reached through the cluster, a login node or Session Manager. Open ports are scanned "
-    "within minutes. Each half of the address space counts as the internet too.",
+    "within minutes. Each half of the address space counts as the internet too, and so do many large "
+    "networks, over all rules of the groups of one node.",
     fix="List the networks or the security groups that need to connect.",
     severity="high",
     framework=fsbp("EC2.18"),
-    types=TYPES,
+    types=(*TYPES, *USERS),
     settings=NoOpenIngressSettings,
     passes=Example(
         ({"type": SECURITY_GROUP_INGRESS, "props": {"ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8"}},)
@@ -52,26 +53,19 @@ class NoOpenIngressSettings(Settings):
 def no_open_ingress(stack: Stack, context: RuleContext[NoOpenIngressSettings]) -> Iterator[Violation]:
     """Check inline rules, separate rules of both types, and their prefix lists."""
     settings = context.settings
-    together: dict[tuple[object, ...], list[TrafficRule]] = defaultdict(list)
-    for rule in rules(stack):
-        if rule.direction == "ingress" and not rule.within(settings.ports):
-            yield from _by_itself(rule, settings)
-            together[(rule.group or rule.resource.urn, rule.ports)].append(rule)
-    for same in together.values():
-        if len(same) > 1 and not any(_open(rule) for rule in same):
-            widest = world(block for rule in same for _, block in rule.networks)
-            if widest is not None:
-                names = ", ".join(sorted({rule.resource.name for rule in same}))
-                yield Violation(
-                    f"{names} together open {same[0].ports} to the internet ({widest})",
-                    "list the networks that need to connect",
-                    urn=same[-1].resource.urn,
-                    prop=same[-1].networks[-1][0],
-                )
 
+    def judged(rule: TrafficRule) -> bool:
+        return rule.direction == "ingress" and not rule.within(settings.ports)
 
-def _open(rule: TrafficRule) -> bool:
-    return world(block for _, block in rule.networks) is not None
+    for rule in filter(judged, rules(stack)):
+        yield from _by_itself(rule, settings)
+    for opening in openings(stack, judged):
+        yield Violation(
+            f"{opening.names} together open {opening.ports} to the internet ({opening.widest})",
+            "list the networks that need to connect",
+            urn=opening.urn,
+            prop=opening.prop,
+        )
 
 
 def _by_itself(rule: TrafficRule, settings: NoOpenIngressSettings) -> Iterator[Violation]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off
+from gpufleet.policies.rules.security._routes import TYPES as ROUTED
+from gpufleet.policies.rules.security._routes import public_places
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared, tags_of
@@ -32,18 +34,19 @@ FLAG = "associatePublicIpAddress"
     group="security",
     title="Nodes have no public address",
     why="With a public address, one wrong security group exposes a node to the internet. Nodes reach the "
-    "internet through NAT. EC2 gives no public address to an instance with several interfaces anyway.",
+    "internet through NAT: a subnet with a route to an internet gateway is for gateways and load balancers. "
+    "EC2 gives no public address to an instance with several interfaces anyway.",
     fix="Leave `associatePublicIpAddress` and `mapPublicIpOnLaunch` false. For a node group that needs an "
     "address, set `node_groups[].public_ip` in the fleet file.",
     severity="high",
     framework=fsbp("EC2.9"),
-    types=(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION),
+    types=(*MACHINES, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION, *ROUTED),
     fleet_field="cloud",
     passes=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": False}},)),
     fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
 )
 def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Check launch templates, instances, subnets, and addresses of instances."""
+    """Check launch templates, instances, subnets, addresses of instances, and routes of their subnets."""
     plan = context.shared.plan
     asked = {(each.site, each.name) for each in plan.node_groups if each.public_ip} if plan else set()
     for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
@@ -60,9 +63,18 @@ def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Viola
     for subnet in map(declared, stack.of_type(SUBNET, DEFAULT_SUBNET)):
         yield from _off(subnet, ["mapPublicIpOnLaunch"], unset=subnet.type == SUBNET)
     for address in map(declared, stack.of_type(ADDRESS, ASSOCIATION)):
-        for prop in ("instance", "instanceId"):
+        for prop in ("instance", "instanceId", "networkInterface", "networkInterfaceId"):
             if address.get(prop) is not None:
                 yield _violation(address, prop, "nodes must have no public address")
+    for place in public_places(stack):
+        if not _asked(place.launcher, asked):
+            yield Violation(
+                f"{place.prop} is {place.launcher.show(place.prop)}, with a subnet that {place.route.name} "
+                "routes to an internet gateway, and nodes must reach the internet through NAT",
+                "launch the nodes in private subnets",
+                urn=place.launcher.urn,
+                prop=place.prop,
+            )
 
 
 def _asked(template: Resource, asked: set[tuple[str, str]]) -> bool:

@@ -54,7 +54,7 @@ def no_public_policies(
 
 
 def _wrong(statement: Statement) -> Iterator[str]:
-    if statement.allows and statement.any_principal and not statement.restricted:
+    if statement.allows and statement.open and not statement.restricted:
         yield f"open: {statement.name} allows {', '.join(statement.actions[:3])} to anyone"
 
 

@@ -240,7 +240,10 @@ def test_identity_provider_is_trusted_only_for_named_subjects(ask: Ask, conditio
         "iam-trust-restricted",
         policy(allow(Principal=provider, Action=action, **extra), ROLE, "assumeRolePolicy"),
     )
-    named = {"StringLike": {"token.actions.githubusercontent.com:sub": "repo:atlas/infra:*"}}
+    named = {
+        "StringLike": {"token.actions.githubusercontent.com:sub": "repo:atlas/infra:*"},
+        "StringEquals": {"token.actions.githubusercontent.com:aud": "sts.amazonaws.com"},
+    }
     good = allow(Principal=provider, Action=action, Condition=named)
     assert ask("iam-trust-restricted", policy(good, ROLE, "assumeRolePolicy")) == []
 

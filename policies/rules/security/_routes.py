@@ -1,0 +1,141 @@
+"""Subnets whose route table leads to an internet gateway, and what launches nodes into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpufleet.resources.launches import declared
+from gpufleet.resources.resource import Resource, holds_unknown, is_unknown
+from gpufleet.resources.stack import Stack
+from gpufleet.resources.types import (
+    AUTO_SCALING_GROUP,
+    BATCH,
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    NODE_GROUP,
+    SPOT_FLEET,
+    SPOT_INSTANCE_REQUEST,
+    SUBNET,
+    VPC,
+)
+
+GATEWAY = "aws:ec2/internetGateway:InternetGateway"
+TABLE = "aws:ec2/routeTable:RouteTable"
+DEFAULT_TABLE = "aws:ec2/defaultRouteTable:DefaultRouteTable"
+ROUTE = "aws:ec2/route:Route"
+ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+MAIN = "aws:ec2/mainRouteTableAssociation:MainRouteTableAssociation"
+TABLES = (TABLE, DEFAULT_TABLE)
+
+PLACES: Mapping[str, str] = {
+    NODE_GROUP: "subnetIds",
+    AUTO_SCALING_GROUP: "vpcZoneIdentifiers",
+    LAUNCH_TEMPLATE: "networkInterfaces[].subnetId",
+    INSTANCE: "subnetId",
+    SPOT_INSTANCE_REQUEST: "subnetId",
+    SPOT_FLEET: "launchSpecifications[].subnetId",
+    BATCH: "computeResources.subnets",
+}
+"""Types that launch nodes -> where they list subnets."""
+
+TYPES = (*PLACES, ROUTE, *TABLES, ASSOCIATION, MAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicPlace:
+    """A launcher's property that has a subnet with a route to an internet gateway; `route` has that route."""
+
+    launcher: Resource
+    prop: str
+    route: Resource
+
+
+def public_places(stack: Stack) -> Iterator[PublicPlace]:
+    """Yield each launcher with a subnet that has such a route, once."""
+    public = _Routes(stack).subnets()
+    if not public:
+        return
+    for launcher in map(declared, stack.of_type(*PLACES)):
+        head, _, tail = PLACES[launcher.type].partition("[].")
+        paths = [f"{path}.{tail}" for path, _ in launcher.items(head)] if tail else [head]
+        for path in paths:
+            named = _targets(stack, launcher, path, (SUBNET,))
+            found = next((public[each] for each in named if each in public), None)
+            if found is not None:
+                yield PublicPlace(launcher, path, found)
+                break
+
+
+class _Routes:
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.tables: dict[str, Resource] = {}
+        for route in map(declared, stack.of_type(ROUTE)):
+            if self._leads_out(route, "gatewayId"):
+                for table in _targets(stack, route, "routeTableId", (*TABLES, VPC)):
+                    self.tables.setdefault(table, route)
+        for owner in map(declared, stack.of_type(*TABLES)):
+            if any(self._leads_out(owner, f"{path}.gatewayId") for path, _ in owner.items("routes")):
+                for key in _keys(owner):
+                    self.tables.setdefault(key, owner)
+
+    def subnets(self) -> dict[str, Resource]:
+        """Return subnet (URN, or id outside the stack) -> the resource with the route."""
+        found: dict[str, Resource] = {}
+        placed: set[str] = set()
+        for each in map(declared, self.stack.of_type(ASSOCIATION)):
+            subnets = _targets(self.stack, each, "subnetId", (SUBNET,))
+            placed.update(subnets)
+            for table in _targets(self.stack, each, "routeTableId", TABLES):
+                if table in self.tables:
+                    found.update(dict.fromkeys(subnets, self.tables[table]))
+        main = self._main()
+        for subnet in self.stack.of_type(SUBNET) if main else ():
+            for vpc in _targets(self.stack, subnet, "vpcId", (VPC,)):
+                if vpc in main and subnet.urn not in placed:
+                    found.update(dict.fromkeys(_keys(subnet), main[vpc]))
+        return found
+
+    def _main(self) -> dict[str, Resource]:
+        """Return VPC -> the route of its main table, which subnets without a table of their own have."""
+        found = {
+            key: route for key, route in self.tables.items() if f"::{VPC}::" in key or f"${VPC}::" in key
+        }
+        for each in self.stack.of_type(DEFAULT_TABLE):
+            if each.urn in self.tables:
+                vpcs = _targets(self.stack, each, "defaultRouteTableId", (VPC,))
+                found.update(dict.fromkeys(vpcs, self.tables[each.urn]))
+        for each in self.stack.of_type(MAIN):
+            tables = _targets(self.stack, each, "routeTableId", TABLES)
+            route = next((self.tables[table] for table in tables if table in self.tables), None)
+            if route is not None:
+                found.update(dict.fromkeys(_targets(self.stack, each, "vpcId", (VPC,)), route))
+        return found
+
+    def _leads_out(self, resource: Resource, path: str) -> bool:
+        value = resource.get(path)
+        if isinstance(value, str):
+            ids = {each.get("id") for each in self.stack.of_type(GATEWAY)}
+            return value.strip().startswith("igw-") or value in ids
+        top = path.partition("[")[0].partition(".")[0]
+        return is_unknown(value) and bool(self.stack.references(resource, top, types=(GATEWAY,)))
+
+
+def _keys(resource: Resource) -> list[str]:
+    known = resource.get("id")
+    return [resource.urn, known] if isinstance(known, str) else [resource.urn]
+
+
+def _targets(stack: Stack, resource: Resource, path: str, types: Sequence[str]) -> list[str]:
+    """Return the URNs that a property refers to, and the ids of what is outside the stack."""
+    found: list[str] = []
+    values = [value for _, value in resource.items(path)]
+    by_id = {value: each.urn for each in stack.of_type(*types) if isinstance(value := each.get("id"), str)}
+    for value in values:
+        if isinstance(value, str):
+            found.append(by_id.get(value, value))
+    if holds_unknown(values):
+        top = path.partition("[")[0].partition(".")[0]
+        found += [each.urn for each in stack.references(resource, top, types=types)]
+    return found

@@ -1,0 +1,658 @@
+"""Generated policies that give the rights of others, in every form: none passes. Ordinary ones do."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet.policies.rules.security._actions import DELETES, GAINS, LAUNCHES, RUNS, TOGETHER
+from gpufleet.policies.rules.security._conditions import RESTRICTING
+from gpufleet.policy.evaluation import RuleViolation
+
+Ask = Callable[..., list[RuleViolation]]
+Described = dict[str, Any]
+
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+ROLE = "aws:iam/role:Role"
+ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+LETTERS = string.ascii_lowercase + string.digits
+ACCOUNT = "123456789012"
+
+many = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def policy(*statements: dict[str, Any], name: str = "policy", role: str = "nodes") -> Described:
+    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    return {"type": ROLE_POLICY, "name": name, "props": {"policy": document, "role": role}}
+
+
+def allow(action: Any, resource: Any = "*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **more}
+
+
+def refused(ask: Ask, *resources: Described) -> list[RuleViolation]:
+    """Violations of the rule on single documents, or else of the one on the sum of a role's policies."""
+    found = [each for resource in resources for each in ask("iam-no-wildcards", resource)]
+    return found or ask("iam-no-combined-rights", *resources)
+
+
+@st.composite
+def cases_of(draw: st.DrawFn, text: str) -> str:
+    """The text with letters of either case."""
+    upper = draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+    return "".join(each.upper() if up else each for each, up in zip(text, upper, strict=True))
+
+
+@st.composite
+def patterns_of(draw: st.DrawFn, action: str) -> str:
+    """An action in another case, or a pattern that matches it and is no list of reads."""
+    service, _, name = action.partition(":")
+    form = draw(st.sampled_from(("name", "end", "start", "middle", "question")))
+    at = draw(st.integers(min_value=1, max_value=len(name) - 1))
+    written = {
+        "name": name,
+        "end": f"{name[:at]}*",
+        "start": f"*{name[at:]}",
+        "middle": f"{name[:at]}*{name[-1]}",
+        "question": f"{name[:at]}?{name[at + 1 :]}",
+    }[form]
+    return draw(cases_of(f"{service}:{written}"))
+
+
+@st.composite
+def all_resources(draw: st.DrawFn, service: str) -> list[str]:
+    """All resources of a service, as one pattern or as a list of patterns that each look narrow."""
+    kind = draw(st.sampled_from(("instance/", "role/", "", "key/", "table/")))
+    region = draw(st.sampled_from(("", "*", "us-east-1")))
+    account = draw(st.sampled_from(("", "*", ACCOUNT)))
+    start = f"arn:aws:{service}:{region}:{account}:{kind}"
+    forms = {
+        "star": ["*"],
+        "stars": ["**"],
+        "service": [f"arn:aws:{service}:*"],
+        "type": [f"{start}*"],
+        "nested": [f"{start}*/*"],
+        "variable": [f"{start}${{aws:PrincipalTag/anything}}"],
+        "letters": [f"{start}{each}*" for each in LETTERS],
+        "pairs": [f"{start}{a}{b}*" for a in LETTERS[:12] for b in LETTERS],
+        "floating": [f"{start}*{each}*" for each in "aeiou"],
+        "questions": [f"{start}?*", f"{start}??????????*"],
+    }
+    found = forms[draw(st.sampled_from(sorted(forms)))]
+    return list(draw(st.permutations(found))) if len(found) < 40 else found
+
+
+@st.composite
+def split(draw: st.DrawFn, action: Any, resources: list[str]) -> list[Described]:
+    """One grant over several statements and policies of a role."""
+    parts = draw(st.integers(min_value=1, max_value=min(4, len(resources))))
+    statements = [allow(action, resources[index::parts]) for index in range(parts)]
+    documents = draw(st.integers(min_value=1, max_value=parts))
+    return [policy(*statements[index::documents], name=f"p{index}") for index in range(documents)]
+
+
+@many
+@given(data=st.data())
+def test_no_form_of_an_action_that_gains_rights_or_deletes_passes(ask: Ask, data: st.DataObject) -> None:
+    action = data.draw(st.sampled_from((*GAINS, *RUNS, *DELETES)))
+    pattern = data.draw(patterns_of(action))
+    resources = data.draw(all_resources(action.partition(":")[0]))
+    assert refused(ask, *data.draw(split(pattern, resources))), (pattern, resources)
+
+
+@many
+@given(data=st.data())
+def test_no_condition_that_is_true_for_others_makes_it_pass(ask: Ask, data: st.DataObject) -> None:
+    action = data.draw(st.sampled_from((*GAINS, *RUNS, *DELETES)))
+    operator, key, value = data.draw(
+        st.sampled_from(
+            (
+                ("StringEqualsIfExists", "aws:ResourceTag/team", "ml"),
+                ("ForAllValues:StringEquals", "aws:ResourceTag/team", "ml"),
+                ("StringNotEquals", "aws:ResourceTag/team", "ml"),
+                ("StringNotLike", "aws:ResourceTag/team", "ml"),
+                ("StringLike", "aws:ResourceTag/team", "*"),
+                ("StringLike", "aws:ResourceTag/team", "?*"),
+                ("StringEquals", "aws:ResourceTag/team", "${aws:ResourceTag/team}"),
+                ("Null", "aws:ResourceTag/team", "true"),
+                ("Null", "aws:ResourceTag/Name", "false"),
+                ("Null", "aws:ResourceTag/kubernetes.io/cluster", "true"),
+                ("StringEquals", "aws:RequestedRegion", "us-east-1"),
+                ("StringLike", "aws:UserAgent", "*aws-cli*"),
+                ("StringEquals", "aws:PrincipalTag/team", "ml"),
+                ("Bool", "aws:SecureTransport", "true"),
+                ("DateGreaterThan", "aws:CurrentTime", "2020-01-01T00:00:00Z"),
+            )
+        )
+    )
+    condition = {data.draw(cases_of(operator)): {data.draw(cases_of(key)): value}}
+    assert refused(ask, policy(allow(action, "*", Condition=condition))), condition
+
+
+@many
+@given(data=st.data())
+def test_passing_any_role_to_a_service_that_the_role_can_start_is_found(
+    ask: Ask, data: st.DataObject
+) -> None:
+    service = data.draw(st.sampled_from(sorted(LAUNCHES)))
+    run = data.draw(st.sampled_from(LAUNCHES[service]))
+    roles = data.draw(
+        st.sampled_from(
+            (
+                ["*"],
+                [f"arn:aws:iam::{ACCOUNT}:role/*"],
+                ["arn:aws:iam::*:role/*"],
+                [f"arn:aws:iam::{ACCOUNT}:role/*Admin*"],
+                [f"arn:aws:iam::{ACCOUNT}:role/${{aws:PrincipalTag/role}}"],
+                [f"arn:aws:iam::{ACCOUNT}:*"],
+                [f"arn:aws:iam::{ACCOUNT}:role/{each}*" for each in LETTERS],
+            )
+        )
+    )
+    condition = data.draw(
+        st.sampled_from(
+            (
+                {"StringEquals": {"iam:PassedToService": f"{service}.amazonaws.com"}},
+                {"StringLike": {"iam:PassedToService": "*.amazonaws.com"}},
+                {"StringEqualsIfExists": {"iam:PassedToService": f"{service}.amazonaws.com"}},
+                {"StringNotEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+                {"Null": {"iam:PassedToService": "false"}},
+            )
+        )
+    )
+    passing = allow(data.draw(patterns_of("iam:passrole")), roles, Condition=condition)
+    running = allow(
+        data.draw(cases_of(run)), data.draw(st.sampled_from(("*", f"arn:aws:x:y:{ACCOUNT}:z/one")))
+    )
+    together = data.draw(st.booleans())
+    parts = [policy(passing, running)] if together else [policy(passing), policy(running, name="other")]
+    assert refused(ask, *parts), (passing, running)
+
+
+@pytest.mark.parametrize("actions", TOGETHER)
+def test_actions_that_together_run_code_are_found_over_two_policies(
+    ask: Ask, actions: tuple[str, ...]
+) -> None:
+    parts = [policy(allow(action), name=f"p{index}") for index, action in enumerate(actions)]
+    assert [
+        each for part in parts for each in ask("iam-no-wildcards", part)
+    ] == [] or "modifyinstance" in str(actions)
+    assert refused(ask, *parts)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "*",
+        f"arn:aws:iam::{ACCOUNT}:role/*",
+        "arn:aws:iam::*:role/OrganizationAccountAccessRole",
+        "arn:aws:iam::*",
+    ],
+)
+def test_assuming_any_role_or_one_of_any_account_is_found(ask: Ask, resource: str) -> None:
+    assert refused(ask, policy(allow("sts:AssumeRole", resource)))
+
+
+@pytest.mark.parametrize(
+    "action", ["iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:updateassumerolepolicy"]
+)
+def test_role_that_may_change_itself_is_found(ask: Ask, action: str) -> None:
+    nodes = {"type": ROLE, "name": "nodes", "props": {"name": "atlas-nodes"}}
+    own = policy(allow(action, f"arn:aws:iam::{ACCOUNT}:role/atlas-*"), role="atlas-nodes")
+    other = policy(allow(action, f"arn:aws:iam::{ACCOUNT}:role/reports"), role="atlas-nodes")
+    assert refused(ask, nodes, own)
+    assert refused(ask, nodes, other) == []
+
+
+def test_grant_over_an_attached_and_an_inline_policy_is_found_before_arns_are_known(ask: Ask) -> None:
+    from gpufleet.resources.resource import UNKNOWN
+
+    nodes = {"type": ROLE, "name": "nodes", "props": {}}
+    letters = [f"arn:aws:s3:::{each}{other}*" for each in "abcd" for other in LETTERS]
+    half = json.dumps({"Statement": allow("s3:DeleteObject", letters[:30])})
+    attached = {"type": "aws:iam/policy:Policy", "name": "managed", "props": {"policy": half}}
+    attachment = {
+        "type": ATTACHMENT,
+        "name": "attachment",
+        "props": {"role": UNKNOWN, "policyArn": UNKNOWN},
+        "depends": {"role": ["nodes"], "policyArn": ["managed"]},
+    }
+    inline = {
+        **policy(allow("s3:Delete*", letters[30:60])),
+        "depends": {"role": ["nodes"]},
+    }
+    inline["props"]["role"] = UNKNOWN
+    assert ask("iam-no-combined-rights", nodes, attached, inline) == []
+    (found, *_) = ask("iam-no-combined-rights", nodes, attached, attachment, inline)
+    assert "together" in found.message or "with the other policies" in found.message
+
+
+@pytest.mark.parametrize(
+    "arn", [f"arn:aws:iam::{ACCOUNT}:policy/whatever", "arn:aws:iam::999999999999:policy/team/x"]
+)
+def test_policy_that_the_stack_does_not_define_is_found_unless_reviewed(ask: Ask, arn: str) -> None:
+    attached = {"type": ATTACHMENT, "props": {"role": "nodes", "policyArn": arn}}
+    (found,) = ask("iam-no-combined-rights", attached)
+    assert arn in found.message
+    assert ask("iam-no-combined-rights", attached, settings={"reviewed": [arn]}) == []
+
+
+@pytest.mark.parametrize("service", ["ec2", "pods.eks", "backup"])
+def test_policy_for_a_service_of_aws_is_refused_on_nodes_and_pods(ask: Ask, service: str) -> None:
+    trust = {"Statement": {"Effect": "Allow", "Principal": {"Service": f"{service}.amazonaws.com"}}}
+    role = {"type": ROLE, "name": "r", "props": {"name": "r", "assumeRolePolicy": json.dumps(trust)}}
+    arn = "arn:aws:iam::aws:policy/service-role/AWSBackupServiceRolePolicyForBackup"
+    attached = {"type": ATTACHMENT, "name": "a", "props": {"role": "r", "policyArn": arn}}
+    assert bool(ask("iam-no-combined-rights", role, attached)) == (service != "backup")
+
+
+# conditions of resource policies and trust policies
+
+OPEN_VALUES = {
+    "aws:principalorgid": ["o-*", "*", "o-a?", "${aws:PrincipalOrgID}"],
+    "aws:sourceorgid": ["o-*"],
+    "aws:principalorgpaths": ["o-*/r-ab12/*", "*/ou-ab12-11111111/*"],
+    "aws:sourceorgpaths": ["o-*/*"],
+    "aws:principalarn": [
+        "arn:aws:iam::*:*",
+        "arn:aws:iam::*:role/Admin",
+        "arn:aws:iam::12345678901?:root",
+        "arn:*",
+        "arn:aws:iam::${aws:PrincipalAccount}:root",
+    ],
+    "aws:sourcearn": ["arn:aws:s3:::*", "arn:aws:s3:::a*", "arn:aws:ec2:*:*:instance/*", "arn:aws:s3:::?*"],
+    "aws:principalaccount": ["*", "1*", "${aws:PrincipalAccount}"],
+    "aws:sourceaccount": ["*", "12345678901?", "${aws:SourceAccount}"],
+    "aws:sourceowner": ["*2"],
+    "aws:vpcsourceaccount": ["1*"],
+    "kms:calleraccount": ["????????????"],
+    "s3:dataaccesspointaccount": ["1*"],
+    "aws:sourcevpc": ["vpc-*", "vpc-0?", "*"],
+    "aws:sourcevpce": ["vpce-*"],
+    "aws:userid": ["*:*", "A*", "AROA*"],
+    "elasticfilesystem:accessedviamounttarget": ["false"],
+}
+NARROW = {
+    "aws:principalorgid": ["o-a1b2c3d4e5"],
+    "aws:principalorgpaths": ["o-a1b2c3d4e5/r-ab12/ou-ab12-11111111/*"],
+    "aws:principalarn": [f"arn:aws:iam::{ACCOUNT}:role/atlas-*", f"arn:aws:iam::{ACCOUNT}:*"],
+    "aws:sourcearn": [f"arn:aws:sns:us-east-1:{ACCOUNT}:*", "arn:aws:s3:::atlas-data"],
+    "aws:sourceaccount": [ACCOUNT],
+    "aws:sourcevpc": ["vpc-0123456789abcdef0"],
+    "aws:sourcevpce": ["vpce-0123456789abcdef0"],
+    "aws:userid": ["AROAEXAMPLEEXAMPLE:*"],
+}
+
+
+def test_every_restricting_key_has_values_that_do_not_restrict() -> None:
+    assert set(OPEN_VALUES) == set(RESTRICTING)
+
+
+def bucket_policy(condition: Any, principal: Any = "*") -> Described:
+    statement = allow("s3:GetObject", "arn:aws:s3:::b/*", Principal=principal, Condition=condition)
+    document = json.dumps({"Statement": [statement]})
+    return {"type": "aws:s3/bucketPolicy:BucketPolicy", "props": {"policy": document}}
+
+
+def trust_of(principal: Any, condition: Any, action: str = "sts:AssumeRole") -> Described:
+    statement = {"Effect": "Allow", "Principal": principal, "Action": action, "Condition": condition}
+    return {"type": ROLE, "props": {"assumeRolePolicy": json.dumps({"Statement": [statement]})}}
+
+
+@many
+@given(data=st.data())
+def test_no_condition_with_a_pattern_for_all_restricts_everyone(ask: Ask, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(OPEN_VALUES)))
+    value = data.draw(st.sampled_from(OPEN_VALUES[key]))
+    good = NARROW.get(key, [])
+    values: Any = [*good, value] if good and data.draw(st.booleans()) else value
+    operator = data.draw(st.sampled_from(("StringLike", "ArnLike", "ForAnyValue:StringLike", "Bool")))
+    condition = {data.draw(cases_of(operator)): {data.draw(cases_of(key)): values}}
+    principal = data.draw(st.sampled_from(("*", {"AWS": "*"}, {"AWS": ["*"]})))
+    assert ask("no-public-policies", bucket_policy(condition, principal)), condition
+    assert ask("iam-trust-restricted", trust_of(principal, condition)), condition
+
+
+@many
+@given(data=st.data())
+def test_no_operator_that_is_true_for_others_restricts_everyone(ask: Ask, data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(NARROW)))
+    operator = data.draw(
+        st.sampled_from(
+            (
+                "StringNotEquals",
+                "StringNotLike",
+                "ArnNotLike",
+                "StringEqualsIfExists",
+                "ArnLikeIfExists",
+                "ForAllValues:StringLike",
+                "ForAllValues:ArnLike",
+                "Null",
+                "NumericEquals",
+                "Bool",
+            )
+        )
+    )
+    condition = {data.draw(cases_of(operator)): {key: NARROW[key]}}
+    assert ask("no-public-policies", bucket_policy(condition)), condition
+    assert ask("iam-trust-restricted", trust_of({"AWS": "*"}, condition)), condition
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, each) for key, found in NARROW.items() for each in found])
+def test_condition_with_one_account_organisation_or_network_restricts(ask: Ask, key: str, value: str) -> None:
+    operator = "ArnLike" if key.endswith("arn") else "ForAnyValue:StringLike"
+    assert ask("no-public-policies", bucket_policy({operator: {key: value}})) == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "aws:Referer",
+        "aws:UserAgent",
+        "aws:PrincipalTag/team",
+        "sts:ExternalId",
+        "sts:RoleSessionName",
+        "s3:prefix",
+    ],
+)
+def test_condition_on_what_the_caller_chooses_restricts_nobody(ask: Ask, key: str) -> None:
+    assert ask("no-public-policies", bucket_policy({"StringEquals": {key: "secret"}}))
+    assert ask("iam-trust-restricted", trust_of("*", {"StringEquals": {key: "secret"}}))
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        {"AWS": "arn:aws:iam::*:root"},
+        {"AWS": "arn:aws:iam::12345678901?:root"},
+        {"Service": "*"},
+        {"Service": "*.amazonaws.com"},
+        {"Federated": "*"},
+        {"CanonicalUser": "*"},
+    ],
+)
+def test_pattern_in_a_principal_is_everyone(ask: Ask, principal: Any) -> None:
+    assert ask("no-public-policies", bucket_policy({}, principal))
+    assert ask("iam-trust-restricted", trust_of(principal, {}))
+
+
+def test_wildcard_after_an_account_in_a_string_may_match_a_chosen_name(ask: Ask) -> None:
+    """A path of a role may have colons: the account must come before any wildcard."""
+    value = f"arn:aws:*::{ACCOUNT}:*"
+    assert ask("no-public-policies", bucket_policy({"StringLike": {"aws:PrincipalArn": value}}))
+    assert ask("no-public-policies", bucket_policy({"ArnLike": {"aws:PrincipalArn": value}})) == []
+
+
+def test_two_spellings_of_one_element_are_refused(ask: Ask) -> None:
+    text = '{"Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "action": "*", "Resource": "*"}]}'
+    (found,) = ask("iam-no-wildcards", {"type": ROLE_POLICY, "props": {"policy": text}})
+    assert "not a policy" in found.message
+
+
+# identity providers
+
+HOSTS = {
+    "token.actions.githubusercontent.com": (
+        [
+            "repo:atlas/infra:ref:refs/heads/main",
+            "repo:atlas/infra:*",
+            "job_workflow_ref:a/b/.github/x.yml@v1",
+        ],
+        [
+            "repo:atlas/*",
+            "repo:atlas/*:ref:refs/heads/main",
+            "repo:*/infra:*",
+            "repo:atlas/infra*",
+            "repo:atlas*",
+            "*",
+            "repo:atlas/inf?a:*",
+            "repository_owner:atlas",
+            "environment:prod",
+            "repository_visibility:private",
+            "repo:${aws:PrincipalTag/x}/infra:*",
+        ],
+    ),
+    "gitlab.com": (
+        ["project_path:atlas/infra:ref_type:branch:ref:main", "project_path:atlas/sub/infra:*"],
+        ["project_path:atlas/*:ref_type:branch:ref:main", "project_path:*", "*:ref:main"],
+    ),
+    "oidc.eks.us-east-1.amazonaws.com/id/ABC": (
+        ["system:serviceaccount:kube-system:aws-node"],
+        [
+            "system:serviceaccount:*:*",
+            "system:serviceaccount:kube-system:*",
+            "system:serviceaccount:*:aws-node",
+        ],
+    ),
+    "oidc.circleci.com/org/x": (["org/x/project/y/user/*"], ["org/x/*", "org/*/project/y/user/z"]),
+    "app.terraform.io": (
+        ["organization:a:project:b:workspace:c:run_phase:*"],
+        ["organization:a:*", "organization:a:project:*:workspace:c:run_phase:apply"],
+    ),
+    "agent.buildkite.com": (["organization:a:pipeline:b:*"], ["organization:a:*"]),
+}
+
+
+def federated(host: str, condition: Any) -> Described:
+    provider = {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{host}"}
+    return trust_of(provider, condition, "sts:AssumeRoleWithWebIdentity")
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_provider_is_trusted_for_one_subject_with_its_audience_only(ask: Ask, host: str) -> None:
+    good, bad = HOSTS[host]
+    audience = {"StringEquals": {f"{host}:aud": "sts.amazonaws.com"}}
+    for subject in good:
+        condition = {**audience, "StringLike": {f"{host}:sub": subject}}
+        assert ask("iam-trust-restricted", federated(host, condition)) == [], subject
+        assert ask("iam-trust-restricted", federated(host, {"StringLike": {f"{host}:sub": subject}})), (
+            "no aud"
+        )
+        for operator in ("StringLikeIfExists", "ForAllValues:StringLike", "StringNotLike", "Null"):
+            assert ask(
+                "iam-trust-restricted", federated(host, {**audience, operator: {f"{host}:sub": subject}})
+            )
+    for subject in bad:
+        for values in (subject, [good[0], subject]):
+            condition = {**audience, "StringLike": {f"{host}:sub": values}}
+            assert ask("iam-trust-restricted", federated(host, condition)), subject
+
+
+def test_condition_on_another_provider_names_no_subject(ask: Ask) -> None:
+    key = "gitlab.com"
+    condition = {"StringEquals": {f"{key}:sub": "project_path:a/b:ref:x", f"{key}:aud": "sts.amazonaws.com"}}
+    assert ask("iam-trust-restricted", federated("token.actions.githubusercontent.com", condition))
+
+
+@pytest.mark.parametrize(
+    ("kind", "trusted"), [("authenticated", True), ("unauthenticated", False), ("*", False)]
+)
+def test_identity_pool_is_trusted_for_its_own_users(ask: Ask, kind: str, trusted: bool) -> None:
+    host = "cognito-identity.amazonaws.com"
+    amr = {"ForAnyValue:StringLike": {f"{host}:amr": kind}}
+    pool = {"StringEquals": {f"{host}:aud": "us-east-1:12345678-1234-1234-1234-123456789012"}}
+    assert (ask("iam-trust-restricted", trust_of({"Federated": host}, {**pool, **amr})) == []) == trusted
+    assert ask("iam-trust-restricted", trust_of({"Federated": host}, amr))
+
+
+# managed policies
+
+
+@many
+@given(data=st.data())
+def test_no_powerful_managed_policy_passes_in_any_form(ask: Ask, data: st.DataObject) -> None:
+    name = data.draw(
+        st.sampled_from(
+            (
+                "AdministratorAccess",
+                "PowerUserAccess",
+                "IAMFullAccess",
+                "AmazonEC2FullAccess",
+                "AmazonS3FullAccess",
+                "AmazonEKSMCPReadWriteFullAccess",
+                "AWSLambda_FullAccess",
+                "AmazonSSMFullAccess",
+                "job-function/SystemAdministrator",
+                "job-function/DatabaseAdministrator",
+                "job-function/DataScientist",
+                "SecretsManagerReadWrite",
+                "AWSCodeBuildDeveloperAccess",
+                "EC2InstanceConnect",
+                "AWSOpsWorksRegisterCLI",
+            )
+        )
+    )
+    partition = data.draw(st.sampled_from(("aws", "aws-cn", "aws-us-gov")))
+    arn = f"arn:{partition}:iam::aws:policy/{data.draw(cases_of(name))}"
+    kind, prop = data.draw(
+        st.sampled_from(
+            (
+                (ATTACHMENT, "policyArn"),
+                ("aws:iam/policyAttachment:PolicyAttachment", "policyArn"),
+                ("aws:iam/groupPolicyAttachment:GroupPolicyAttachment", "policyArn"),
+                ("aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive", "policyArns"),
+                (ROLE, "managedPolicyArns"),
+            )
+        )
+    )
+    value: Any = [arn] if prop.endswith("s") else arn
+    assert ask("iam-no-admin-policies", {"type": kind, "props": {prop: value}}), arn
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AmazonSSMManagedInstanceCore",
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEKS_CNI_Policy",
+        "AmazonEKSClusterPolicy",
+        "service-role/AmazonEBSCSIDriverPolicy",
+        "CloudWatchAgentServerPolicy",
+        "AmazonS3ReadOnlyAccess",
+        "AmazonElasticFileSystemClientFullAccess",
+        "AmazonEC2ContainerRegistryPullOnly",
+    ],
+)
+def test_managed_policy_for_a_purpose_passes(ask: Ask, name: str) -> None:
+    attached = {
+        "type": ATTACHMENT,
+        "props": {"policyArn": f"arn:aws:iam::aws:policy/{name}", "role": "nodes"},
+    }
+    assert ask("iam-no-admin-policies", attached) == []
+    assert ask("iam-no-combined-rights", attached) == []
+
+
+def test_permissions_boundary_grants_nothing(ask: Ask) -> None:
+    role = {"type": ROLE, "props": {"permissionsBoundary": "arn:aws:iam::aws:policy/PowerUserAccess"}}
+    assert ask("iam-no-admin-policies", role) == []
+    assert ask("iam-no-combined-rights", role) == []
+
+
+# ordinary policies
+
+
+@many
+@given(data=st.data())
+def test_any_action_on_named_resources_passes(ask: Ask, data: st.DataObject) -> None:
+    action = data.draw(st.sampled_from((*GAINS, *RUNS, *DELETES, "s3:*", "dynamodb:*")))
+    service = action.partition(":")[0]
+    name = data.draw(st.text(alphabet=LETTERS, min_size=4, max_size=20))
+    end = data.draw(st.sampled_from(("", "*", "-*", "/*")))
+    arn = f"arn:aws:{service}:us-east-1:{ACCOUNT}:thing/{name}{end}"
+    bucket = f"arn:aws:s3:::{name}{end}"
+    assert refused(ask, policy(allow(action, bucket if service == "s3" else arn), role="someone")) == []
+
+
+CONTROLLERS = {
+    "autoscaler": [
+        allow(["autoscaling:Describe*", "ec2:DescribeInstanceTypes", "eks:DescribeNodegroup"]),
+        allow(
+            ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            Condition={"StringEquals": {"aws:ResourceTag/k8s.io/cluster-autoscaler/atlas": "owned"}},
+        ),
+    ],
+    "autoscaler by name": [
+        allow(
+            "autoscaling:TerminateInstanceInAutoScalingGroup",
+            f"arn:aws:autoscaling:us-east-1:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/atlas",
+        ),
+    ],
+    "karpenter": [
+        allow(["ec2:RunInstances", "ec2:CreateFleet"], ["arn:aws:ec2:us-east-1::image/*"]),
+        allow(
+            ["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"],
+            ["arn:aws:ec2:us-east-1:*:instance/*", "arn:aws:ec2:us-east-1:*:launch-template/*"],
+            Condition={
+                "StringEquals": {"aws:RequestTag/kubernetes.io/cluster/atlas": "owned"},
+                "StringLike": {"aws:RequestTag/karpenter.sh/nodepool": "*"},
+            },
+        ),
+        allow(
+            ["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"],
+            "arn:aws:ec2:us-east-1:*:instance/*",
+            Condition={"StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/atlas": "owned"}},
+        ),
+        allow(
+            "iam:PassRole",
+            f"arn:aws:iam::{ACCOUNT}:role/KarpenterNodeRole-atlas",
+            Condition={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        ),
+    ],
+    "load balancers": [
+        allow(
+            "iam:CreateServiceLinkedRole",
+            Condition={"StringEquals": {"iam:AWSServiceName": "elasticloadbalancing.amazonaws.com"}},
+        ),
+        allow(["ec2:AuthorizeSecurityGroupIngress", "ec2:CreateSecurityGroup"]),
+        allow(
+            ["elasticloadbalancing:DeleteLoadBalancer", "ec2:DeleteSecurityGroup"],
+            Condition={"Null": {"aws:ResourceTag/elbv2.k8s.aws/cluster": "false"}},
+        ),
+    ],
+    "volumes": [
+        allow(["ec2:CreateSnapshot", "ec2:AttachVolume", "ec2:ModifyVolume"]),
+        allow(
+            "ec2:DeleteVolume", Condition={"StringLike": {"ec2:ResourceTag/ebs.csi.aws.com/cluster": "true"}}
+        ),
+        allow("ec2:DeleteVolume", Condition={"StringLike": {"ec2:ResourceTag/CSIVolumeName": "*"}}),
+    ],
+    "registry": [
+        allow("ecr:GetAuthorizationToken"),
+        allow(["ecr:BatchGetImage"], f"arn:aws:ecr:us-east-1:{ACCOUNT}:repository/atlas/*"),
+    ],
+    "logs": [
+        allow(
+            ["logs:CreateLogStream", "logs:PutLogEvents"], f"arn:aws:logs:*:{ACCOUNT}:log-group:/aws/eks/*:*"
+        ),
+        allow("logs:DeleteLogGroup", f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:/aws/eks/atlas/*:*"),
+    ],
+    "delegated roles": [
+        allow(
+            ["iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy"],
+            Condition={
+                "StringEquals": {"iam:PermissionsBoundary": f"arn:aws:iam::{ACCOUNT}:policy/boundary"}
+            },
+        ),
+    ],
+    "pass to a service that the role cannot start": [
+        allow("iam:PassRole", Condition={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
+        allow("lambda:CreateFunction", f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:reports"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_policy_of_a_controller_passes(ask: Ask, name: str) -> None:
+    """Their permissions as their projects publish them, in August 2026."""
+    assert [each.message for each in refused(ask, policy(*CONTROLLERS[name], role="controller"))] == []

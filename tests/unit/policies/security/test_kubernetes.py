@@ -1,0 +1,385 @@
+"""Kubernetes: privileged pods in any object, roles, bindings, namespaces and administrators of EKS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet.policy.evaluation import RuleViolation
+from gpufleet.resources.resource import UNKNOWN
+
+Ask = Callable[..., list[RuleViolation]]
+Described = dict[str, Any]
+
+PODS = "kubernetes-pods-unprivileged"
+RBAC = "kubernetes-rbac-restricted"
+NAMESPACES = "kubernetes-namespaces-guarded"
+ADMINS = "eks-admins-declared"
+BINDING = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"
+ROLE_BINDING = "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding"
+CLUSTER_ROLE = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole"
+
+many = settings(
+    max_examples=80,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+PLACES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "kubernetes:core/v1:Pod": lambda pod: {"spec": pod},
+    "kubernetes:core/v1:PodPatch": lambda pod: {"spec": pod},
+    "kubernetes:core/v1:PodTemplate": lambda pod: {"template": {"spec": pod}},
+    "kubernetes:apps/v1:Deployment": lambda pod: {"spec": {"template": {"spec": pod}}},
+    "kubernetes:apps/v1:DaemonSet": lambda pod: {"spec": {"template": {"spec": pod}}},
+    "kubernetes:apps/v1:StatefulSetPatch": lambda pod: {"spec": {"template": {"spec": pod}}},
+    "kubernetes:batch/v1:Job": lambda pod: {"spec": {"template": {"spec": pod}}},
+    "kubernetes:batch/v1:CronJob": lambda pod: {
+        "spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    },
+    "kubernetes:kubeflow.org/v1:PyTorchJob": lambda pod: {
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"template": {"spec": pod}}}}
+    },
+    "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet": lambda pod: {
+        "spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": pod}}}}]}
+    },
+}
+
+POWERS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "privileged": lambda which: {which: [{"name": "c", "securityContext": {"privileged": True}}]},
+    "privileged text": lambda which: {which: [{"name": "c", "securityContext": {"privileged": "true"}}]},
+    "privileged unknown": lambda which: {which: [{"name": "c", "securityContext": {"privileged": UNKNOWN}}]},
+    "capability": lambda which: {
+        which: [{"name": "c", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]
+    },
+    "capability of any case": lambda which: {
+        which: [{"name": "c", "securityContext": {"capabilities": {"add": ["KILL", "cap_sys_ptrace"]}}}]
+    },
+    "all capabilities": lambda which: {
+        which: [{"name": "c", "securityContext": {"capabilities": {"add": ["ALL"]}}}]
+    },
+    "host port": lambda which: {which: [{"name": "c", "ports": [{"hostPort": 80}]}]},
+    "process table": lambda which: {which: [{"name": "c"}], "hostPID": True},
+    "network": lambda which: {which: [{"name": "c"}], "hostNetwork": True},
+    "memory": lambda which: {which: [{"name": "c"}], "hostIPC": True},
+    "root": lambda which: {which: [{"name": "c"}], "volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+    "plugins": lambda which: {
+        which: [{"name": "c", "image": "mine"}],
+        "volumes": [{"name": "v", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}],
+    },
+    "unmasked": lambda which: {which: [{"name": "c", "securityContext": {"procMount": "Unmasked"}}]},
+    "unconfined": lambda which: {
+        which: [{"name": "c"}],
+        "securityContext": {"seccompProfile": {"type": "Unconfined"}},
+    },
+}
+
+
+@many
+@given(data=st.data())
+def test_no_privileged_pod_passes_in_any_object(ask: Ask, data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(PLACES)))
+    power = data.draw(st.sampled_from(sorted(POWERS)))
+    which = data.draw(st.sampled_from(("containers", "initContainers", "ephemeralContainers")))
+    namespace = data.draw(st.sampled_from(("default", "team", "kube-system", "gpu-operator")))
+    props = {"metadata": {"namespace": namespace}, **PLACES[kind](POWERS[power](which))}
+    assert ask(PODS, {"type": kind, "props": props}), (kind, power)
+
+
+TRAINING = {
+    "containers": [
+        {
+            "name": "train",
+            "image": "nvcr.io/nvidia/pytorch:26.07-py3",
+            "resources": {"limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "privileged": False,
+                "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "ports": [{"containerPort": 29500}],
+        }
+    ],
+    "hostNetwork": False,
+    "securityContext": {"runAsUser": 1000, "fsGroup": 1000},
+    "volumes": [
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "scratch"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_training_pod_passes_in_any_object(ask: Ask, kind: str) -> None:
+    assert ask(PODS, {"type": kind, "props": PLACES[kind](TRAINING)}) == []
+
+
+def device_plugin(**changed: Any) -> Described:
+    container = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0", **changed}
+    pod = {
+        "containers": [container],
+        "hostNetwork": True,
+        "volumes": [{"name": "p", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}],
+    }
+    metadata = {"name": "nvidia-device-plugin", "namespace": "kube-system"}
+    props = {"metadata": metadata, "spec": {"template": {"spec": pod}}}
+    return {"type": "kubernetes:apps/v1:DaemonSet", "props": props}
+
+
+def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
+    assert ask(PODS, device_plugin()) == []
+    eks = "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
+    assert ask(PODS, device_plugin(image=eks)) == []
+    assert ask(PODS, device_plugin(image=f"{eks}@sha256:{'0' * 64}")) == []
+    for changed in (
+        {"image": "evil.example/nvidia/k8s-device-plugin:v1"},
+        {"image": "nvcr.io/nvidia/k8s-device-plugin.evil"},
+        {"image": eks.replace("602401143452", "123456789012")},
+        {"command": ["sh", "-c", "id"]},
+        {"args": ["--config-file=/tmp/x"]},
+        {"securityContext": {"privileged": True}},
+    ):
+        assert ask(PODS, device_plugin(**changed)), changed
+    elsewhere = device_plugin()
+    elsewhere["props"]["metadata"]["namespace"] = "team"
+    assert ask(PODS, elsewhere)
+    other_path = device_plugin()
+    other_path["props"]["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] = "/etc"
+    assert ask(PODS, other_path)
+    beside = device_plugin()
+    beside["props"]["spec"]["template"]["spec"]["containers"].append({"name": "x", "image": "busybox"})
+    assert ask(PODS, beside)
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"hostPath": {"path": "/mnt/x"}}, True),
+        ({"local": {"path": "/"}}, True),
+        ({"local": {"path": "/mnt/nvme"}}, False),
+        ({"csi": {"driver": "fsx.csi.aws.com"}}, False),
+    ],
+)
+def test_volume_with_a_path_of_the_host_is_found(ask: Ask, spec: dict[str, Any], found: bool) -> None:
+    volume = {"type": "kubernetes:core/v1:PersistentVolume", "props": {"spec": spec}}
+    assert bool(ask(PODS, volume)) == found
+
+
+def binding(kind: str, name: Any, role: Any, *, type_: str = BINDING, **metadata: str) -> Described:
+    props = {
+        "metadata": metadata,
+        "roleRef": {"kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "Group", "name": "fine"}, {"kind": kind, "name": name}],
+    }
+    return {"type": type_, "props": props}
+
+
+@pytest.mark.parametrize("type_", [BINDING, ROLE_BINDING, f"{BINDING}Patch"])
+@pytest.mark.parametrize(
+    ("kind", "name", "role"),
+    [
+        ("User", "system:anonymous", "view"),
+        ("Group", "system:unauthenticated", "system:discovery"),
+        ("Group", "system:unauthenticated", "view"),
+        ("Group", "system:authenticated", "edit"),
+        ("Group", "system:authenticated", "mine"),
+        ("Group", "system:serviceaccounts", "view"),
+        ("Group", "system:masters", "view"),
+        ("Group", "researchers", "cluster-admin"),
+        ("ServiceAccount", "default", "cluster-admin"),
+        ("Group", UNKNOWN, "view"),
+        ("Group", "researchers", UNKNOWN),
+    ],
+)
+def test_binding_that_gives_rights_of_others_is_found(
+    ask: Ask, type_: str, kind: str, name: Any, role: Any
+) -> None:
+    assert ask(RBAC, binding(kind, name, role, type_=type_))
+
+
+@pytest.mark.parametrize(
+    ("described", "found"),
+    [
+        (binding("Group", "researchers", "edit"), True),
+        (binding("Group", "researchers", "edit", type_=ROLE_BINDING, namespace="team"), False),
+        (binding("Group", "researchers", "edit", type_=ROLE_BINDING, namespace="kube-system"), True),
+        (binding("ServiceAccount", "x", "system:kube-controller-manager"), True),
+        (binding("ServiceAccount", "metrics", "system:auth-delegator"), False),
+        (binding("Group", "researchers", "view"), False),
+        (binding("Group", "system:authenticated", "system:basic-user"), False),
+        (binding("Group", "system:unauthenticated", "system:public-info-viewer"), False),
+    ],
+)
+def test_binding_is_judged_by_role_and_namespace(ask: Ask, described: Described, found: bool) -> None:
+    assert bool(ask(RBAC, described)) == found
+
+
+def test_group_of_administrators_may_be_listed(ask: Ask) -> None:
+    props = {
+        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "Group", "name": "platform"}],
+    }
+    described = {"type": BINDING, "props": props}
+    assert ask(RBAC, described)
+    assert ask(RBAC, described, settings={"groups": ["platform"]}) == []
+
+
+def role(rule: dict[str, Any], *, type_: str = CLUSTER_ROLE, **metadata: str) -> Described:
+    return {"type": type_, "props": {"metadata": metadata, "rules": [rule]}}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["*"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]},
+        {"apiGroups": ["*"], "resources": ["pods", "Secrets"], "verbs": ["watch"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["escalate"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["Bind"]},
+        {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]},
+        {
+            "apiGroups": [""],
+            "resources": ["groups"],
+            "verbs": ["impersonate"],
+            "resourceNames": ["system:masters"],
+        },
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": UNKNOWN, "verbs": ["get"]},
+    ],
+)
+def test_role_that_gives_rights_of_others_is_found(ask: Ask, rule: dict[str, Any]) -> None:
+    assert ask(RBAC, role(rule))
+    assert ask(
+        RBAC, role(rule, type_="kubernetes:rbac.authorization.k8s.io/v1:Role", namespace="kube-system")
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["kueue.x-k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["webhook-cert"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]},
+        {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+    ],
+)
+def test_role_of_a_controller_passes(ask: Ask, rule: dict[str, Any]) -> None:
+    assert ask(RBAC, role(rule)) == []
+
+
+def test_role_inside_a_namespace_may_have_all_of_it(ask: Ask) -> None:
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    kind = "kubernetes:rbac.authorization.k8s.io/v1:Role"
+    assert ask(RBAC, role(everything, type_=kind, namespace="team")) == []
+    escalates = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["escalate"]}
+    assert ask(RBAC, role(escalates, type_=kind, namespace="team"))
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ({}, True),
+        ({"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}}, True),
+        ({"matchLabels": {"atlas.example/aggregate": "true"}}, False),
+    ],
+)
+def test_aggregated_role_takes_rules_of_listed_roles_only(ask: Ask, selector: Any, found: bool) -> None:
+    described = {"type": CLUSTER_ROLE, "props": {"aggregationRule": {"clusterRoleSelectors": [selector]}}}
+    assert bool(ask(RBAC, described)) == found
+
+
+@pytest.mark.parametrize(("groups", "found"), [("system:masters", True), ("researchers", False)])
+def test_map_of_the_older_access_mode_is_read(ask: Ask, groups: str, found: bool) -> None:
+    data = {"mapRoles": f"- rolearn: arn:aws:iam::123456789012:role/x\n  groups:\n  - {groups}\n"}
+    props = {"metadata": {"name": "aws-auth", "namespace": "kube-system"}, "data": data}
+    assert bool(ask(RBAC, {"type": "kubernetes:core/v1:ConfigMap", "props": props})) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "found"),
+    [
+        ("team", {"pod-security.kubernetes.io/enforce": "baseline"}, False),
+        ("team", {"pod-security.kubernetes.io/enforce": "restricted"}, False),
+        ("team", {"pod-security.kubernetes.io/enforce": "privileged"}, True),
+        ("team", {"pod-security.kubernetes.io/enforce": "Baseline"}, True),
+        ("team", {"pod-security.kubernetes.io/warn": "baseline"}, True),
+        ("team", {"pod-security.kubernetes.io/enforce": UNKNOWN}, True),
+        ("team", UNKNOWN, True),
+        ("team", None, True),
+        ("gpu-operator", None, False),
+        (UNKNOWN, None, True),
+    ],
+)
+def test_namespace_enforces_a_profile(ask: Ask, name: Any, labels: Any, found: bool) -> None:
+    metadata = {"name": name, "labels": labels}
+    for kind in ("Namespace", "NamespacePatch"):
+        described = {"type": f"kubernetes:core/v1:{kind}", "props": {"metadata": metadata}}
+        assert bool(ask(NAMESPACES, described)) == found
+
+
+PLATFORM = "arn:aws:iam::123456789012:role/platform"
+
+
+def entry(policy: str, principal: Any, scope: str = "cluster") -> Described:
+    props = {
+        "principalArn": principal,
+        "policyArn": f"arn:aws:eks::aws:cluster-access-policy/{policy}",
+        "accessScope": {"type": scope, "namespaces": ["team"]},
+    }
+    return {"type": "aws:eks/accessPolicyAssociation:AccessPolicyAssociation", "props": props}
+
+
+@pytest.mark.parametrize(
+    ("policy", "scope", "found"),
+    [
+        ("AmazonEKSClusterAdminPolicy", "cluster", True),
+        ("amazoneksclusteradminpolicy", "namespace", True),
+        ("AmazonEKSAdminPolicy", "cluster", True),
+        ("AmazonEKSEditPolicy", "cluster", True),
+        ("AmazonEKSEditPolicy", "namespace", False),
+        ("AmazonEKSViewPolicy", "cluster", False),
+    ],
+)
+def test_administrator_outside_the_fleet_file_is_found(
+    ask: Ask, policy: str, scope: str, found: bool
+) -> None:
+    assert bool(ask(ADMINS, entry(policy, PLATFORM, scope))) == found
+    assert ask(ADMINS, entry(policy, PLATFORM, scope), settings={"principals": [PLATFORM]}) == []
+    assert (
+        bool(ask(ADMINS, entry(policy, f"{PLATFORM}2", scope), settings={"principals": [PLATFORM]})) == found
+    )
+
+
+def test_unknown_principal_is_that_of_its_entry(ask: Ask) -> None:
+    access = {"type": "aws:eks/accessEntry:AccessEntry", "name": "who", "props": {"principalArn": PLATFORM}}
+    hidden = {**entry("AmazonEKSClusterAdminPolicy", UNKNOWN), "depends": {"principalArn": ["who"]}}
+    assert ask(ADMINS, access, hidden, settings={"principals": [PLATFORM]}) == []
+    (found,) = ask(ADMINS, access, hidden)
+    assert not found.violation.unknown
+    assert ask(ADMINS, entry("AmazonEKSClusterAdminPolicy", UNKNOWN))[0].violation.unknown
+
+
+@pytest.mark.parametrize("group", ["system:masters", "System:Masters", UNKNOWN])
+def test_entry_in_a_group_of_the_system_is_found(ask: Ask, group: Any) -> None:
+    props = {"principalArn": PLATFORM, "kubernetesGroups": ["researchers", group]}
+    assert ask(ADMINS, {"type": "aws:eks/accessEntry:AccessEntry", "props": props})
+
+
+@pytest.mark.parametrize("mode", ["API_AND_CONFIG_MAP", "CONFIG_MAP", None, UNKNOWN])
+def test_cluster_with_the_older_access_mode_is_found(ask: Ask, mode: Any) -> None:
+    cluster = {"type": "aws:eks/cluster:Cluster", "props": {"accessConfig": {"authenticationMode": mode}}}
+    assert ask(ADMINS, cluster)

@@ -1,0 +1,200 @@
+"""Addresses and routes that make a node public, in every form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpufleet.policy.evaluation import RuleViolation
+from gpufleet.resources.resource import UNKNOWN
+
+Ask = Callable[..., list[RuleViolation]]
+Described = dict[str, Any]
+
+VPC: Described = {"type": "aws:ec2/vpc:Vpc", "name": "vpc"}
+GATEWAY: Described = {"type": "aws:ec2/internetGateway:InternetGateway", "name": "internet"}
+SUBNET: Described = {"type": "aws:ec2/subnet:Subnet", "name": "subnet", "depends": {"vpcId": ["vpc"]}}
+TABLE: Described = {"type": "aws:ec2/routeTable:RouteTable", "name": "table"}
+DEFAULT = "aws:ec2/defaultRouteTable:DefaultRouteTable"
+ASSOCIATION: Described = {
+    "type": "aws:ec2/routeTableAssociation:RouteTableAssociation",
+    "name": "association",
+    "props": {"subnetId": UNKNOWN, "routeTableId": UNKNOWN},
+    "depends": {"subnetId": ["subnet"], "routeTableId": ["table"]},
+}
+NAT: Described = {
+    "type": "aws:ec2/route:Route",
+    "name": "nat",
+    "props": {"routeTableId": UNKNOWN, "natGatewayId": UNKNOWN, "destinationCidrBlock": "0.0.0.0/0"},
+    "depends": {"routeTableId": ["table"]},
+}
+
+
+def route(**props: Any) -> Described:
+    return {
+        "type": "aws:ec2/route:Route",
+        "name": "out",
+        "props": {"routeTableId": UNKNOWN, "gatewayId": UNKNOWN, **props},
+        "depends": {"routeTableId": ["table"], "gatewayId": ["internet"]},
+    }
+
+
+ROUTES = {
+    "all": [TABLE, ASSOCIATION, route(destinationCidrBlock="0.0.0.0/0")],
+    "half": [TABLE, ASSOCIATION, route(destinationCidrBlock="128.0.0.0/1")],
+    "version 6": [TABLE, ASSOCIATION, route(destinationIpv6CidrBlock="::/0")],
+    "prefix list": [TABLE, ASSOCIATION, route(destinationPrefixListId="pl-1")],
+    "gateway outside": [TABLE, ASSOCIATION, route(gatewayId="igw-0123", destinationCidrBlock="0.0.0.0/0")],
+    "inline": [
+        {
+            **TABLE,
+            "props": {"routes": [{"cidrBlock": "0.0.0.0/0", "gatewayId": UNKNOWN}]},
+            "depends": {"routes": ["internet"]},
+        },
+        ASSOCIATION,
+    ],
+    "main table": [
+        {
+            "type": DEFAULT,
+            "name": "main",
+            "props": {
+                "defaultRouteTableId": UNKNOWN,
+                "routes": [{"cidrBlock": "0.0.0.0/0", "gatewayId": "igw-0123"}],
+            },
+            "depends": {"defaultRouteTableId": ["vpc"]},
+        }
+    ],
+    "another main table": [
+        TABLE,
+        route(destinationCidrBlock="0.0.0.0/0"),
+        {
+            "type": "aws:ec2/mainRouteTableAssociation:MainRouteTableAssociation",
+            "name": "main",
+            "props": {"vpcId": UNKNOWN, "routeTableId": UNKNOWN},
+            "depends": {"vpcId": ["vpc"], "routeTableId": ["table"]},
+        },
+    ],
+    "route of the main table": [
+        {
+            **route(destinationCidrBlock="0.0.0.0/0"),
+            "depends": {"routeTableId": ["vpc"], "gatewayId": ["internet"]},
+        }
+    ],
+}
+NODES = {
+    "aws:eks/nodeGroup:NodeGroup": ("subnetIds", {"subnetIds": [UNKNOWN]}),
+    "aws:autoscaling/group:Group": ("vpcZoneIdentifiers", {"vpcZoneIdentifiers": [UNKNOWN]}),
+    "aws:ec2/launchTemplate:LaunchTemplate": (
+        "networkInterfaces",
+        {"networkInterfaces": [{"subnetId": UNKNOWN}]},
+    ),
+    "aws:ec2/instance:Instance": ("subnetId", {"subnetId": UNKNOWN, "associatePublicIpAddress": False}),
+}
+
+
+def subnets_of(ask: Ask, *resources: Described) -> list[RuleViolation]:
+    return [each for each in ask("no-public-ip", *resources) if "internet gateway" in each.message]
+
+
+@pytest.mark.parametrize("form", ROUTES)
+@pytest.mark.parametrize("kind", NODES)
+def test_node_in_a_subnet_with_a_route_to_the_internet_is_found(ask: Ask, form: str, kind: str) -> None:
+    prop, props = NODES[kind]
+    private = {
+        **SUBNET,
+        "props": {"vpcId": UNKNOWN, "mapPublicIpOnLaunch": False},
+    }
+    node = {"type": kind, "name": "node", "props": props, "depends": {prop: ["subnet"]}}
+    (found,) = subnets_of(ask, VPC, GATEWAY, private, *ROUTES[form], node)
+    assert found.urn.endswith("::node")
+    assert "NAT" in found.message
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_node_in_a_subnet_behind_nat_passes(ask: Ask, kind: str) -> None:
+    prop, props = NODES[kind]
+    node = {"type": kind, "name": "node", "props": props, "depends": {prop: ["subnet"]}}
+    public = {**SUBNET, "name": "public", "props": {"vpcId": UNKNOWN}}
+    beside = {
+        **ASSOCIATION,
+        "name": "beside",
+        "depends": {"subnetId": ["public"], "routeTableId": ["open"]},
+    }
+    out = {
+        **route(destinationCidrBlock="0.0.0.0/0"),
+        "depends": {"routeTableId": ["open"], "gatewayId": ["internet"]},
+    }
+    network = [VPC, GATEWAY, {**SUBNET, "props": {"vpcId": UNKNOWN}}, TABLE, ASSOCIATION, NAT]
+    assert subnets_of(ask, *network, public, {**TABLE, "name": "open"}, beside, out, node) == []
+
+
+def test_subnet_outside_the_stack_is_found_by_its_id(ask: Ask) -> None:
+    outside = {**ASSOCIATION, "props": {"subnetId": "subnet-1", "routeTableId": UNKNOWN}}
+    outside["depends"] = {"routeTableId": ["table"]}
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": {"subnetIds": ["subnet-1"]}}
+    out = route(destinationCidrBlock="0.0.0.0/0")
+    assert subnets_of(ask, GATEWAY, TABLE, outside, out, node)
+    other = {**node, "props": {"subnetIds": ["subnet-2"]}}
+    assert subnets_of(ask, GATEWAY, TABLE, outside, out, other) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "found"),
+    [
+        ("aws:ec2/eip:Eip", {"networkInterface": "eni-1"}, True),
+        ("aws:ec2/eip:Eip", {"instance": UNKNOWN}, True),
+        ("aws:ec2/eip:Eip", {"domain": "vpc"}, False),
+        ("aws:ec2/eipAssociation:EipAssociation", {"networkInterfaceId": UNKNOWN}, True),
+        ("aws:ec2/eipAssociation:EipAssociation", {"instanceId": "i-1"}, True),
+    ],
+)
+def test_address_of_an_instance_or_interface_is_found(ask: Ask, kind: str, props: Any, found: bool) -> None:
+    assert bool(ask("no-public-ip", {"type": kind, "props": props})) == found
+
+
+SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"
+INTERNAL = "service.beta.kubernetes.io/aws-load-balancer-internal"
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "found"),
+    [
+        ("aws:lb/loadBalancer:LoadBalancer", {}, True),
+        ("aws:alb/loadBalancer:LoadBalancer", {"internal": False}, True),
+        ("aws:elb/loadBalancer:LoadBalancer", {"internal": UNKNOWN}, True),
+        ("aws:lb/loadBalancer:LoadBalancer", {"internal": True}, False),
+        ("aws:lb/loadBalancer:LoadBalancer", {"loadBalancerType": "gateway"}, False),
+        ("kubernetes:core/v1:Service", {"spec": {"type": "LoadBalancer"}}, True),
+        ("kubernetes:core/v1:Service", {"spec": {"type": "ClusterIP"}}, False),
+        (
+            "kubernetes:core/v1:Service",
+            {"metadata": {"annotations": {SCHEME: "internal"}}, "spec": {"type": "LoadBalancer"}},
+            False,
+        ),
+        (
+            "kubernetes:core/v1:Service",
+            {"metadata": {"annotations": {INTERNAL: "true"}}, "spec": {"type": "LoadBalancer"}},
+            False,
+        ),
+        (
+            "kubernetes:core/v1:Service",
+            {
+                "metadata": {"annotations": {INTERNAL: "true", SCHEME: "internet-facing"}},
+                "spec": {"type": "LoadBalancer"},
+            },
+            True,
+        ),
+        (
+            "kubernetes:networking.k8s.io/v1:Ingress",
+            {"metadata": {"annotations": {"alb.ingress.kubernetes.io/scheme": "internet-facing"}}},
+            True,
+        ),
+        ("kubernetes:networking.k8s.io/v1:Ingress", {"metadata": {"name": "x"}}, False),
+    ],
+)
+def test_public_load_balancer_is_reported_as_a_warning(ask: Ask, kind: str, props: Any, found: bool) -> None:
+    violations = ask("no-public-load-balancers", {"type": kind, "props": props})
+    assert bool(violations) == found
+    assert all(each.level == "advisory" for each in violations)
