@@ -12,8 +12,8 @@ from gpufleet.visible import visible_line
 
 FAILS, ADVICE = "#### Fails", "#### Advice"
 EDITS = "**The change edits files that decide its verdict:**"
-BY_BASE = "**Judged by the code of the base:**"
-SENTENCES = (EDITS, BY_BASE)
+JUDGED = "**Judging code:**"
+SENTENCES = (EDITS, JUDGED)
 """Beginnings of paragraphs, in bold type."""
 
 FOLDED = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpufleet.comment_form import ADVICE, EDITS, FAILS, escaped, heading, marker
+from gpufleet.comment_form import ADVICE, EDITS, FAILS, JUDGED, escaped, heading, marker
 from gpufleet.report import verdict_words as words
 from gpufleet.verdict.models import Verdict
 from gpufleet.verdict.racks import LICENCES
@@ -62,6 +62,8 @@ def _summary(verdict: Verdict) -> list[str]:
         shown = ", ".join(escape(name, 100) for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         lines += ["", f"{EDITS} {shown}{more}."]
+    if judged := words.judged_by(verdict):
+        lines += ["", f"{JUDGED} {escape(judged)}."]
     return lines
 
 

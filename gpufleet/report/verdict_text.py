@@ -29,6 +29,8 @@ def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) ->
     _line(
         console, mark, Text(f"  {verdict.environment}  {words.against(verdict)}: {words.headline(verdict)}")
     )
+    if judged := words.judged_by(verdict):
+        _plain(console, judged, "yellow")
     if not brief:
         for part in (_advice, _cost, _changes, _racks, _rest):
             part(verdict, console)
