@@ -140,10 +140,9 @@ def test_other_open_changes_count_with_their_data_only(repository: Checkout, tmp
     assert not ran.exists()
 
 
-def test_checkout_with_other_code_than_the_base_cannot_judge_for_it(repository: Checkout) -> None:
+def test_commit_is_checked_only_with_a_base_and_by_name(repository: Checkout) -> None:
     branch(repository, "topic", EXPENSIVE)
     refused = repository.json("check", "tiny", "--change", "topic", code=2)
     assert "--change needs --base" in refused["error"]
-    change(repository, ("max: 2", "min: 0, max: 2"), file="stacks/tiny/fleet.yaml")
     named = repository.json("check", "stacks/tiny/fleet.yaml", "--base", "main", "--change", "topic", code=2)
     assert "environment's name" in named["error"]
