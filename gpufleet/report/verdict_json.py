@@ -51,6 +51,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "exemptions": [_exemption(each) for each in verdict.exemptions],
         "guard": {"files": list(verdict.guard.files), "settings": list(verdict.guard.settings)},
         "judged_by": _judged_by(verdict.judged_by),
+        "assumed": list(verdict.assumed),
         "open_changes": [
             {"name": each.name, "increase": cents(each.increase), "reason": each.reason}
             for each in verdict.open_changes

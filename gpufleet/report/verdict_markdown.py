@@ -57,6 +57,8 @@ def _summary(verdict: Verdict) -> list[str]:
     lines += ["", f"Resources: {words.changes_summary(verdict)}."]
     if verdict.base is not None:
         lines[-1] += f" Difference: {words.difference(costs)}."
+    if unknown := words.assumed(verdict):
+        lines += ["", f"Note: {escape(unknown)}."]
     if verdict.guard.files or verdict.guard.settings:
         names = [*verdict.guard.settings, *verdict.guard.files]
         shown = ", ".join(escape(name, 100) for name in names[:5])

@@ -109,6 +109,8 @@ def _cost(verdict: Verdict, console: Console) -> None:
 def _changes(verdict: Verdict, console: Console) -> None:
     console.print()
     _plain(console, f"resources: {words.changes_summary(verdict)}", "bold")
+    if unknown := words.assumed(verdict):
+        _plain(console, unknown, "yellow")
     if verdict.base is None:
         return
     for (site, owner), changes in words.grouped(verdict.changes).items():

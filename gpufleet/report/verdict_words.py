@@ -65,6 +65,15 @@ def against(verdict: Verdict) -> str:
     return f"against {one_line(base.ref, 80)}{commit}{new}"
 
 
+def assumed(verdict: Verdict, shown: int = 5) -> str:
+    """Return which types are previewed as unknown; empty if none is."""
+    if not verdict.assumed:
+        return ""
+    more = f" and {len(verdict.assumed) - shown} more" if len(verdict.assumed) > shown else ""
+    names = ", ".join(one_line(each, 100) for each in verdict.assumed[:shown])
+    return f"outputs are unknown, since the emulated AWS does not have the type: {names}{more}"
+
+
 def judged_by(verdict: Verdict) -> str:
     """Return which code has judged a change that edits code; empty for any other change."""
     code = verdict.judged_by

@@ -24,6 +24,7 @@ from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import ConfiguredRule, configure, read_pack_config
 from gpufleet.verdict import guard
+from gpufleet.verdict.assumed import assumed_types
 from gpufleet.verdict.base_run import BaseRun
 from gpufleet.verdict.before import stack_of_state, unprotected
 from gpufleet.verdict.changes import changed_resources
@@ -316,6 +317,7 @@ class _Check:
             ),
             guard=touched,
             judged_by=judged_by,
+            assumed=assumed_types(report.stack) if self._request.engine == "embedded" else (),
             open_changes=tuple(opens),
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
             seconds=time.monotonic() - started,

@@ -234,6 +234,7 @@ class Verdict:
     """The result of `gpufleet check`. `prefix` is the path of the checkout in its repository.
 
     `after` is the checked fleet with its plan and cost, for reports. `judged_by` is None without a base.
+    `assumed` are resource types whose outputs are unknown, since the emulated AWS does not have them.
     """
 
     environment: str
@@ -249,6 +250,7 @@ class Verdict:
     exemptions: tuple[ExemptionUse, ...]
     guard: GuardrailChanges = GuardrailChanges()
     judged_by: JudgingCode | None = None
+    assumed: tuple[str, ...] = ()
     open_changes: tuple[OpenChangeCost, ...] = ()
     prefix: str = ""
     seconds: float = 0.0
