@@ -154,7 +154,9 @@ def verdict_of(request: CheckRequest, *, quiet: bool) -> Verdict:
         from gpufleet.verdict.check import check as run_check
 
         workspace, base = request.workspace, ["with a base"] if request.base else []
-        key = " ".join(["check", workspace.environment(), *base, *request.opens])
+        # A commit may have an environment that the work tree does not have.
+        name = workspace.target if request.change is not None else workspace.environment()
+        key = " ".join(["check", name, *base, *request.opens])
         steps = _Steps(workspace.local, key, quiet=quiet)
         try:
             verdict = run_check(request, steps, started)

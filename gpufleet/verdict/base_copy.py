@@ -7,6 +7,7 @@ the base's gpufleet checks it like any other. No hook, filter or setting of the 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ MOST_FILES = 2_000
 """The largest number of changed files of data."""
 
 _ABSENT = "000000"
+_ID = re.compile(r"[0-9a-fA-F]{40}(?:[0-9a-fA-F]{24})?")
 
 
 class BaseCopy:
@@ -47,8 +49,11 @@ class BaseCopy:
     def name(self, revision: Revision) -> str:
         """Return a ref by which the copy knows a commit: that of the user where it can be one."""
         ref = f"refs/heads/{revision.ref}"
-        valid = not self._run("check-ref-format", ref).returncode and revision.ref != "HEAD"
-        if not valid or self._run("update-ref", ref, revision.commit).returncode:
+        # A commit's ID would name that commit in the copy as well, and not the one given here.
+        taken = revision.ref == "HEAD" or _ID.fullmatch(revision.ref)
+        if taken or self._run("check-ref-format", ref).returncode:
+            return revision.commit
+        if self._run("update-ref", ref, revision.commit).returncode:
             return revision.commit
         return revision.ref
 

@@ -46,10 +46,7 @@ def data_only(request: CheckRequest, folder: Path) -> DataOnly:
     copy = BaseCopy(repository, base, folder / "judge")
     changes = _changes(repository, base, change)
     copy.take(changes.data)
-    opens = tuple(
-        copy.commit(ref, _changes(repository, base, repository.revision(ref)).data).ref
-        for ref in request.opens
-    )
+    opens = tuple(copy.commit(ref, _open_changes(repository, base, ref).data).ref for ref in request.opens)
     judged = replace(
         request,
         workspace=Workspace(copy.root, workspace.target),
@@ -72,6 +69,16 @@ def _require_code_of(base: Revision, repository: GitRepository) -> None:
 def _changes(repository: GitRepository, base: Revision, change: Revision) -> Changes:
     tree = repository.merged(base, change)
     return sort_out(repository.differences(base.commit, tree), repository.prefix)
+
+
+def _open_changes(repository: GitRepository, base: Revision, ref: str) -> Changes:
+    """Return the files of another open change, as it is where it conflicts with the base."""
+    revision = repository.revision(ref)
+    try:
+        return _changes(repository, base, revision)
+    except InputError:
+        differing = repository.differences(base.commit, repository.tree(revision))
+        return sort_out(differing, repository.prefix)
 
 
 def shown(files: Iterable[FileChange], prefix: str) -> tuple[str, ...]:

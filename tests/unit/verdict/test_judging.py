@@ -188,6 +188,21 @@ def test_copy_has_the_code_of_the_base_and_the_data_of_the_change(git: Git) -> N
     assert git("for-each-ref", "--format=%(refname)") == "refs/heads/main\nrefs/heads/topic"
 
 
+def test_commit_that_is_named_by_its_id_does_not_bring_its_code(git: Git, tmp_path: Path) -> None:
+    base = git("rev-parse", "main")
+    (git.root / "policies/a.py").write_text("evil\n")
+    (git.root / "stacks/prod/fleet.yaml").write_text("changed\n")
+    evil = git.commit("evil")
+    repository = GitRepository(git.root)
+    copy = BaseCopy(repository, repository.revision(base), tmp_path / "copy")
+    made = copy.commit(evil, sort_out(repository.differences(base, evil), "").data)
+    assert made.ref == made.commit != evil
+    inner = GitRepository(copy.root)
+    assert inner.revision(made.ref).commit == made.commit
+    assert [each.path for each in inner.differences(base, made.ref)] == ["stacks/prod/fleet.yaml"]
+    assert copy.name(repository.revision("HEAD")) == evil
+
+
 def test_data_is_not_written_through_a_link_of_the_base(git: Git, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (git.root / "stacks" / "dev").symlink_to(tmp_path / "outside")
