@@ -78,7 +78,7 @@ def test_up_creates_what_is_served_and_keeps_the_rest_unknown(assuming: Lab) -> 
 
 
 def test_function_without_a_plugin_has_no_assumed_result(assuming: Lab) -> None:
-    result = assuming.up('pulumi.runtime.invoke("nowhere:index:find", {})\n')
+    result = assuming.program('pulumi.runtime.invoke("nowhere:index:find", {})\n').run("up")
     assert not result.ok
     text = " ".join(each.message for each in result.diagnostics)
     assert "the function nowhere:index:find needs the plugin of package 'nowhere'" in text
