@@ -71,6 +71,14 @@ def with_sandbox(
     )
 
 
+def served_types() -> frozenset[str]:
+    """Return the types of pulumi_aws that the emulated AWS has."""
+    require_lab()
+    from gpufleet.lab.aws.provider.schema.tokens import RESOURCES
+
+    return frozenset(RESOURCES)
+
+
 def start_throwaway_account(folder: Path, passphrase: str = "", *, load: bool = False) -> ThrowawayAccount:
     """Start an emulated AWS with its files in `folder` and return without waiting; the caller ends it.
 

@@ -52,6 +52,14 @@ def check(
             "--open", metavar="REF", help="Another open change to include in the budget. Can be repeated."
         ),
     ] = None,
+    change: Annotated[
+        str | None,
+        typer.Option(
+            "--change",
+            metavar="REF",
+            help="Check the fleet files of this commit with the code of --base; run none of its code.",
+        ),
+    ] = None,
     engine: PreviewEngine = "embedded",
     cloud: PreviewCloud = None,
     jobs: Annotated[
@@ -73,14 +81,16 @@ def check(
 ) -> int:
     """Check changes, cost and rules of an environment before it is deployed.
 
-    Needs no account and no network. --base compares with another commit. Exit code 1: a mandatory rule is
-    violated.
+    Needs no account and no network. --base compares with another commit, and judges stacks/ by its code too
+    where the change edits both. Exit code 1: a mandatory rule is violated.
     """
     if form not in get_args(Format):
         raise InputError(f"--format is {form[:40]!r}", remedy=f"write one of {', '.join(get_args(Format))}")
     form = "json" if json else form
     request = request_of(environment, base, engine, cloud, policy_config)
-    request = replace(request, opens=tuple(opened or ()), jobs=_jobs(jobs) if jobs is not None else {})
+    request = replace(
+        request, opens=tuple(opened or ()), change=change, jobs=_jobs(jobs) if jobs is not None else {}
+    )
     verdict = verdict_of(request, quiet=form != "terminal")
     files: dict[Format, Path | None] = {
         "markdown": markdown,
@@ -144,7 +154,9 @@ def verdict_of(request: CheckRequest, *, quiet: bool) -> Verdict:
         from gpufleet.verdict.check import check as run_check
 
         workspace, base = request.workspace, ["with a base"] if request.base else []
-        key = " ".join(["check", workspace.environment(), *base, *request.opens])
+        # A commit may have an environment that the work tree does not have.
+        name = workspace.target if request.change is not None else workspace.environment()
+        key = " ".join(["check", name, *base, *request.opens])
         steps = _Steps(workspace.local, key, quiet=quiet)
         try:
             verdict = run_check(request, steps, started)

@@ -130,6 +130,8 @@ class StackRun:
             policy_packs=self.policy_packs,
             policy_config=self._policy_config,
             preload=self._preload,
+            # `up` of the sandbox refuses what the emulated AWS lacks, before its first change.
+            assumes=self.verb == "preview" and self.cloud == "sandbox",
         )
 
     @property

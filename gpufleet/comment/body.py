@@ -1,8 +1,8 @@
 """The text of the comment, from the file of `gpufleet check --markdown`.
 
-The file comes from a job that ran the pull request's own code, so it is untrusted. It must be a regular file
-of bounded size and start with the marker of the requested environment, and must have no effect on the host
-when it is posted under our name.
+The file may come from a job that ran the pull request's own code, so it is untrusted. It must be a regular
+file of bounded size and start with the marker of the requested environment, and must have no effect on the
+host when it is posted under our name (see `gpufleet.comment.lines`).
 """
 
 from __future__ import annotations
@@ -12,32 +12,24 @@ import re
 import stat
 from pathlib import Path
 
+from gpufleet.comment.lines import ContradictoryError, posted_lines
+from gpufleet.comment_form import marker
 from gpufleet.errors import InputError
-from gpufleet.visible import visible
 
 MOST_BYTES = 4 * 1024 * 1024
 """Larger than any verdict; a larger file is rejected unread."""
 
 MARKER = re.compile(r"<!-- gpufleet check ([A-Za-z0-9][A-Za-z0-9._-]*) -->")
 
-# GitLab runs `/approve` at the start of a line of a comment with the rights of its author, and so do bots on
-# GitHub. A zero-width space makes it plain text, in a code block too.
-_COMMAND = re.compile(r"^(\s*)/(?=[A-Za-z])", re.MULTILINE)
-_MENTION = re.compile(r"(?<![\w`/.])@(?=[A-Za-z0-9])")
-_ZERO_WIDTH = "\u200b"
 _CUT = "\n\n_Cut here: the files of the run have the whole verdict._\n"
-
-
-def marker(environment: str) -> str:
-    """Return the hidden first line, which identifies the comment of an environment."""
-    return f"<!-- gpufleet check {environment} -->"
 
 
 def verdict_body(environment: str, file: Path, *, most: int, run: str = "", commit: str = "") -> str:
     """Return the comment for an environment, at most `most` characters long.
 
     Without the file, it states that the check ended without a verdict, since an old comment must not stand
-    for a new commit. Raises InputError for a file that is not a verdict of this environment.
+    for a new commit; so it does for a file that contradicts itself. Raises InputError for a file that does
+    not start with the marker of this environment.
     """
     first = marker(environment)
     if not MARKER.fullmatch(first):
@@ -47,17 +39,23 @@ def verdict_body(environment: str, file: Path, *, most: int, run: str = "", comm
     footer = _footer(run, commit)
     text = _read(file)
     if text is None:
-        return (
-            f"{first}\n### gpufleet check: {environment}: no verdict\n\n"
-            f"The check ended without a verdict; see its log.\n{footer}"
-        )
+        return _none(environment, "The check ended without a verdict; see its log.", footer)
     head, _, rest = text.partition("\n")
     if head.strip() != first:
         raise InputError(
             f"{file} does not start with the line {first}",
             remedy=f"pass the file of `gpufleet check {environment} --markdown`",
         )
-    return f"{first}\n{_shortened(_neutralised(rest), most - len(first) - len(footer) - 1)}{footer}"
+    try:
+        lines = posted_lines(environment, rest.split("\n"))
+    except ContradictoryError as error:
+        return _none(environment, f"The file of the check is not a verdict: {error}.", footer)
+    kept = _shortened("\n".join(lines), most - len(first) - len(footer) - 1)
+    return f"{first}\n{kept}{footer}"
+
+
+def _none(environment: str, why: str, footer: str) -> str:
+    return f"{marker(environment)}\n### gpufleet check {environment}: no verdict\n\n{why}\n{footer}"
 
 
 def _read(file: Path) -> str | None:
@@ -80,25 +78,15 @@ def _read(file: Path) -> str | None:
     return content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _neutralised(text: str) -> str:
-    """Neutralise what a host or a bot would execute, without changing how the text looks."""
-    text = visible(text)
-    text = _COMMAND.sub(rf"\1{_ZERO_WIDTH}/", text)
-    return _MENTION.sub(f"@{_ZERO_WIDTH}", text)
-
-
 def _shortened(text: str, most: int) -> str:
-    """Return the text, or its first lines with their open blocks closed."""
+    """Return the text, or its first lines with an open section closed."""
     if len(text) <= most:
         return text if text.endswith("\n") else f"{text}\n"
     room = most - len(_CUT) - 64
     kept = text[: max(room, 0)].rpartition("\n")[0]
-    closing = ""
-    if len(re.findall(r"^\s*```", kept, re.MULTILINE)) % 2:
-        closing += "\n```"
-    # At most as many as the 64 characters above allow.
-    opened = len(re.findall(r"<details\b", kept)) - kept.count("</details>")
-    closing += "\n</details>" * max(0, min(opened, 4))
+    # Folded sections are not nested.
+    opened = kept.count("\n<details>\n") > kept.count("\n</details>")
+    closing = "\n\n</details>" if opened else ""
     return f"{kept}{closing}{_CUT}"
 
 

@@ -182,6 +182,10 @@ class RunResult:
     interrupted: bool = False
 
 
+ASSUMES = "GPUFLEET_ASSUMES"
+"""Environment variable of providers: set if the request `assumes`."""
+
+
 @dataclass(frozen=True, slots=True)
 class StackRequest:
     """Everything an engine needs to run one stack.
@@ -201,6 +205,10 @@ class StackRequest:
 
     `state_ready` is for previews of the embedded engine against a state that is still being made: the
     program and the packs start at once, and everything else waits for its result.
+
+    `assumes`: resources that no provider of the run serves are taken as the program declares them, with
+    unknown outputs, in place of an error. Only the embedded engine does it: in a preview, and in an `up` of a
+    temporary account, in which unknown values stay in the state and the program runs as in a preview.
 
     `random_passphrase`: the passphrase is random, of 128 bits or more, and the state is temporary. The
     embedded engine then derives the key in one round, since the others protect only passphrases that people
@@ -226,6 +234,7 @@ class StackRequest:
     preload: tuple[str, ...] = ()
     state_ready: Future[None] | None = None
     random_passphrase: bool = False
+    assumes: bool = False
 
 
 class Engine(Protocol):

@@ -14,6 +14,7 @@ from gpufleet.verdict.models import (
     CostDifference,
     Costs,
     ExemptionUse,
+    JudgingCode,
     LocatedViolation,
     RackFigures,
     RuleResult,
@@ -49,12 +50,26 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
         "licences": {"known": [], "note": LICENCES},
         "exemptions": [_exemption(each) for each in verdict.exemptions],
         "guard": {"files": list(verdict.guard.files), "settings": list(verdict.guard.settings)},
+        "judged_by": _judged_by(verdict.judged_by),
+        "assumed": list(verdict.assumed),
         "open_changes": [
             {"name": each.name, "increase": cents(each.increase), "reason": each.reason}
             for each in verdict.open_changes
         ],
         "warnings": list(verdict.warnings),
         "duration_s": round(verdict.seconds, 3),
+    }
+
+
+def _judged_by(code: JudgingCode | None) -> dict[str, Any] | None:
+    if code is None:
+        return None
+    second = code.second
+    return {
+        "code": code.by,
+        "left_out": list(code.left_out),
+        "verdict_of_base": None if second is None else second.verdict,
+        "reason": "" if second is None else second.reason,
     }
 
 

@@ -6,9 +6,9 @@ link, a mention, an issue number or a quick action of GitHub or GitLab.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from gpufleet.comment_form import ADVICE, EDITS, FAILS, JUDGED, escaped, heading, marker
 from gpufleet.report import verdict_words as words
 from gpufleet.verdict.models import Verdict
 from gpufleet.verdict.racks import LICENCES
@@ -16,14 +16,6 @@ from gpufleet.verdict.racks import LICENCES
 LONGEST = 60_000
 """Maximum characters of a comment; GitHub rejects more than 65,536."""
 _ROWS = (200, 100, 50, 20, 10, 5, 2, 0)
-_MARKUP = re.compile(r"([\\`*_\[\]|~$])")
-_LINKS = re.compile(r"([@#!~%$&^])(?=\w)|(:)(?=//)|(www)(?=\.)|(GH)(?=-\d)", re.IGNORECASE)
-_BREAK = "\u200b"
-
-
-def marker(environment: str) -> str:
-    """Return the hidden first line, which identifies the comment of an environment."""
-    return f"<!-- gpufleet check {environment} -->"
 
 
 def verdict_to_markdown(verdict: Verdict) -> str:
@@ -37,16 +29,7 @@ def verdict_to_markdown(verdict: Verdict) -> str:
 
 def escape(text: str, longest: int = 500) -> str:
     """Escape text of a user, so that it is shown unchanged and has no effect."""
-    clean = words.one_line(text, longest)
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        clean = clean.replace(character, entity)
-    # Insert the break after what would start a mention or a link; entities start neither.
-    clean = _LINKS.sub(lambda match: f"{match[0]}{_BREAK}" if not _is_entity(match) else match[0], clean)
-    return _MARKUP.sub(r"\\\1", clean)
-
-
-def _is_entity(match: re.Match[str]) -> bool:
-    return match[0] == "&" and re.match(r"(?:amp|lt|gt);", match.string[match.end() :]) is not None
+    return escaped(words.one_line(text, longest))
 
 
 def _text(verdict: Verdict, rows: int, longest: int = 500) -> str:
@@ -59,9 +42,8 @@ def _text(verdict: Verdict, rows: int, longest: int = 500) -> str:
 
 def _summary(verdict: Verdict) -> list[str]:
     costs = verdict.costs
-    word = "pass" if verdict.passed else "**fail**"
     lines = [
-        f"### gpufleet check {escape(verdict.environment)}: {word}",
+        heading(verdict.environment, passed=verdict.passed),
         "",
         f"{words.headline(verdict)}, {escape(words.against(verdict))}",
         "",
@@ -75,17 +57,21 @@ def _summary(verdict: Verdict) -> list[str]:
     lines += ["", f"Resources: {words.changes_summary(verdict)}."]
     if verdict.base is not None:
         lines[-1] += f" Difference: {words.difference(costs)}."
+    if unknown := words.assumed(verdict):
+        lines += ["", f"Note: {escape(unknown)}."]
     if verdict.guard.files or verdict.guard.settings:
         names = [*verdict.guard.settings, *verdict.guard.files]
         shown = ", ".join(escape(name, 100) for name in names[:5])
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        lines += ["", f"**The change edits files that decide its verdict:** {shown}{more}."]
+        lines += ["", f"{EDITS} {shown}{more}."]
+    if judged := words.judged_by(verdict):
+        lines += ["", f"{JUDGED} {escape(judged)}."]
     return lines
 
 
 def _violated(verdict: Verdict, rows: int, longest: int) -> list[str]:
     lines: list[str] = []
-    for effect, title in (("mandatory", "Fails"), ("advisory", "Advice")):
+    for effect, title in (("mandatory", FAILS), ("advisory", ADVICE)):
         found = words.violations(verdict.rules, effect)
         if not found:
             continue
@@ -94,7 +80,7 @@ def _violated(verdict: Verdict, rows: int, longest: int) -> list[str]:
             f"{escape(each.message, longest)}"
             for rule, each in found
         ]
-        lines += ["", f"#### {title}", "", *_cut(items, rows, "- ")]
+        lines += ["", title, "", *_cut(items, rows, "- ")]
     return lines
 
 

@@ -29,6 +29,8 @@ def print_verdict(verdict: Verdict, console: Console, *, brief: bool = False) ->
     _line(
         console, mark, Text(f"  {verdict.environment}  {words.against(verdict)}: {words.headline(verdict)}")
     )
+    if judged := words.judged_by(verdict):
+        _plain(console, judged, "yellow")
     if not brief:
         for part in (_advice, _cost, _changes, _racks, _rest):
             part(verdict, console)
@@ -107,6 +109,8 @@ def _cost(verdict: Verdict, console: Console) -> None:
 def _changes(verdict: Verdict, console: Console) -> None:
     console.print()
     _plain(console, f"resources: {words.changes_summary(verdict)}", "bold")
+    if unknown := words.assumed(verdict):
+        _plain(console, unknown, "yellow")
     if verdict.base is None:
         return
     for (site, owner), changes in words.grouped(verdict.changes).items():

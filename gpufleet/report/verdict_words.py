@@ -65,6 +65,31 @@ def against(verdict: Verdict) -> str:
     return f"against {one_line(base.ref, 80)}{commit}{new}"
 
 
+def assumed(verdict: Verdict, shown: int = 5) -> str:
+    """Return which types are previewed as unknown; empty if none is."""
+    if not verdict.assumed:
+        return ""
+    more = f" and {len(verdict.assumed) - shown} more" if len(verdict.assumed) > shown else ""
+    names = ", ".join(one_line(each, 100) for each in verdict.assumed[:shown])
+    return f"outputs are unknown, since the emulated AWS does not have the type: {names}{more}"
+
+
+def judged_by(verdict: Verdict) -> str:
+    """Return which code has judged a change that edits code; empty for any other change."""
+    code = verdict.judged_by
+    if code is None or (code.by == "base" and not code.left_out):
+        return ""
+    if code.by == "base":
+        files = in_number(len(code.left_out), "file")
+        return (
+            f"only stacks/ is judged; {files} of code of the change are left out: their owners must approve"
+        )
+    if code.second is None:
+        return "the change's own code has judged it: its owners must approve"
+    found = {"pass": "passes", "fail": "fails", "none": "has no verdict"}[code.second.verdict]
+    return f"stacks/ {found} by the code of the base; the change's own code needs its owners' approval"
+
+
 def violations(rules: Iterable[RuleResult], *effects: str) -> list[tuple[RuleResult, LocatedViolation]]:
     """Return the violations of these effects with their rules, mandatory ones first."""
     found = [(rule, each) for rule in rules for each in rule.violations if each.effect in effects]

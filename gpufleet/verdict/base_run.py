@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from gpufleet.verdict.preview import sandbox_request, stop_if_interrupted, why
 from gpufleet.verdict.scratch import Scratch
 from gpufleet.verdict.sides import Checkout
 from gpufleet.workspace import Workspace
+
+_ASSUMED = re.compile(r"does not have the type|no provider plugin for package")
+"""What the sandbox's provider and the engine report on resources that no provider serves."""
 
 
 class BaseRun:
@@ -52,8 +57,12 @@ class BaseRun:
         on_step(f"creating the base {base.name} in the sandbox")
         engine = EmbeddedEngine()
         request = sandbox_request(base.workspace, account, state, own_code=base.own_code)
-        result = engine.up(request, lambda _event: None)
+        result = engine.up(replace(request, assumes=False), lambda _event: None)
         stop_if_interrupted(result)
+        if any(_ASSUMED.search(failure.error) for failure in result.failures):
+            # The program then runs as in a preview, which a base without such resources does not need.
+            result = engine.up(request, lambda _event: None)
+            stop_if_interrupted(result)
         if not result.ok:
             raise InputError(
                 f"the base {base.name} does not load: {why(result, base.workspace.root)}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.policy.wire import SECRET, SIGNATURE
-from gpufleet.resources.resource import ProviderInstance, Resource, ResourceOptions
+from gpufleet.policy.wire import SECRET, SIGNATURE, UNKNOWN_STRING
+from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
 
 _HIDDEN = "[secret]"
@@ -80,7 +80,7 @@ def _plain(value: Any, path: str, secrets: set[str]) -> Any:
         return [_plain(item, f"{path}[{index}]", secrets) for index, item in enumerate(value)]
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    return value
+    return UNKNOWN if value == UNKNOWN_STRING else value
 
 
 def unprotected(exported: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,13 +23,15 @@ from gpufleet.policy.held import hold
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import ConfiguredRule, configure, read_pack_config
-from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
+from gpufleet.verdict.assumed import assumed_types
 from gpufleet.verdict.base_run import BaseRun
 from gpufleet.verdict.before import stack_of_state, unprotected
 from gpufleet.verdict.changes import changed_resources
 from gpufleet.verdict.costs import compare_costs
+from gpufleet.verdict.data_only import data_only
 from gpufleet.verdict.git import GitRepository, Revision
+from gpufleet.verdict.judged_code import CodeOfChange
 from gpufleet.verdict.locate import Locator
 from gpufleet.verdict.models import ComparisonBase, GuardrailChanges, OpenChangeCost, Verdict
 from gpufleet.verdict.open_changes import OpenChangePricing
@@ -70,14 +72,25 @@ def check(
             remedy="set --base to the target branch of these changes",
         )
     with scratch() if started is None else contextlib.nullcontext(started) as own:
-        return _Check(request, own, on_step).verdict(begun)
+        if request.change is None:
+            return _Check(request, own, on_step).verdict(begun)
+        given = data_only(request, own.folder)
+        return _Check(given.request, own, on_step, given.left_out).verdict(begun)
 
 
 class _Check:
     """The run of one check. All temporary files are in the folder of `scratch`."""
 
-    def __init__(self, request: CheckRequest, scratch: Scratch, on_step: OnStep) -> None:
+    def __init__(
+        self,
+        request: CheckRequest,
+        scratch: Scratch,
+        on_step: OnStep,
+        left_out: tuple[str, ...] | None = None,
+    ) -> None:
+        """With `left_out` the work tree is a copy of the base with the data of the change."""
         self._request = request
+        self._left_out = left_out
         self._scratch = scratch
         self._on_step = on_step
         self._workspace = request.workspace
@@ -264,12 +277,18 @@ class _Check:
             of_change, held = self._evaluate_change(base, before, after, steps, opens)
             found = judged_by_both([*found, *of_change], held)
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
-        touched = self._touched(spec_before)
+        code = CodeOfChange.of(self._repository, self._base_at, self._left_out)
+        touched = code.touched(self._name, spec_before, shared.spec) if code else GuardrailChanges()
         rules = list(rule_results(self._configured, found, locator, no_change="" if compared else NO_BASE))
         if compared:
             rules.append(guard.protection_result(steps, locator))
         if base is not None:
             rules.append(guard.guard_result(touched, locator))
+        judged_by = (
+            code.judge(self._request, self._now, self._scratch.folder, self._on_step) if code else None
+        )
+        if judged_by is not None and judged_by.second is not None:
+            rules.append(guard.base_result(judged_by.second, rules, locator))
         if opens:
             rules.append(guard.open_changes_result(opens, locator))
         racks_before = (before.fleet.spec, before.plan) if before.fleet and before.plan else None
@@ -297,6 +316,8 @@ class _Check:
                 {rule.name for rule in rules if rule.status == "disabled"},
             ),
             guard=touched,
+            judged_by=judged_by,
+            assumed=assumed_types(report.stack) if self._request.engine == "embedded" else (),
             open_changes=tuple(opens),
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
             seconds=time.monotonic() - started,
@@ -336,12 +357,6 @@ class _Check:
         again = evaluator.stack(after.stack)
         again += [violation for resource in after.stack for violation in evaluator.resource(resource)]
         return found, [found_of(violation) for violation in again]
-
-    def _touched(self, spec_before: FleetSpec | None) -> GuardrailChanges:
-        if self._repository is None or self._base_at is None or self._fleet.shared.spec is None:
-            return GuardrailChanges()
-        files = self._repository.changed(self._base_at, *guard.files_of(self._name))
-        return GuardrailChanges(files, guard.loosened(spec_before, self._fleet.shared.spec))
 
     def _base(self, base: Checkout | None, before: Side) -> ComparisonBase | None:
         if self._request.engine == "pulumi":

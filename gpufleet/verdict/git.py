@@ -7,12 +7,15 @@ and refs are not modified.
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufleet.containment import read_contained
 from gpufleet.errors import InputError
+from gpufleet.verdict.judging import FileChange
 
 _LONGEST_REF = 200
 # git sets these in hooks; they would select another repository or index.
@@ -119,6 +122,66 @@ class GitRepository:
         }
         return tuple(sorted(names - {""}))
 
+    def differences(self, before: str, after: str | None = None) -> tuple[FileChange, ...]:
+        """Return the files that differ between two trees or commits, or from the work tree, over the whole
+        repository. Files that git ignores are not compared.
+        """
+        options = ("--raw", "--no-abbrev", "--no-ext-diff", "--no-renames", "--no-relative", "-z")
+        sides = (before,) if after is None else (before, after)
+        answer = self._git("diff", *options, "--ignore-submodules=none", *sides, "--", top=True)
+        fresh = b""
+        if after is None and answer.returncode == 0:
+            others = self._git("ls-files", "--others", "--exclude-standard", "-z", top=True)
+            answer, fresh = (answer, others.stdout) if others.returncode == 0 else (others, b"")
+        if answer.returncode:
+            raise InputError(f"git cannot compare with {before[:40]}: {_last(answer)}")
+        found = [*_raw(answer.stdout)]
+        listed = {each.path for each in found}
+        names = [os.fsdecode(name) for name in fresh.split(b"\0") if name]
+        found += [FileChange(name, "000000", self._mode(name)) for name in names if name not in listed]
+        return tuple(found)
+
+    def _mode(self, name: str) -> str:
+        """Return the mode that git would give a file of the work tree."""
+        mode = (self.top / name).lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return "120000"
+        return "100755" if mode & 0o100 else "100644"
+
+    def merged(self, base: Revision, change: Revision) -> str:
+        """Return the tree that a merge of the change into the base gives.
+
+        Raises InputError if they conflict or have no common commit.
+        """
+        if not self._git("merge-base", "--is-ancestor", base.commit, change.commit).returncode:
+            return self.tree(change)
+        answer = self._git("merge-tree", "--write-tree", "--no-messages", base.commit, change.commit)
+        if answer.returncode:
+            why = "they conflict" if answer.returncode == 1 else _last(answer)
+            raise InputError(
+                f"{change.ref[:80]} cannot be merged into {base.ref[:80]}: {why}",
+                remedy="merge the target branch into the change, or rebase it, and check again",
+            )
+        return answer.stdout.decode().split("\0", 1)[0].strip().split("\n", 1)[0]
+
+    def content(self, change: FileChange, most: int) -> bytes:
+        """Return the content of a file after the change. Raises InputError for more than `most` bytes."""
+        content = b""
+        if change.blob:
+            answer = self._git("cat-file", "-s", change.blob)
+            size = int(answer.stdout) if answer.returncode == 0 else most + 1
+        else:
+            content = read_contained(self.top / change.path, change.path, within=self.top, most=most + 1)
+            size = len(content)
+        if size > most:
+            raise InputError(f"{change.path} has more than {most:,} bytes", remedy="write a smaller file")
+        return self._git("cat-file", "blob", change.blob).stdout if change.blob else content
+
+    def objects(self) -> Path:
+        """Return the folder of the repository's objects."""
+        answer = self._git("rev-parse", "--git-path", "objects")
+        return (self.root / answer.stdout.decode().rstrip("\n")).resolve()
+
     def _git(
         self, *arguments: str, env: dict[str, str] | None = None, top: bool = False, stdin: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
@@ -138,6 +201,17 @@ class GitRepository:
             raise InputError(
                 "git is not on PATH, but --base and --open need it", remedy="install git"
             ) from None
+
+
+def _raw(listing: bytes) -> Iterator[FileChange]:
+    """Yield the files of `git diff --raw -z`: a line with modes and contents, then a path."""
+    fields = iter(listing.split(b"\0"))
+    for about in fields:
+        if not about:
+            return
+        before, after, _, blob, _ = about.decode().removeprefix(":").split(" ")
+        path = os.fsdecode(next(fields))
+        yield FileChange(path, before, after, "" if set(blob) == {"0"} else blob)
 
 
 def _last(answer: subprocess.CompletedProcess[bytes]) -> str:

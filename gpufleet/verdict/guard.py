@@ -12,34 +12,26 @@ from gpufleet.policy.change import ChangeStep
 from gpufleet.policy.rule import Enforcement, Severity
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import GuardrailChanges, LocatedViolation, OpenChangeCost, RuleResult
+from gpufleet.verdict.models import (
+    BaseVerdict,
+    BaseViolation,
+    GuardrailChanges,
+    LocatedViolation,
+    OpenChangeCost,
+    RuleResult,
+)
 from gpufleet.verdict.results import STACK, name_of, status_of
 
 GROUP = "gpufleet"
 SHOWN_FILES = 5
 """Above this number of files below one folder, only the folder is reported."""
 
-_JUDGING = (
-    "policies",
-    "gpufleet",
-    ".gpufleet/catalog",
-    "requirements",
-    "requirements.txt",
-    "scripts",
-    "pyproject.toml",
-    "Pulumi.yaml",
-    ".github",
-    ".gitlab-ci.yml",
-)
+BY_BASE = "judged-by-base"
 
 
-def files_of(environment: str) -> tuple[str, ...]:
-    """Return the files and folders of a checkout that determine how a change of the environment is checked.
-
-    They are the rules and prices, the program and its runtime, the project file (which can select other
-    plugins), and the stack's configuration (location, protection of storage, upfront payments).
-    """
-    return *_JUDGING, f"stacks/Pulumi.{environment}.yaml"
+def settings_file(environment: str) -> str:
+    """Return the file of the stack's settings: location, protection of storage, upfront payments."""
+    return f"stacks/Pulumi.{environment}.yaml"
 
 
 def loosened(before: FleetSpec | None, after: FleetSpec) -> tuple[str, ...]:
@@ -67,7 +59,9 @@ def guard_result(guard: GuardrailChanges, locator: Locator) -> RuleResult:
     """Report files and settings of the rules that the change touches, as advice."""
     found: list[LocatedViolation] = []
     for what, file in _in_short(guard.files):
-        message = f"the change touches {what}, which determines how it is checked"
+        message = (
+            f"the change touches {what}, which determines how it is checked; its code owners must approve it"
+        )
         found.append(
             LocatedViolation(
                 STACK, STACK, message, "ask the owner of the rules for a review", file, 1, "advisory"
@@ -136,6 +130,42 @@ def protection_result(steps: Iterable[ChangeStep], locator: Locator) -> RuleResu
         "critical",
         found,
     )
+
+
+def base_result(second: BaseVerdict, rules: Sequence[RuleResult], locator: Locator) -> RuleResult:
+    """Report what the code of the base finds in the data of the change, and the change's own does not."""
+    file, line = locator.at("", "environment")
+    found = [
+        LocatedViolation(
+            each.resource,
+            each.name,
+            f"by the code of the base, {each.rule}: {each.message}",
+            f"{each.remedy}; or change the code first, in a change of its own",
+            each.file,
+            each.line,
+            "mandatory",
+        )
+        for each in _stricter(second, rules)
+    ]
+    if second.verdict == "none":
+        message = f"the code of the base cannot judge the data of this change: {second.reason}"
+        remedy = "change the code first, and the files below stacks/ in a change of their own"
+        found.append(LocatedViolation(STACK, STACK, message, remedy, file, line, "mandatory", unknown=True))
+    return _result(
+        BY_BASE,
+        "The code of the base finds nothing more in the data of the change",
+        "A change that edits rules or code is checked by them, so it could pass by changing what finds it.",
+        "Change the code first, and what it allows in a change of its own.",
+        "high",
+        found,
+    )
+
+
+def _stricter(second: BaseVerdict, rules: Sequence[RuleResult]) -> Iterator[BaseViolation]:
+    own = {
+        (rule.name, each.resource) for rule in rules for each in rule.violations if each.effect == "mandatory"
+    }
+    yield from (each for each in second.violations if (each.rule, each.resource) not in own)
 
 
 def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> RuleResult:

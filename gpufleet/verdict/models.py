@@ -176,6 +176,42 @@ class GuardrailChanges:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseViolation:
+    """A mandatory violation in the verdict of the base's code."""
+
+    rule: str
+    resource: str
+    name: str
+    message: str
+    remedy: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseVerdict:
+    """The verdict of the base's code on the data of the change; "none" if it has none, for `reason`."""
+
+    verdict: Literal["pass", "fail", "none"]
+    violations: tuple[BaseViolation, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingCode:
+    """The code that a verdict is computed with.
+
+    `by` is "base" if it is that of the base: the change edits no code, or only its data is judged and
+    `left_out` has the files that are not. Otherwise it is "change", and `second` is the verdict of the base's
+    code; None if the change has no data to judge.
+    """
+
+    by: Literal["base", "change"]
+    left_out: tuple[str, ...] = ()
+    second: BaseVerdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonBase:
     """The base of the comparison: a commit, or the deployed stack."""
 
@@ -197,7 +233,8 @@ class OpenChangeCost:
 class Verdict:
     """The result of `gpufleet check`. `prefix` is the path of the checkout in its repository.
 
-    `after` is the checked fleet with its plan and cost, for reports.
+    `after` is the checked fleet with its plan and cost, for reports. `judged_by` is None without a base.
+    `assumed` are resource types whose outputs are unknown, since the emulated AWS does not have them.
     """
 
     environment: str
@@ -212,6 +249,8 @@ class Verdict:
     racks: tuple[RackDifference, ...]
     exemptions: tuple[ExemptionUse, ...]
     guard: GuardrailChanges = GuardrailChanges()
+    judged_by: JudgingCode | None = None
+    assumed: tuple[str, ...] = ()
     open_changes: tuple[OpenChangeCost, ...] = ()
     prefix: str = ""
     seconds: float = 0.0

@@ -11,7 +11,7 @@ from gpufleet.verdict.git import GitRepository, Revision
 PACKAGES = Path(__file__).absolute().parents[2]
 """The folder of the running gpufleet, which may differ from the checkout's."""
 
-_CODE = ("gpufleet", "components", "policies", "stacks/*.py")
+CODE = ("gpufleet", "components", "policies", "stacks/*.py")
 """The files of gpufleet in a checkout of its own repository."""
 
 
@@ -23,7 +23,7 @@ def is_own(root: Path) -> bool:
 
 def has_own_code(repository: GitRepository, revision: Revision) -> bool:
     """Return whether a commit has exactly the files of the running gpufleet, as git compares them."""
-    return is_own(repository.root) and not repository.changed(revision, *_CODE)
+    return is_own(repository.root) and not repository.changed(revision, *CODE)
 
 
 def runs_own_code(repository: GitRepository, revision: Revision) -> bool:

@@ -66,7 +66,7 @@ def sandbox_request(
     """Return a request that runs the workspace's program in the temporary account.
 
     The program uses modules of the workspace, unless they are those of the running gpufleet (`own_code`).
-    Providers and emulated AWS belong to the running gpufleet.
+    Providers and emulated AWS belong to the running gpufleet. Resources that they lack are assumed.
     """
     name = workspace.environment()
     return StackRequest(
@@ -86,6 +86,7 @@ def sandbox_request(
         },
         preload=LIBRARIES,
         random_passphrase=True,
+        assumes=True,
     )
 
 

@@ -16,7 +16,8 @@ class CheckRequest:
     """The options of a check. `jobs` are the running jobs of node groups ("site/group" -> number).
 
     With engine `pulumi` the preview runs in `cloud` and compares with the deployed stack; `base` then
-    provides only the earlier fleet file and rules. `policy_config` is a file for Pulumi's
+    provides only the earlier fleet file and rules. `change` is a commit whose data is judged by the code of
+    `base`, in place of the work tree. `policy_config` is a file for Pulumi's
     `--policy-pack-config`. It overrides the fleet file.
     """
 
@@ -25,6 +26,7 @@ class CheckRequest:
     cloud: Cloud | None = None
     base: str | None = None
     opens: tuple[str, ...] = ()
+    change: str | None = None
     jobs: Mapping[str, int] = field(default_factory=dict)
     policy_config: Path | None = None
     now: dt.datetime | None = None

@@ -52,7 +52,7 @@ class Project:
         self.base = _git(self.origin, "rev-parse", "HEAD")
 
     def pull(self, number: int, replace: tuple[str, str] | None) -> str:
-        """Open a pull request that changes the fleet file; the commit of its merge with main."""
+        """Open a pull request that changes the fleet file; its last commit."""
         _git(self.origin, "switch", "--quiet", "-c", f"topic-{number}", "main")
         path = self.origin / FLEET
         text = path.read_text()
@@ -63,18 +63,14 @@ class Project:
             text = text.replace(*replace)
         path.write_text(text)
         _git(self.origin, "commit", "--quiet", "-am", f"topic {number}")
-        _git(self.origin, "update-ref", f"refs/pull/{number}/head", "HEAD")
-        _git(self.origin, "switch", "--quiet", "--detach", "main")
-        _git(self.origin, "merge", "--quiet", "--no-ff", "-m", "merge", f"topic-{number}")
-        merge = _git(self.origin, "rev-parse", "HEAD")
-        _git(self.origin, "update-ref", f"refs/pull/{number}/merge", merge)
+        head = _git(self.origin, "rev-parse", "HEAD")
+        _git(self.origin, "update-ref", f"refs/pull/{number}/head", head)
         _git(self.origin, "switch", "--quiet", "main")
-        return merge
+        return head
 
     def checkout(self, into: Path, commit: str) -> Path:
         """Like actions/checkout with fetch-depth 0."""
         _git(into.parent, "clone", "--quiet", "--no-checkout", str(self.origin), str(into))
-        _git(into, "fetch", "--quiet", "origin", "+refs/pull/*/merge:refs/remotes/pull/*/merge")
         _git(into, "checkout", "--quiet", "--detach", commit)
         return into
 
@@ -105,9 +101,14 @@ def _installed(workspace: Path) -> None:
 
 
 def _runner(
-    project: Project, folder: Path, commit: str, opened: list[dict[str, Any]], api: FakeHost
+    project: Project,
+    folder: Path,
+    commit: str,
+    opened: list[dict[str, Any]],
+    api: FakeHost,
+    number: int = NUMBER,
 ) -> Runner:
-    workspace = project.checkout(folder / "work", commit)
+    workspace = project.checkout(folder / "work", project.base)
     _installed(workspace)
     event = folder / "event.json"
     head = {"repo": {"full_name": "acme/fleet"}, "sha": commit}
@@ -118,7 +119,8 @@ def _runner(
         {
             "github.token": "ghs_token",
             "github.event.pull_request.base.ref": "main",
-            "github.event.pull_request.number": str(NUMBER),
+            "github.event.pull_request.head.sha": commit,
+            "github.event.pull_request.number": str(number),
             "matrix.environment": ENVIRONMENT,
         },
         {
@@ -143,7 +145,7 @@ def _runner(
 
 def _check(runner: Runner) -> Any:
     """The steps of the check job, up to and including the check."""
-    for name in ("Fetch the other open pull requests", "Install gpufleet from its lock file"):
+    for name in ("Fetch the open pull requests", "Install gpufleet from its lock file"):
         ran = runner.step("gpufleet-check", "check", name)
         assert ran.returncode == 0, done(ran)
     return runner.step("gpufleet-check", "check", "Check")
@@ -160,7 +162,7 @@ def test_passing_change_publishes_its_verdict_as_a_comment(
     ran = _check(runner)
     assert ran.returncode == 0, done(ran)
     assert (runner.temp / "open").read_text() == "pull/8/head\n"
-    verdict = runner.workspace / "verdict"
+    verdict = runner.temp / "verdict"
     text = (verdict / "verdict.md").read_text()
     assert text.startswith(f"<!-- gpufleet check {ENVIRONMENT} -->\n")
     assert json.loads((verdict / "verdict.sarif").read_text())["version"] == "2.1.0"
@@ -169,7 +171,6 @@ def test_passing_change_publishes_its_verdict_as_a_comment(
     assert shown.returncode == 0 and runner.summary.read_text() == text
 
     # The job that comments: a separate checkout of the target branch, with the verdict as data.
-    shutil.copytree(verdict, runner.temp / "verdict")
     trusted = project.checkout(tmp_path / "trusted", project.base)
     commenting = Runner(trusted, runner.temp, runner._known, runner._env | {"PYTHONPATH": ""})
     posted = commenting.step("gpufleet-check", "comment", "Comment")
@@ -183,11 +184,11 @@ def test_passing_change_publishes_its_verdict_as_a_comment(
 
 def test_failing_change_still_publishes_its_verdict(project: Project, tmp_path: Path, api: FakeHost) -> None:
     commit = project.pull(NUMBER + 20, ("monthly: 15000 USD", "monthly: 100 USD"))
-    runner = _runner(project, tmp_path, commit, [], api)
+    runner = _runner(project, tmp_path, commit, [], api, NUMBER + 20)
     ran = _check(runner)
     assert ran.returncode == 1, done(ran)
-    assert "budget-monthly" in (runner.workspace / "verdict" / "verdict.md").read_text()
-    sarif = json.loads((runner.workspace / "verdict" / "verdict.sarif").read_text())
+    assert "budget-monthly" in (runner.temp / "verdict" / "verdict.md").read_text()
+    sarif = json.loads((runner.temp / "verdict" / "verdict.sarif").read_text())
     places = [
         place["physicalLocation"]["artifactLocation"]["uri"]
         for result in sarif["runs"][0]["results"]
@@ -196,14 +197,48 @@ def test_failing_change_still_publishes_its_verdict(project: Project, tmp_path: 
     assert FLEET in places
 
 
+def test_code_of_a_pull_request_judges_nothing_and_does_not_run(
+    project: Project, tmp_path: Path, api: FakeHost
+) -> None:
+    number, ran = NUMBER + 40, tmp_path / "ran"
+    _git(project.origin, "switch", "--quiet", "-c", f"topic-{number}", "main")
+    evil = f"open({str(ran)!r}, 'w').close()\n"
+    for name in ("policies/__main__.py", "stacks/__main__.py", "gpufleet/__init__.py", "sitecustomize.py"):
+        (project.origin / name).write_text(evil)
+    (project.origin / "scripts/setup").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    fleet = project.origin / FLEET
+    fleet.write_text(fleet.read_text().replace("monthly: 15000 USD", "monthly: 100 USD"))
+    _git(project.origin, "add", "--all")
+    _git(project.origin, "commit", "--quiet", "-m", "evil")
+    head = _git(project.origin, "rev-parse", "HEAD")
+    _git(project.origin, "update-ref", f"refs/pull/{number}/head", head)
+    _git(project.origin, "switch", "--quiet", "main")
+    runner = _runner(project, tmp_path, head, [], api, number)
+    checked = _check(runner)
+    assert checked.returncode == 1, done(checked)
+    assert not ran.exists()
+    text = (runner.temp / "verdict" / "verdict.md").read_text()
+    assert "budget-monthly" in text and "5 files of code of the change are left out" in text
+
+
+def test_pull_request_that_was_pushed_again_has_no_verdict_in_this_run(
+    project: Project, tmp_path: Path, api: FakeHost
+) -> None:
+    project.pull(NUMBER + 50, None)
+    runner = _runner(project, tmp_path, "f" * 40, [], api, NUMBER + 50)
+    fetched = runner.step("gpufleet-check", "check", "Fetch the open pull requests")
+    assert fetched.returncode == 1
+    assert "pushed again" in fetched.stdout
+
+
 def test_unreadable_fleet_file_is_bad_input_and_the_comment_reports_no_verdict(
     project: Project, tmp_path: Path, api: FakeHost
 ) -> None:
     commit = project.pull(NUMBER + 30, ("environment: dev\n", "environment: dev\nno_such_field: 1\n"))
-    runner = _runner(project, tmp_path, commit, [], api)
+    runner = _runner(project, tmp_path, commit, [], api, NUMBER + 30)
     ran = _check(runner)
     assert ran.returncode == 2, done(ran)
-    assert not (runner.workspace / "verdict" / "verdict.md").exists()
+    assert not (runner.temp / "verdict" / "verdict.md").exists()
     trusted = project.checkout(tmp_path / "trusted", project.base)
     commenting = Runner(trusted, runner.temp, runner._known, runner._env | {"PYTHONPATH": ""})
     posted = commenting.step("gpufleet-check", "comment", "Comment")

@@ -31,6 +31,11 @@ class RunContext:
     engine_address: str = ""
     cancelled: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def program_previews(self) -> bool:
+        """Return whether the program runs as in a preview, in which values may be unknown."""
+        return self.dry_run or self.request.assumes
+
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:
         """Hold one of the slots; raise RunInterruptedError if the run was interrupted meanwhile."""

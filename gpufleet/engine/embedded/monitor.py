@@ -68,7 +68,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             organization="organization",
             config=dict(asked.config),
             configSecretKeys=sorted(asked.secret_config),
-            dryRun=self._context.dry_run,
+            dryRun=self._context.program_previews,
             parallel=asked.parallel,
             supportedFeatures=list(_FEATURES.values()),
         )
@@ -84,7 +84,13 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             outcome = self._registrar.register(goal)
             self._inheritance.remember(outcome.urn, goal, dict(request.providers))
             response = resource_pb2.RegisterResourceResponse(
-                urn=outcome.urn, id=outcome.id, result=outcome.result, unknown=outcome.unknown
+                urn=outcome.urn,
+                # A reference to a provider contains its ID, known or not.
+                id=""
+                if outcome.id == values.UNKNOWN_WIRE and not is_provider_type(goal.type)
+                else outcome.id,
+                result=outcome.result,
+                unknown=outcome.unknown,
             )
             if goal.custom:
                 response.object.CopyFrom(values.encode(outcome.outputs, resources=request.acceptResources))

@@ -85,7 +85,7 @@ def _start(context: RunContext) -> Process:
         *("--project", request.project, "--stack", request.stack, "--organization", "organization"),
         *("--root-directory", str(request.project_root.resolve())),
         *("--parallel", str(request.parallel)),
-        *(("--dry-run",) if context.dry_run else ()),
+        *(("--dry-run",) if context.program_previews else ()),
         str(request.program_dir.resolve()),
     ]
     env = {

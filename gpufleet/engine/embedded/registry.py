@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
 
+from gpufleet.engine.api import ASSUMES
+from gpufleet.engine.embedded.assumed import AssumedProvider
 from gpufleet.engine.embedded.connection import CheckResult
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.diffs import ResourceDiff
@@ -70,13 +72,22 @@ class ProviderRegistry:
         if (inputs.get(_INTERNAL) or {}).get("parameterization"):
             raise UnsupportedError(f"provider '{package}' is parameterized")
         version = inputs.get("version", "")
-        command = plugin_command(package, str(version or ""), context.request.providers, context.env)
+        try:
+            command = plugin_command(package, str(version or ""), context.request.providers, context.env)
+        except PluginError:
+            if not context.request.assumes:
+                raise
+            return AssumedProvider(package)
         plugin = PluginProcess(
             f"provider '{package}'",
             command,
             context.engine_address,
             context.processes,
-            env={**context.env, "PULUMI_PROJECT": context.request.project},
+            env={
+                **context.env,
+                **({ASSUMES: "1"} if context.request.assumes else {}),
+                "PULUMI_PROJECT": context.request.project,
+            },
             cwd=context.request.program_dir,
             on_line=lambda line: context.reporter.log("info", line, urn),
         )

@@ -17,7 +17,7 @@ from gpufleet.engine.embedded.provider_errors import (
 )
 from gpufleet.engine.embedded.reporter import Step
 from gpufleet.engine.embedded.resource import ResourceState, timestamp
-from gpufleet.engine.embedded.values import UNKNOWN_WIRE, SecretValue
+from gpufleet.engine.embedded.values import UNKNOWN_WIRE, SecretValue, contains_unknown
 from gpufleet.engine.errors import ProviderError, StepFailedError
 
 
@@ -32,6 +32,12 @@ class StepRunner:
         self._goal = goal
         self._new = new
         self.current: Step | None = None
+
+    @property
+    def _previews(self) -> bool:
+        """Whether the provider only foresees the step. In an `up` that assumes, inputs may be unknown."""
+        assumes = self._deployment.context.request.assumes
+        return self._dry_run or (assumes and contains_unknown(self._new.inputs))
 
     def create(
         self,
@@ -58,8 +64,10 @@ class StepRunner:
             failure: InitFailedError | None = None
             try:
                 new.id, new.outputs = operations.create(
-                    new.urn, new.inputs, new.custom_timeouts.get("create", 0.0), preview=self._dry_run
+                    new.urn, new.inputs, new.custom_timeouts.get("create", 0.0), preview=self._previews
                 )
+                if not new.id and not self._dry_run:
+                    new.id = UNKNOWN_WIRE
             except InitFailedError as error:
                 failure = error
                 new.id, new.outputs, new.init_errors = error.id, error.properties, error.reasons
@@ -102,7 +110,7 @@ class StepRunner:
                     new.inputs,
                     new.custom_timeouts.get("update", 0.0),
                     self._goal.ignore_changes,
-                    preview=self._dry_run,
+                    preview=self._previews,
                 )
             except InitFailedError as error:
                 failure = error

@@ -15,11 +15,13 @@ from gpufleet.lab.aws.daemon import control
 PROVIDER = "provider"
 """The server's control verb that starts one."""
 
+_PASSED = ("AWS_", "GPUFLEET_ASSUMES")
+
 
 def main() -> int:
     """Request a provider from the server, print its port and wait."""
     address = os.environ.get("AWS_ENDPOINT_URL", "")
-    environ = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    environ = {name: value for name, value in os.environ.items() if name.startswith(_PASSED)}
     started = control(urlsplit(address).port or 0, "POST", PROVIDER, environ)
     if started is None:
         sys.stderr.write(f"the emulated AWS at {address or 'no address'} has started no provider\n")

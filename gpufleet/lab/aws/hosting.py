@@ -10,6 +10,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from gpufleet.lab.aws.provider.assumed import ASSUMES, AssumingAwsProvider
 from gpufleet.lab.aws.provider.provider import AwsProvider
 from gpufleet.lab.aws.provider.server import start
 from gpufleet.lab.aws.server.transport import Transport
@@ -35,7 +36,8 @@ class ProviderHost:
 
     def start(self, environ: Mapping[str, str]) -> dict[str, Any]:
         """Start a provider with a plugin's environment. Return its port."""
-        provider = AwsProvider(environ, self._transport, workers=_WORKERS)
+        kind = AssumingAwsProvider if environ.get(ASSUMES) else AwsProvider
+        provider = kind(environ, self._transport, workers=_WORKERS)
         server, port = asyncio.run_coroutine_threadsafe(start(provider), self._loop).result(START_TIMEOUT_S)
         self._servers.append(server)
         return {"port": port}

@@ -12,6 +12,7 @@ from gpufleet.comment import verdict_body
 from gpufleet.errors import InputError
 
 FIRST = "<!-- gpufleet check prod -->"
+PASSED = f"{FIRST}\n### gpufleet check prod: pass"
 MOST = 65_536
 
 
@@ -22,12 +23,12 @@ def _body(tmp_path: Path, text: str, most: int = MOST, **more: str) -> str:
 
 
 def test_file_is_posted_unchanged(tmp_path: Path) -> None:
-    text = f"{FIRST}\n### prod: pass\n\n| a | b |\n|---|---|\n| s3://x/y | 1/2 |\n"
+    text = f"{PASSED}\n\n| a | b |\n| --- | ---: |\n| s3:\u200b//x/y | 1/2 |\n"
     assert _body(tmp_path, text) == text
 
 
 def test_run_and_commit_are_below_the_text(tmp_path: Path) -> None:
-    body = _body(tmp_path, f"{FIRST}\nx\n", run="https://host/run/1", commit="0123456789abcdef")
+    body = _body(tmp_path, f"{PASSED}\nx\n", run="https://host/run/1", commit="0123456789abcdef")
     assert body.endswith("\n<sub>[run](https://host/run/1), commit 0123456789ab</sub>\n")
 
 
@@ -54,25 +55,27 @@ def test_environment_name_cannot_inject_markup(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["/approve", "  /merge", "\t/close", "/label ~done"])
 def test_line_that_looks_like_a_command_is_escaped(tmp_path: Path, line: str) -> None:
-    body = _body(tmp_path, f"{FIRST}\ntext\n\n{line}\n")
-    assert line.strip() in body.replace("\u200b", "")
+    body = _body(tmp_path, f"{PASSED}\ntext\n\n{line}\n")
+    assert line.strip() in body.replace("\u200b", "").replace("\\", "")
     assert not re.search(r"^\s*/", body, re.MULTILINE)
 
 
 def test_mentions_are_escaped(tmp_path: Path) -> None:
-    body = _body(tmp_path, f"{FIRST}\n@acme/admins and (@bob), a@b.example stays\n")
-    assert "@acme" not in body and "@bob" not in body
-    assert "a@b.example" in body
+    body = _body(tmp_path, f"{PASSED}\n@acme/admins and (@bob), a@b.example\n")
+    assert "@acme" not in body and "@bob" not in body and "@b.example" not in body
+    assert "@acme/admins and (@bob), a@b.example" in body.replace("\u200b", "")
 
 
 def test_bidirectional_control_characters_are_removed(tmp_path: Path) -> None:
-    assert "\u202e" not in _body(tmp_path, f"{FIRST}\nfail\u202e ssap\x1b[2J\n")
-    assert "\x1b" not in _body(tmp_path, f"{FIRST}\nfail\u202e ssap\x1b[2J\n")
+    assert "\u202e" not in _body(tmp_path, f"{PASSED}\nfail\u202e ssap\x1b[2J\n")
+    assert "\x1b" not in _body(tmp_path, f"{PASSED}\nfail\u202e ssap\x1b[2J\n")
 
 
 def test_long_verdict_is_cut_at_a_line_and_open_markup_is_closed(tmp_path: Path) -> None:
     rows = "".join(f"| row {number} | value |\n" for number in range(20_000))
-    body = _body(tmp_path, f"{FIRST}\n<details><summary>x</summary>\n\n{rows}</details>\n", commit="abc")
+    body = _body(
+        tmp_path, f"{PASSED}\n<details>\n<summary>Resources (1)</summary>\n\n{rows}</details>\n", commit="abc"
+    )
     assert len(body) <= MOST
     assert body.count("<details") == body.count("</details>") == 1
     assert "Cut here" in body
@@ -81,10 +84,25 @@ def test_long_verdict_is_cut_at_a_line_and_open_markup_is_closed(tmp_path: Path)
     assert kept == rows.splitlines()[: len(kept)] and len(kept) > 1000
 
 
-def test_code_block_that_is_cut_is_closed(tmp_path: Path) -> None:
-    body = _body(tmp_path, f"{FIRST}\n```\n" + "x\n" * 5000 + "```\n", most=2000)
-    assert len(body) <= 2000
-    assert body.count("```") == 2
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{FIRST}\n", "no heading"),
+        (f"{FIRST}\n### gpufleet check dev: pass\n", "no heading"),
+        (f"{FIRST}\n# gpufleet check prod: pass\n", "no heading"),
+        (f"{FIRST}\n### gpufleet check prod: pass **fail**\n", "no heading"),
+        (f"{FIRST}\n\n### gpufleet check prod: pass\n", "no heading"),
+        (f"{PASSED}\n\n#### Fails\n\n- a:1 **b** c: d\n", "contradict"),
+        (f"{FIRST}\n### gpufleet check prod: **fail**\n\nall is well\n", "contradict"),
+    ],
+)
+def test_file_with_another_or_a_contradictory_heading_is_no_verdict(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    body = _body(tmp_path, text)
+    assert body.startswith(f"{FIRST}\n### gpufleet check prod: no verdict\n")
+    assert why in body
+    assert ": pass" not in body and "all is well" not in body
 
 
 def test_symbolic_link_is_not_followed(tmp_path: Path) -> None:
@@ -109,5 +127,5 @@ def test_too_large_file_is_refused(tmp_path: Path) -> None:
 
 def test_invalid_bytes_are_handled(tmp_path: Path) -> None:
     file = tmp_path / "verdict.md"
-    file.write_bytes(FIRST.encode() + b"\r\n\xff\xfe ok\r\n")
+    file.write_bytes(PASSED.replace("\n", "\r\n").encode() + b"\r\n\xff\xfe ok\r\n")
     assert "ok" in verdict_body("prod", file, most=MOST)

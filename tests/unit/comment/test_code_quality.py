@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpufleet.comment.code_quality import code_quality
+import pytest
+
+from gpufleet.comment.code_quality import code_quality, main
+from gpufleet.errors import InputError
 
 
 def _violation(effect: str, **more: Any) -> dict[str, Any]:
@@ -74,3 +77,57 @@ def test_module_writes_json(tmp_path: Path) -> None:
         check=True,
     )
     assert json.loads(done.stdout) == code_quality(VERDICT)
+
+
+def _forged(**changes: object) -> dict[str, object]:
+    violation = {
+        "effect": "mandatory",
+        "resource": "r",
+        "message": "m",
+        "file": "f.yaml",
+        "line": 3,
+        **changes,
+    }
+    return {
+        "environment": "prod",
+        "fleet_file": "stacks/prod/fleet.yaml",
+        "rules": [{"name": changes.get("rule", "a-rule"), "violations": [violation]}],
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"file": "/etc/passwd"},
+        {"file": "a/../../b"},
+        {"file": ".."},
+        {"file": "a\nb"},
+        {"file": ["a"]},
+        {"rule": "<b>rule</b>"},
+        {"rule": "x" * 200},
+        {"rule": None},
+        {"message": b"x", "resource": b"y"},
+        {"effect": []},
+    ],
+)
+def test_forged_verdict_is_not_reported(changes: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="not the verdict"):
+        code_quality(_forged(**changes))
+
+
+def test_texts_of_a_forged_verdict_are_visible_and_bounded() -> None:
+    (entry,) = code_quality(_forged(message="fail\u202e ssap\x1b[2J" + "x" * 10_000, line=-1))
+    assert "\u202e" not in entry["description"] and "\x1b" not in entry["description"]
+    assert len(entry["description"]) <= 1000
+    assert entry["location"]["lines"]["begin"] == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", "x", "[" * 100_000, '{"environment": 1, "rules": [1]}'])
+def test_file_that_is_no_verdict_is_bad_input_without_a_traceback(
+    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "v.json").write_text(content)
+    assert main([str(tmp_path / "v.json")]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("error: ")
+    assert main([str(tmp_path / "missing.json")]) == 2

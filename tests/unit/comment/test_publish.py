@@ -310,7 +310,7 @@ def test_module_posts_with_the_standard_library(
 ) -> None:
     for name, value in _env(github, tmp_path).items():
         monkeypatch.setenv(name, value)
-    (tmp_path / "verdict.md").write_text(f"{FIRST}\npass\n")
+    (tmp_path / "verdict.md").write_text(f"{FIRST}\n### gpufleet check prod: pass\n")
     assert main(["prod", str(tmp_path / "verdict.md")]) == 0
     assert capsys.readouterr().out == "acme/fleet#7: comment created\n"
     assert f"commit {'f' * 12}" in github.comments[0]["body"]

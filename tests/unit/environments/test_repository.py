@@ -39,7 +39,7 @@ def test_workflows_are_for_its_environment(tmp_path: Path) -> None:
     found = {
         name: text for name, text in files(tmp_path / "fleet").items() if name.startswith(".github/work")
     }
-    assert len(found) == 4
+    assert len(found) == 5
     for name, text in found.items():
         parsed = yaml.safe_load(text)
         for job in parsed["jobs"].values():

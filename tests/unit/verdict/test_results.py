@@ -18,9 +18,9 @@ from gpufleet.resources.stack import Stack
 from gpufleet.spec.load import LoadedFleet
 from gpufleet.verdict import guard
 from gpufleet.verdict.locate import Locator
-from gpufleet.verdict.models import GuardrailChanges, OpenChangeCost
+from gpufleet.verdict.models import BaseVerdict, BaseViolation, GuardrailChanges, OpenChangeCost
 from gpufleet.verdict.results import exemption_uses, rule_results, warnings_of
-from tests.unit.verdict.conftest import exemption, line_of, resource
+from tests.unit.verdict.conftest import exemption, line_of, resource, rule, violated
 
 BUCKET = resource("aws:s3/bucket:Bucket", "b", tags={"gpufleet:site": "use1", "gpufleet:storage": "data"})
 FILE = "stacks/prod/fleet.yaml"
@@ -184,10 +184,27 @@ def test_changed_rule_files_are_advice_at_file_or_line(locator: Locator) -> None
     assert guard.guard_result(GuardrailChanges(), locator).status == "passed"
 
 
-def test_judging_files_include_more_than_the_rules() -> None:
-    files = guard.files_of("prod")
-    assert {"policies", "gpufleet", ".gpufleet/catalog", "stacks/Pulumi.prod.yaml"} <= {*files}
-    assert "stacks/Pulumi.dev.yaml" not in files
+def test_verdict_of_the_base_adds_what_the_change_does_not_find(locator: Locator) -> None:
+    known = violated("open")
+    same = BaseViolation("closed-buckets", known.resource, known.name, "open, says the base", "r", "f", 3)
+    other = BaseViolation("tags", "urn:x", "x", "no tags", "add tags", "stacks/prod/fleet.yaml", 7)
+    rules = [rule("closed-buckets", known)]
+    result = guard.base_result(BaseVerdict("fail", (same, other)), rules, locator)
+    assert result.status == "failed"
+    (found,) = result.violations
+    assert (found.resource, found.file, found.line) == ("urn:x", "stacks/prod/fleet.yaml", 7)
+    assert found.message == "by the code of the base, tags: no tags"
+    # An exempted or advisory violation of the change's own does not stand for the base's mandatory one.
+    mild = [rule("closed-buckets", violated("open", effect="exempted"), status="exempted")]
+    assert len(guard.base_result(BaseVerdict("fail", (same,)), mild, locator).violations) == 1
+    assert guard.base_result(BaseVerdict("pass"), rules, locator).status == "passed"
+
+
+def test_base_without_a_verdict_fails_the_change(locator: Locator) -> None:
+    result = guard.base_result(BaseVerdict("none", reason="unknown field"), [], locator)
+    assert result.status == "failed"
+    assert "unknown field" in result.violations[0].message
+    assert "change the code first" in result.violations[0].remedy
 
 
 def test_many_files_of_one_folder_are_reported_once(locator: Locator) -> None:

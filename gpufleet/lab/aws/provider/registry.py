@@ -75,6 +75,11 @@ def tokens() -> tuple[str, ...]:
     return RESOURCES
 
 
+def is_served(urn_type: str) -> bool:
+    """Return whether the emulated AWS has a type."""
+    return urn_type.rsplit("$", 1)[-1] in _MODULES
+
+
 def handler_for(urn_type: str) -> Handler:
     """Return the handler of a type. Raises InputError for a type that the emulated AWS of gpufleet lacks.
 

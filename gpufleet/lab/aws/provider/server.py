@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import grpc.aio
 
 from gpufleet.lab import protocol
 from gpufleet.lab.aws.provider import VERSION
+from gpufleet.lab.aws.provider.assumed import ASSUMES, AssumingAwsProvider
 from gpufleet.lab.aws.provider.provider import AwsProvider
 
 
@@ -16,4 +19,5 @@ async def start(provider: AwsProvider, engine_address: str = "") -> tuple[grpc.a
 
 def main(arguments: list[str]) -> int:
     """Serve until it is ended; print the port as the first line, as plugins do."""
-    return protocol.serve(lambda _engine: AwsProvider(), VERSION, arguments)
+    kind = AssumingAwsProvider if os.environ.get(ASSUMES) else AwsProvider
+    return protocol.serve(lambda _engine: kind(), VERSION, arguments)
