@@ -1,7 +1,7 @@
 """Machine images of nodes: their releases, and what AWS's release notes say of each.
 
-`python -m gpufleet.catalog.node_images CHANGELOG.md SOURCE DAY` writes data/eks_images.json from the CHANGELOG
-of awslabs/amazon-eks-ami, which has a table of packages for each release and version of Kubernetes.
+`python -m gpufleet.catalog.node_images CHANGELOG.md SOURCE DAY` writes data/eks_images.json from the
+CHANGELOG of awslabs/amazon-eks-ami, which has a table of packages for each release and version of Kubernetes.
 data/deep_learning_images.json is written by hand from the release notes of AWS Deep Learning AMIs.
 """
 
