@@ -70,7 +70,7 @@ def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
             if team.buckets and team.name == TEAMS_SHARED:
                 yield FieldFinding(
                     (*where, "name"),
-                    f"team '{team.name}' would write what all teams of site {site.site!r} read from its buckets",
+                    f"team '{team.name}' would write what all teams of site {site.site!r} read",
                     "choose another name, such as 'team-shared'",
                 )
             seen: set[str] = set()

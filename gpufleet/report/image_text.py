@@ -1,4 +1,4 @@
-"""What the nodes of a site start from, on a terminal: images, versions, drives, add-ons and teams' buckets."""
+"""Images of a site's nodes on a terminal: versions and drives; and the cluster's add-ons and buckets."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _cluster_lines(cluster: KubernetesPlan) -> Iterator[str]:
         f"{name} {version}{'*' if name in cluster.unverified_addons else ''}"
         for name, version in cluster.addon_versions.items()
     )
-    yield f"EKS {cluster.version}, system nodes {cluster.system_nodes.image_release}; add-ons {', '.join(addons)}"
+    system = cluster.system_nodes.image_release
+    yield f"EKS {cluster.version}, system nodes {system}; add-ons {', '.join(addons)}"
     if cluster.unverified_addons:
         yield "'*' of an add-on: its version was not read in AWS's pages"
     for team in cluster.teams:

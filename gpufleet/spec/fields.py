@@ -221,8 +221,8 @@ PATTERNS = {
     ),
     IMAGE_RELEASE: "the day of a release in eight digits, such as 20260714",
     USER_DATA: (
-        "a shell script (#!/), cloud-init's configuration (#cloud-config) or a NodeConfig of nodeadm"
-        " (apiVersion: node.eks.aws/v1alpha1), such as #!/bin/sh"
+        "text whose first line says what it is: #!/..., #cloud-config, or apiVersion: node.eks.aws/v1alpha1,"
+        " such as #!/bin/sh"
     ),
     ONE_LINE: "one line of text without control characters, such as 'moves to another account in May'",
 }
