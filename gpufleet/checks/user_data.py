@@ -15,9 +15,10 @@ _SECRET = re.compile(
     r"|\b(?:gh[pousr]_[0-9A-Za-z]{30,}|github_pat_[0-9A-Za-z_]{40,}|glpat-[0-9A-Za-z_-]{20,})"
     r"|\b(?:hf_[0-9A-Za-z]{30,}|xox[abprs]-[0-9A-Za-z-]{10,}|nvapi-[0-9A-Za-z_-]{40,}|sk-[0-9A-Za-z_-]{32,})"
     r"|(?i:\b[a-z0-9_]*(?:password|passwd|secret|token|api_?key|access_?key|credentials?)[a-z0-9_]*\b)"
-    r"['\"]?\s*[=:]\s*['\"]?(?![\"'\s$<]|\$\()[^\s'\"]{6,}"
+    r"['\"]?\s*[=:]\s*['\"]?(?![\"'\s$</]|[A-Za-z]+(?:[\s'\"]|$))[^\s'\"]{6,}"
 )
-"""What looks like a credential. A name such as TOKEN with a variable or a command as its value does not."""
+"""What looks like a credential. A name such as TOKEN whose value is a variable, a command, a path or a word
+does not."""
 
 
 @check("user-data-fits")

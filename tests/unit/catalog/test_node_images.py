@@ -1,4 +1,4 @@
-"""Releases of node images and versions of add-ons: complete for every channel, and read as AWS writes them."""
+"""Releases of node images and versions of add-ons: complete for every channel, read as AWS writes them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_figure_has_a_source_with_a_day() -> None:
 
 
 def test_unknown_version_of_kubernetes_has_no_add_ons() -> None:
-    with pytest.raises(InputError, match="no versions of add-ons for Kubernetes 1.20"):
+    with pytest.raises(InputError, match=r"no versions of add-ons for Kubernetes 1\.20"):
         CATALOG.addon_versions("2026.11", "1.20")
 
 

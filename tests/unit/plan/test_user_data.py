@@ -42,7 +42,7 @@ def test_node_config_is_that_of_nodeadm() -> None:
 
 @pytest.mark.parametrize(
     ("instance", "changes"),
-    [("p5.48xlarge", {"local_nvme": {"use": "none"}}), ("p3.8xlarge", {})],
+    [("p5.48xlarge", {"local_nvme": {"use": "none"}}), ("inf2.xlarge", {})],
 )
 def test_unused_or_missing_drives_leave_the_launch_template_as_it_is(
     instance: str, changes: dict[str, object]
@@ -54,12 +54,13 @@ def test_unused_or_missing_drives_leave_the_launch_template_as_it_is(
 
 def test_parts_of_the_fleet_file_come_last() -> None:
     assert planned("p5.48xlarge", user_data=[OWN]).user_data[-1] == OWN
-    assert planned("p3.8xlarge", user_data=[OWN]).user_data == (OWN,)
+    assert planned("inf2.xlarge", user_data=[OWN]).user_data == (OWN,)
 
 
 STUBS = {
     "mountpoint": 'grep -qx -- "${*: -1}" "$WORLD/mounted" 2>/dev/null',
-    "systemctl": '[ "$*" = "start dlami-nvme.service" ] && [ -e "$WORLD/dlami" ] && echo /opt/dlami/nvme >> "$WORLD/mounted"',
+    "systemctl": '[ "$*" = "start dlami-nvme.service" ] && [ -e "$WORLD/dlami" ]'
+    ' && echo /opt/dlami/nvme >> "$WORLD/mounted"',
     "blkid": 'cat "$WORLD/label" 2>/dev/null',
     "mkdir": "true",
     "chmod": "true",
@@ -70,7 +71,7 @@ STUBS = {
 
 
 class Node:
-    """A stand-in node: what its commands were called with. Only bash, find, readlink, sort and grep are real."""
+    """A stand-in node: what its commands were called with. Only bash, find, readlink and sort are real."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
