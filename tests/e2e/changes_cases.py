@@ -398,7 +398,7 @@ def site_cases() -> Iterator[Case]:
         ("red", "remove one of several", [{"storage": "data"}]),
         ("blue", "remove the last", []),
     ):
-        claims = f"chg-test-kube-(base-)?{team}-(gpufleet-)?data$"
+        claims = f"chg-test-kube-(base-{team}|{team}-data$)"
         yield _kube("teams[].buckets[]", how, value, claims, at=f"teams[{team}].buckets")
     access = "chg-test-kube-blue-data$"
     yield _kube(
