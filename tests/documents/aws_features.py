@@ -146,8 +146,8 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ("eks.NodeGroup",),
             ("eks:CreateNodegroup", "eks:UpdateNodegroupConfig", "eks:UpdateNodegroupVersion"),
             (
-                f'{_EKS}, "Customize managed nodes with launch templates", with its "Limits and conditions when'
-                ' specifying an AMI ID"',
+                f'{_EKS}, "Customize managed nodes with launch templates"',
+                f'{_EKS}, "Limits and conditions when specifying an AMI ID"',
                 "awslabs/amazon-eks-ami, CHANGELOG and nodeadm's API",
             ),
         ),
