@@ -27,7 +27,7 @@ from gpufleet.components.node_capacity import (
 )
 from gpufleet.components.node_image import NodeImageArgs, check_image, image_id
 from gpufleet.errors import InputError
-from gpufleet.kinds import CapacityKind
+from gpufleet.kinds import OWN_IMAGE_SUFFIX, CapacityKind
 
 EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",
@@ -35,9 +35,6 @@ EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "spot": "SPOT",
     "capacity-block": "CAPACITY_BLOCK",
 }
-
-OWN_IMAGE_SUFFIX = "-image"
-"""What the EKS node group is called besides its label if it has an image of your own."""
 
 __all__ = [
     "BlockNodes",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
+from gpufleet.kinds import OWN_IMAGE_SUFFIX
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
-    IMAGE_SUFFIX,
     LONGEST_ROLE_SUFFIX,
     OWNERS,
     PULUMI_SUFFIX,
@@ -108,7 +108,7 @@ def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
             name = group_resource_name(fleet_name, environment, site.site, group.name)
             length = len(name) + PULUMI_SUFFIX + (len(FALLBACK_SUFFIX) if falls_back(group) else 0)
             if group.image is not None and site.scheduler == "kubernetes":
-                length += len(IMAGE_SUFFIX)
+                length += len(OWN_IMAGE_SUFFIX)
             if length > EKS_NODE_GROUP:
                 yield _too_long(
                     (*path, "node_groups", index, "name"), f"EKS node group '{name}'", length, EKS_NODE_GROUP

@@ -14,9 +14,6 @@ FLOW_LOGS_SUFFIX = "-flow-logs"
 BUDGET_SUFFIX = "-budget"
 """What an environment's budget and its key are called besides the environment."""
 
-IMAGE_SUFFIX = "-image"
-"""What the EKS node group of a group with an image of its own is called besides the group."""
-
 TEAM_DATA_SUFFIX = "-data"
 """What the role of a team's pods is called besides the site and the team."""
 

@@ -258,7 +258,7 @@ def _store(name: str, path: str, how: str, value: Any, *, also: str = "", at: st
     )
 
 
-BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-node-buckets$"
+BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-(node-buckets|red-data)$"
 
 
 def storage_cases() -> Iterator[Case]:

@@ -61,12 +61,14 @@ def image_id(region: str, name: str) -> str:
     return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
 
 
-def recommended_eks_image(call: Call, version: str, ami_type: str) -> str:
-    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA)."""
+def eks_image(call: Call, version: str, ami_type: str, release: str) -> str:
+    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA) at a release (1.35.6-20260714):
+    that of the public parameter with the name of the release."""
     kind = ami_type.rpartition("_")[2].lower()
     arch = "arm64" if "ARM_64" in ami_type else "x86_64"
     variant = kind if kind in ("nvidia", "neuron") else "standard"
-    base = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/{variant}/recommended"
+    name = f"amazon-eks-node-al2023-{arch}-{variant}-{version}-v{release.rpartition('-')[2]}"
+    base = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/{variant}/{name}"
     return str(_register(call, base, arch).id)
 
 

@@ -258,6 +258,16 @@ def template_with(aws: Any, name: str, **data: Any) -> str:
     return made_id
 
 
+def image_of_nodes(aws: Any, group: str) -> set[str]:
+    """The images of a group's running nodes."""
+    filters = [
+        {"Name": "tag:eks:nodegroup-name", "Values": [group]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    found = aws("ec2").describe_instances(Filters=filters)["Reservations"]
+    return {instance["ImageId"] for each in found for instance in each["Instances"]}
+
+
 def test_release_of_the_image_is_of_the_groups_version_of_kubernetes(
     aws: Any, cluster: Any, network: Any, role: str, refused: Any
 ) -> None:
@@ -275,7 +285,13 @@ def test_release_of_the_image_is_of_the_groups_version_of_kubernetes(
     eks.create_nodegroup(**group, **given, releaseVersion=f"{version}.3-20260625")
     with refused("InvalidParameterException"):
         eks.update_nodegroup_version(**group, releaseVersion="20260714")
+    eks.update_nodegroup_config(**group, scalingConfig={"desiredSize": 1})
+    older = image_of_nodes(aws, "pinned")
     eks.update_nodegroup_version(**group, releaseVersion=f"{version}.4-20260714")
+    name = f"amazon-eks-node-al2023-x86_64-standard-{version}-v20260714"
+    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/standard/{name}/image_id"
+    released = aws("ssm").get_parameter(Name=path)["Parameter"]["Value"]
+    assert older != image_of_nodes(aws, "pinned") == {released}
     assert eks.describe_nodegroup(**group)["nodegroup"]["releaseVersion"] == f"{version}.4-20260714"
     eks.delete_nodegroup(**group)
 
