@@ -37,6 +37,7 @@ class SystemNodesArgs:
     max_size: int = SYSTEM_NODES_MAX
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
+    release_version: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,9 @@ class EksCluster(Component):
     cluster_name: pulumi.Output[str]
     endpoint: pulumi.Output[str]
     version: pulumi.Output[str]
+    certificate_authority: pulumi.Output[str]
+    """Base64, as nodeadm and kubeconfigs take it."""
+    service_cidr: pulumi.Output[str]
     security_group_id: pulumi.Output[str]
     """EKS's own group: its members can reach the control plane and the other nodes."""
     kubeconfig: pulumi.Output[str]
@@ -140,6 +144,12 @@ class EksCluster(Component):
         self.cluster_name = self._cluster.name
         self.endpoint = self._cluster.endpoint
         self.version = self._cluster.version
+        self.certificate_authority = self._cluster.certificate_authority.apply(
+            lambda given: str(field_of(given, "data"))
+        )
+        self.service_cidr = self._cluster.kubernetes_network_config.apply(
+            lambda given: str(field_of(given, "service_ipv4_cidr"))
+        )
         self.security_group_id = self._cluster.vpc_config.apply(_cluster_group)
         self._private_access(name, args.private_cidrs)
         self._admins(name, args.admins, context.partition)
@@ -232,6 +242,7 @@ class EksCluster(Component):
                     version=self.version,
                     node_role_arn=args.node_role_arn,
                     ami_type=args.system_nodes.ami_type,
+                    release_version=args.system_nodes.release_version,
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],

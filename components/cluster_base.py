@@ -32,7 +32,8 @@ class TeamArgs:
 
     Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
     other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
-    probes of the node's kubelet are always allowed.
+    probes of the node's kubelet are always allowed. `service_accounts` are created for its pods, without a
+    token for the Kubernetes API.
     """
 
     name: str
@@ -40,6 +41,7 @@ class TeamArgs:
     priority: Priority = "normal"
     ingress_namespaces: Sequence[str] = ()
     ingress_cidrs: Sequence[str] = ()
+    service_accounts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +171,13 @@ class ClusterBase(pulumi.ComponentResource):
             ),
             opts=child,
         )
+        for account in team.service_accounts:
+            k8s.core.v1.ServiceAccount(
+                f"{label}-{account}",
+                metadata=self._meta(account, inside),
+                automount_service_account_token=False,
+                opts=child,
+            )
         return inside
 
 

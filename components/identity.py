@@ -10,6 +10,8 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import Component, Tags, assume_role_policy, available_after, policy_document
+from gpufleet.errors import InputError
+from gpufleet.kinds import TEAMS_SHARED
 
 NODE_POLICIES: Mapping[str, tuple[str, ...]] = {
     "kubernetes": (
@@ -168,6 +170,70 @@ class PodRole(Component):
         )
         self.role_arn = role.arn
         self.register_outputs({"roleArn": self.role_arn})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeamBucketArgs:
+    """A bucket that a team's pods reach: its ARN, that of its key, and whether they write."""
+
+    arn: pulumi.Input[str]
+    key_arn: pulumi.Input[str]
+    write: bool = True
+
+
+def team_bucket_statements(team: str, buckets: Sequence[TeamBucketArgs], region: Any) -> list[dict[str, Any]]:
+    """Return IAM statements for a team's pods: read and write below `<team>/`, read below `shared/`.
+
+    They list these two prefixes only, and use the keys only through S3 in `region`. Raises InputError for a
+    team without a name that is safe in a prefix.
+    """
+    if not team or not team.replace("-", "").isalnum():
+        raise InputError(
+            f"team {team!r}: its name is no prefix of a bucket", remedy="use letters, digits and '-'"
+        )
+    arns = [bucket.arn for bucket in buckets]
+    writable = [bucket for bucket in buckets if bucket.write]
+    prefixes = (f"{team}/", f"{TEAMS_SHARED}/")
+    through_s3 = {"StringEquals": {"kms:ViaService": pulumi.Output.format("s3.{0}.amazonaws.com", region)}}
+
+    def below(arn: pulumi.Input[str], prefix: str) -> pulumi.Output[str]:
+        return pulumi.Output.format("{0}/{1}*", arn, prefix)
+
+    statements: list[dict[str, Any]] = [
+        {"Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": arns},
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": arns,
+            "Condition": {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["s3:GetObject"],
+            "Resource": [below(arn, prefix) for arn in arns for prefix in prefixes],
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["kms:Decrypt"],
+            "Resource": [bucket.key_arn for bucket in buckets],
+            "Condition": through_s3,
+        },
+    ]
+    if writable:
+        statements += [
+            {
+                "Effect": "Allow",
+                "Action": ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"],
+                "Resource": [below(bucket.arn, f"{team}/") for bucket in writable],
+            },
+            {
+                "Effect": "Allow",
+                "Action": ["kms:GenerateDataKey"],
+                "Resource": [bucket.key_arn for bucket in writable],
+                "Condition": through_s3,
+            },
+        ]
+    return statements
 
 
 def bucket_statements(

@@ -37,8 +37,8 @@ class VolumeArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchTemplateArgs:
-    """Inputs of `launch_template`. `image` is an AMI id, and `image_parameter` a public SSM parameter with
-    one; set neither for EKS's own image.
+    """Inputs of `launch_template`. `image` is an AMI id, None for EKS's own image; `root_device` is the name
+    of its root device. `user_data` is in base64.
 
     `spot_only`: an Auto Scaling group launches from it and never buys on demand.
     """
@@ -55,25 +55,20 @@ class LaunchTemplateArgs:
     user_data: pulumi.Input[str] | None
     instance_profile_arn: pulumi.Input[str] | None
     image: pulumi.Input[str] | None
-    image_parameter: str | None
+    root_device: Literal["/dev/xvda", "/dev/sda1"]
 
 
 def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplate:
     """Create the launch template `name`; its newest version is the default.
 
-    The image of an SSM parameter is looked up once, since a newer one must not replace running nodes
-    unnoticed; afterwards the template keeps it until `image` is set. Tags are part of a version: a change
-    of them creates a new version and rolls the nodes of an EKS node group.
+    Tags are part of a version: a change of them creates a new version and rolls the nodes of an EKS node
+    group.
     """
-    image = args.image
-    looked_up = image is None and args.image_parameter is not None
-    if image is None and args.image_parameter is not None:
-        image = _newest(component, args.image_parameter)
     return aws.ec2.LaunchTemplate(
         name,
         description=f"Nodes of {name}",
         update_default_version=True,
-        image_id=image,
+        image_id=args.image,
         instance_type=args.instance_type,
         iam_instance_profile=None
         if args.instance_profile_arn is None
@@ -100,20 +95,13 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
         ],
         user_data=args.user_data,
         tags=component.tags(name),
-        opts=component.child(ignore_changes=["imageId"] if looked_up else []),
+        opts=component.child(),
     )
-
-
-def _newest(component: Component, parameter: str) -> pulumi.Output[str]:
-    found = aws.ssm.get_parameter_output(name=parameter, opts=pulumi.InvokeOutputOptions(parent=component))
-    # Public image ids are not secret, but SSM parameters are treated as secret.
-    return pulumi.Output.unsecret(found.value)
 
 
 def _root_volume(args: LaunchTemplateArgs) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
     return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-        # Amazon Linux (EKS) and Ubuntu have different names for the root device.
-        device_name="/dev/xvda" if args.image is None and args.image_parameter is None else "/dev/sda1",
+        device_name=args.root_device,
         ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
             volume_type="gp3",
             volume_size=args.volume.size_gib,

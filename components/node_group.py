@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.catalog.images import EKS_GPU_IMAGE, UBUNTU_GPU_IMAGE
+from gpufleet.catalog.images import EKS_GPU_IMAGE
 from gpufleet.components.base import Component, Tags, field_of
 from gpufleet.components.launch_template import (
     LaunchTemplateArgs,
@@ -25,8 +25,9 @@ from gpufleet.components.node_capacity import (
     ReservedNodes,
     SpotNodes,
 )
+from gpufleet.components.node_image import NodeImageArgs, check_image, image_id
 from gpufleet.errors import InputError
-from gpufleet.kinds import CapacityKind
+from gpufleet.kinds import OWN_IMAGE_SUFFIX, CapacityKind
 
 EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",
@@ -41,6 +42,7 @@ __all__ = [
     "NodeCapacity",
     "NodeGroup",
     "NodeGroupArgs",
+    "NodeImageArgs",
     "NodeInterfaceArgs",
     "OnDemandNodes",
     "ReservedNodes",
@@ -61,26 +63,31 @@ class TaintArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class EksNodesArgs:
-    """Settings of an EKS managed node group. EKS selects the image of `ami_type` for `version`, and keeps it
-    until `version` or the launch template changes.
+    """Settings of an EKS managed node group.
+
+    The image is EKS's for `ami_type` at `release_version` (1.35.6-20260714); without one, EKS takes its
+    newest for `version`, and changes it with `version` and the launch template. An `image` of your own is
+    Amazon Linux 2023 with nodeadm, and needs its NodeConfig in `user_data`, since EKS adds nothing to it.
+    The group then has another name, because EKS cannot change between the two (EKS User Guide, "Limits and
+    conditions when specifying an AMI ID").
     """
 
     cluster_name: pulumi.Input[str]
     version: pulumi.Input[str] | None = None
     node_role_arn: pulumi.Input[str]
     ami_type: str = EKS_GPU_IMAGE
+    release_version: str | None = None
+    image: NodeImageArgs | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[TaintArgs] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoScalingNodesArgs:
-    """Settings of an Auto Scaling group: its nodes' instance profile and image. Without `ami_id` the image is
-    that of the public SSM parameter when the group is created."""
+    """Settings of an Auto Scaling group: its nodes' instance profile and image."""
 
     instance_profile_arn: pulumi.Input[str]
-    ami_id: pulumi.Input[str] | None = None
-    image_parameter: str = UBUNTU_GPU_IMAGE
+    image: NodeImageArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +101,8 @@ class NodeGroupArgs:
     `desired_size` is the initial size, limited to `min_size` and `max_size`. If these differ, an autoscaler
     or scheduler owns it afterwards, and Pulumi ignores changes of it. Pulumi then sends its last known size
     with new limits, and AWS rejects a size outside them: refresh first.
+
+    `user_data` is in base64; EKS takes a MIME document only.
     """
 
     instance_types: Sequence[str]
@@ -182,8 +191,9 @@ class NodeGroup(Component):
             public_ip=args.public_ip,
             user_data=args.user_data,
             instance_profile_arn=args.auto_scaling.instance_profile_arn if args.auto_scaling else None,
-            image=args.auto_scaling.ami_id if args.auto_scaling else None,
-            image_parameter=args.auto_scaling.image_parameter if args.auto_scaling else None,
+            image=None if (image := _image(args)) is None else image_id(self, image),
+            # Amazon Linux (EKS) and Ubuntu have different names for the root device.
+            root_device="/dev/xvda" if args.eks else "/dev/sda1",
         )
 
     def _eks_group(
@@ -192,12 +202,15 @@ class NodeGroup(Component):
         eks = args.eks
         assert eks is not None  # noqa: S101 - the caller chose this method by it
         least, desired = _start(args, capacity)
+        # EKS takes none of these three for an image of the launch template.
+        own = eks.image is not None
         group = aws.eks.NodeGroup(
-            label,
+            f"{label}{OWN_IMAGE_SUFFIX}" if own else label,
             cluster_name=eks.cluster_name,
-            version=eks.version,
+            version=None if own else eks.version,
+            release_version=None if own else eks.release_version,
             node_role_arn=eks.node_role_arn,
-            ami_type=eks.ami_type,
+            ami_type=None if own else eks.ami_type,
             capacity_type=EKS_CAPACITY_TYPE[capacity.kind],
             instance_types=None if isinstance(capacity, BlockNodes) else list(args.instance_types),
             subnet_ids=args.subnet_ids,
@@ -296,6 +309,13 @@ def _mixed(
     )
 
 
+def _image(args: NodeGroupArgs) -> NodeImageArgs | None:
+    """Return the image that the launch template has; None for EKS's own."""
+    if args.auto_scaling is not None:
+        return args.auto_scaling.image
+    return args.eks.image if args.eks is not None else None
+
+
 def _falls_back(capacity: NodeCapacity) -> bool:
     return isinstance(capacity, SpotNodes) and capacity.on_demand_fallback
 
@@ -330,6 +350,8 @@ def _check(name: str, args: NodeGroupArgs) -> None:
             f"node group {name}: needs exactly one of eks and auto_scaling",
             remedy="set eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
         )
+    if (image := _image(args)) is not None:
+        check_image(f"node group {name}", image)
     if not isinstance(args.capacity, NodeCapacity):
         raise InputError(
             f"node group {name}: capacity is {args.capacity!r}, which is not a kind of capacity",

@@ -49,5 +49,15 @@ EKS_ADDONS = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy", "coredns", "aws
 LUSTRE_ADDON = "aws-fsx-csi-driver"
 """The add-ons of every EKS cluster, and the one of a site with FSx for Lustre."""
 
+OWN_IMAGE_SUFFIX = "-image"
+"""What the EKS node group of a group with an image of its own is called besides the group: EKS cannot change a
+node group between its image and another."""
+
+TEAM_SERVICE_ACCOUNT = "gpufleet-data"
+"""The service account in a team's namespace whose pods reach the team's buckets."""
+
+TEAMS_SHARED = "shared"
+"""The folder of a bucket that all teams with access to it read; their own have their names."""
+
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 """The types of logs that an EKS control plane has (EKS User Guide, "Send control plane logs")."""

@@ -19,6 +19,7 @@ from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
 from gpufleet.stacks.nodes import running_nodes
 from gpufleet.stacks.settings import StackSettings
+from gpufleet.stacks.team_buckets import build_team_buckets
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) ->
     ]
     if cluster and site.kubernetes:
         build_cluster_base(name, site, site.kubernetes, cluster)
+        build_team_buckets(name, site, cluster, buckets, this.opts)
     return SiteOutputs(
         site={
             "region": site.region,
@@ -153,10 +155,12 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 max_size=system.max,
                 volume=volume_args(system.volume),
                 ami_type=system.image,
+                release_version=system.image_release,
             ),
             support_type=settings.support_type,
             log_types=settings.log_types,
             addons=settings.addons,
+            addon_versions=settings.addon_versions,
             deletion_protection=this.settings.protect,
             after=network.nat_ready,
             log_retention_days=logs.retention_days,

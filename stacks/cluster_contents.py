@@ -7,6 +7,7 @@ import pulumi_kubernetes as k8s
 
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 
 
@@ -28,7 +29,13 @@ def build_cluster_base(
         f"{name}-base",
         ClusterBaseArgs(
             teams=[
-                TeamArgs(name=team.name, gpus=team.gpus, priority=team.priority) for team in settings.teams
+                TeamArgs(
+                    name=team.name,
+                    gpus=team.gpus,
+                    priority=team.priority,
+                    service_accounts=[TEAM_SERVICE_ACCOUNT] if team.buckets else [],
+                )
+                for team in settings.teams
             ],
             gpu_stack=settings.gpu_stack,
             device_plugin_version=settings.device_plugin_version,

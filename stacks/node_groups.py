@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
@@ -26,6 +27,7 @@ from gpufleet.components.node_group import (
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
+    NodeImageArgs,
     NodeInterfaceArgs,
     OnDemandNodes,
     ReservedNodes,
@@ -42,8 +44,9 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
-from gpufleet.plan.models import NodeGroupPlan, VolumePlan
+from gpufleet.plan.models import NodeGroupPlan, TaintPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
+from gpufleet.user_data import encoded, mime_document
 
 
 @dataclass(frozen=True)
@@ -105,20 +108,21 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
             placement_group=purchase.placement_group,
             public_ip=group.public_ip,
             volume=volume_args(group.volume),
+            user_data=_user_data(group, cluster),
             eks=None
             if cluster is None
             else EksNodesArgs(
                 cluster_name=cluster.cluster_name,
                 version=cluster.version,
                 node_role_arn=parts.roles.node_role_arn,
-                ami_type=group.image,
+                **_eks_image(group),
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
             ),
             auto_scaling=None
             if cluster is not None
             else AutoScalingNodesArgs(
-                instance_profile_arn=parts.roles.instance_profile_arn, image_parameter=group.image
+                instance_profile_arn=parts.roles.instance_profile_arn, image=_image(group)
             ),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
             tags=group.tags,
@@ -147,6 +151,61 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
         "reservation": purchase.reservation,
     }
     return NodeGroupOutputs(built.group_names, outputs)
+
+
+def _image(group: NodeGroupPlan) -> NodeImageArgs:
+    """Return the image of nodes that is not EKS's own."""
+    match group.image_kind:
+        case "ami-id":
+            return NodeImageArgs(ami_id=group.image)
+        case "ami-name":
+            return NodeImageArgs(name=group.image)
+        case _:
+            return NodeImageArgs(parameter=group.image)
+
+
+def _eks_image(group: NodeGroupPlan) -> dict[str, Any]:
+    if group.image_kind == "eks-release":
+        return {"ami_type": group.image, "release_version": group.image_release}
+    return {"image": _image(group)}
+
+
+def _user_data(group: NodeGroupPlan, cluster: EksCluster | None) -> pulumi.Input[str] | None:
+    """Return the group's user data. A node with an image of the user's own joins the cluster by it."""
+    if cluster is None or group.image_kind == "eks-release":
+        return encoded(mime_document(group.user_data)) if group.user_data else None
+    joined: pulumi.Output[str] = pulumi.Output.all(
+        cluster.cluster_name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr
+    ).apply(
+        lambda found: encoded(
+            mime_document(
+                [join_config(found[0], found[1], found[2], found[3], group.taints), *group.user_data]
+            )
+        )
+    )
+    return joined
+
+
+def join_config(
+    name: str, endpoint: str, certificate: str, service_cidr: str, taints: Sequence[TaintPlan]
+) -> str:
+    """Return the NodeConfig by which a node joins a cluster (awslabs/amazon-eks-ami, nodeadm API).
+
+    EKS sets taints only after such a node has joined, so the kubelet registers with them. Values are JSON,
+    which is YAML too.
+    """
+    registered = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in taints)
+    spec: dict[str, Any] = {
+        "cluster": {
+            "name": name,
+            "apiServerEndpoint": endpoint,
+            "certificateAuthority": certificate,
+            "cidr": service_cidr,
+        }
+    }
+    if registered:
+        spec["kubelet"] = {"flags": [f"--register-with-taints={registered}"]}
+    return f"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {json.dumps(spec)}\n"
 
 
 def volume_args(volume: VolumePlan) -> VolumeArgs:

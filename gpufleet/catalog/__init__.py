@@ -16,6 +16,7 @@ from typing import TypeVar
 from gpufleet.catalog.catalog import Catalog
 from gpufleet.catalog.interfaces import InterfaceType, NetworkInterface, efa_layout, ena_layout
 from gpufleet.catalog.models import (
+    AddonSet,
     CapacityBlockRules,
     Fact,
     HelmChart,
@@ -24,6 +25,7 @@ from gpufleet.catalog.models import (
     KeyPrices,
     LustreTier,
     NetworkCard,
+    NodeImage,
     Price,
     Region,
     RegionRead,
@@ -36,11 +38,19 @@ from gpufleet.catalog.models import (
 from gpufleet.catalog.overlay import overlay
 from gpufleet.catalog.price_tables import PricedInstances, service_prices
 from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_text, is_stale, price_age
-from gpufleet.catalog.store import INSTANCES, REGIONS, SERVICES, read_entries
+from gpufleet.catalog.store import (
+    DEEP_LEARNING_IMAGES,
+    EKS_IMAGES,
+    INSTANCES,
+    REGIONS,
+    SERVICES,
+    read_entries,
+)
 
 __all__ = [
     "DATA",
     "STALE_AFTER_DAYS",
+    "AddonSet",
     "CapacityBlockRules",
     "Catalog",
     "HelmChart",
@@ -51,6 +61,7 @@ __all__ = [
     "LustreTier",
     "NetworkCard",
     "NetworkInterface",
+    "NodeImage",
     "Price",
     "Region",
     "RegionRead",
@@ -119,6 +130,15 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
         images={
             (item.component, item.version): item
             for item in read_entries(DATA / "images.json", ImageSet, "components")
+        },
+        node_images={
+            (item.family, item.release, item.kubernetes): item
+            for file in (EKS_IMAGES, DEEP_LEARNING_IMAGES)
+            for item in read_entries(DATA / file, NodeImage, "images")
+        },
+        addon_sets={
+            (item.name, item.kubernetes): item
+            for item in read_entries(DATA / "eks_addons.json", AddonSet, "sets")
         },
         slurm_releases=_entries(SlurmRelease, "slurm.json", "releases", "release"),
         services={

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from gpufleet.catalog.models import (
+    AddonSet,
     CapacityBlockRules,
+    ImageFamily,
     ImageSet,
     InstanceType,
     LustreTier,
+    NodeImage,
     Price,
     Region,
     ServicePrice,
@@ -49,8 +52,9 @@ def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputE
 
 @dataclass(frozen=True)
 class Catalog:
-    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...), and
-    `images` by component and version."""
+    """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...),
+    `images` by component and version, `node_images` by family, release and version of Kubernetes, and
+    `addon_sets` by name and version of Kubernetes."""
 
     instances: Mapping[str, InstanceType]
     regions: Mapping[str, Region]
@@ -59,6 +63,8 @@ class Catalog:
     locks: Mapping[str, SoftwareLock]
     slurm_releases: Mapping[str, SlurmRelease]
     images: Mapping[tuple[str, str], ImageSet]
+    node_images: Mapping[tuple[ImageFamily, str, str], NodeImage]
+    addon_sets: Mapping[tuple[str, str], AddonSet]
     services: Mapping[str, ServicePrice]
     capacity_block_rules: CapacityBlockRules
 
@@ -117,6 +123,37 @@ class Catalog:
     def suggest_channel(self, channel: str) -> str | None:
         """Return the known channel that `channel` is probably meant to be."""
         return nearest(channel, self.locks)
+
+    def node_image(self, family: ImageFamily, release: str, kubernetes: str = "") -> NodeImage:
+        """Return a release of an image of nodes. Raises InputError with the known ones for another."""
+        found = self.node_images.get((family, release, kubernetes))
+        if found is None:
+            known = ", ".join(self.image_releases(family, kubernetes)) or "none"
+            of = f" for Kubernetes {kubernetes}" if kubernetes else ""
+            raise InputError(
+                f"no facts of release {release} of the image {family}{of} are known",
+                remedy=f"use one of {known}, or set `image` of the node group",
+            )
+        return found
+
+    def image_releases(self, family: ImageFamily, kubernetes: str = "") -> tuple[str, ...]:
+        """Return the known releases of an image, the newest first."""
+        found = (item for item in self.node_images.values() if item.family == family)
+        return tuple(sorted({item.release for item in found if item.kubernetes == kubernetes}, reverse=True))
+
+    def addon_versions(self, channel: str, kubernetes: str) -> AddonSet:
+        """Return the versions of EKS's add-ons that a software channel locks for a version of Kubernetes.
+
+        Raises InputError if it has none.
+        """
+        lock = self.lock(channel)
+        found = self.addon_sets.get((lock.eks_addons, kubernetes))
+        if found is None:
+            raise InputError(
+                f"channel {channel} has no versions of add-ons for Kubernetes {kubernetes}",
+                remedy=f"write one of {', '.join(lock.kubernetes)}",
+            )
+        return found
 
     def lustre_tier(self, deployment: str, throughput: int | None) -> LustreTier:
         """Return the tier of a deployment type and a throughput in MB/s per TiB (None if fixed).

@@ -219,7 +219,9 @@ class SoftwareLock(Fact):
     EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
     `kubernetes_releases` the release of each on racks, `cni` the version of each CNI's chart.
-    `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA.
+    `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image` and
+    `slurm_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions of EKS's
+    add-ons.
     """
 
     channel: str
@@ -228,6 +230,9 @@ class SoftwareLock(Fact):
     driver_support: str
     driver_eol: str
     eks_ami_driver: str
+    eks_image: str
+    slurm_image: str
+    eks_addons: str
     fabric_manager: str
     cuda: str
     nccl: str
@@ -254,6 +259,51 @@ class SoftwareLock(Fact):
     notes: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     sources: dict[str, str]
+
+
+ImageFamily = Literal["eks-al2023", "deep-learning-ubuntu-22.04"]
+"""EKS's Amazon Linux 2023, and AWS's Deep Learning Base image with open NVIDIA modules (Slurm nodes)."""
+
+
+class NodeImage(Fact):
+    """A release of AWS's machine image of nodes, and the software that it has by its release notes.
+
+    `release` is its day (20260714). Images of EKS differ by version of Kubernetes, and `version` is their
+    release as EKS's API writes it (1.35.6-20260714). `name` is the exact name of an AMI that only its name
+    identifies. None is a figure that was not read, never one that is absent: what `in_containers` lists is
+    not part of the image, and comes with the containers. `efa_module` is the version of the kernel module,
+    `efa_installer` that of AWS's installer. `unverified` lists figures that were not read in AWS's notes of
+    this image.
+    """
+
+    family: ImageFamily
+    release: Annotated[str, Field(pattern=r"^\d{8}$")]
+    kubernetes: str = ""
+    version: str = ""
+    name: str = ""
+    driver: str | None = None
+    cuda: str | None = None
+    nccl: str | None = None
+    efa_module: str | None = None
+    efa_installer: str | None = None
+    aws_ofi_nccl: str | None = None
+    container_toolkit: str | None = None
+    in_containers: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    source: str
+    date: dt.date | None = None
+    note: str = ""
+
+
+class AddonSet(Fact):
+    """Versions of EKS's add-ons for one version of Kubernetes. `unverified` lists add-ons whose version
+    AWS's own pages were not read for."""
+
+    name: str
+    kubernetes: str
+    versions: dict[str, Annotated[str, Field(pattern=r"^v\d+\.\d+\.\d+-eksbuild\.\d+$")]]
+    unverified: tuple[str, ...] = ()
+    sources: tuple[str, ...]
 
 
 class HelmChart(Fact):

@@ -24,6 +24,8 @@ from gpufleet.errors import InputError
 INSTANCES = "instances.json"
 REGIONS = "regions.json"
 SERVICES = "services.json"
+EKS_IMAGES = "eks_images.json"
+DEEP_LEARNING_IMAGES = "deep_learning_images.json"
 PRICED_BY_REGION = ("on_demand", "capacity_block")
 
 Model = TypeVar("Model", bound=Fact)

@@ -63,9 +63,22 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
     "exemptions[].reason": nothing("another value", NO_ONE),
     "exemptions[].approver": nothing("another value", NO_ONE),
     "exemptions[].expires": nothing("another value", _JUDGED),
-    "software.channel": nothing(
-        "another channel",
-        "no one in the cloud while the channels have the same device plugins (checked by a test); on racks"
-        " `configure` installs the versions",
+    "software.channel": (
+        FieldChange(
+            "another channel",
+            Effect.ROLLING,
+            "running jobs of every Kubernetes node group, node by node, if it locks another release of EKS's"
+            " image; Slurm: no one, new nodes use its image; on racks `configure` installs the versions",
+            slurm=Effect.IN_PLACE,
+        ),
     ),
+    "software.node_images.eks": (
+        FieldChange(
+            "another release",
+            Effect.ROLLING,
+            "running jobs of every Kubernetes node group, node by node; EKS takes no older release than that"
+            " of a running group",
+        ),
+    ),
+    "software.node_images.slurm": in_place("another release", "no one: new nodes use it"),
 }

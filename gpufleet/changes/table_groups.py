@@ -139,4 +139,17 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     f"{_G}.volume.iops": _rolls("another number"),
     f"{_G}.volume.throughput": _rolls("another number"),
     f"{_G}.public_ip": _replaces("on or off"),
+    f"{_G}.local_nvme.use": _rolls("used or not"),
+    f"{_G}.local_nvme.mount": in_place("another folder", "no one; Slurm sites only, new nodes use it"),
+    f"{_G}.image": (
+        FieldChange(
+            "your own instead of AWS's, or back",
+            Effect.REPLACEMENT,
+            "running jobs of the group: a new group is created, then its nodes are terminated, so a full"
+            " reservation needs the group removed in a run before; Slurm: no one, new nodes use it",
+            slurm=Effect.IN_PLACE,
+        ),
+        *_rolls("another of your own"),
+    ),
+    f"{_G}.user_data": _rolls("another text"),
 }

@@ -8,6 +8,7 @@ from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place
 from gpufleet.changes.observe import Effect
 
 _SITE = "all users of the site: every resource is created again, and the old one is deleted"
+_BUCKET = "pods of the team: they lose access to the bucket"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
@@ -52,7 +53,8 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "the next minor version",
             Effect.ROLLING,
-            "running jobs of every node group, node by node, once the control plane is up to date",
+            "running jobs of every node group, node by node, once the control plane and its add-ons are up to"
+            " date: the software channel has the add-ons and the image of each version",
         ),
     ),
     "cloud[].kubernetes.private_cidrs": in_place("another list", "removed networks lose access to the API"),
@@ -88,4 +90,11 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].kubernetes.teams[].name": (FieldChange("another name", Effect.REPLACEMENT, _TEAM),),
     "cloud[].kubernetes.teams[].gpus": in_place("another number", "new pods of the team; running ones stay"),
     "cloud[].kubernetes.teams[].priority": in_place("another one", "new pods of the team; running ones stay"),
+    "cloud[].kubernetes.teams[].buckets[]": (
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
+        FieldChange("remove one of several", Effect.IN_PLACE, _BUCKET),
+        FieldChange("remove the last", Effect.REPLACEMENT, _BUCKET),
+    ),
+    "cloud[].kubernetes.teams[].buckets[].storage": in_place("another bucket", _BUCKET),
+    "cloud[].kubernetes.teams[].buckets[].access": in_place("another one", "pods of the team, at once"),
 }

@@ -24,6 +24,7 @@ from gpufleet.checks import (
     mounts,
     names,
     networks,
+    node_images,
     placement,
     rack_costs,
     rack_fabric,
@@ -40,6 +41,7 @@ from gpufleet.checks import (
     spot,
     tags,
     teams,
+    user_data,
 )
 from gpufleet.checks.rules import BoughtBlocks, Check, FieldFinding, Fleet, nothing_bought
 from gpufleet.errors import SpecError
@@ -83,6 +85,8 @@ ALL_CHECKS: tuple[Check, ...] = (
     *labels.CHECKS,
     *budget.CHECKS,
     *software.CHECKS,
+    *node_images.CHECKS,
+    *user_data.CHECKS,
 )
 """Checks of the fleet file itself."""
 

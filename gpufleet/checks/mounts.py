@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.storage import default_mount
+from gpufleet.plan.user_data import plan_local_nvme
 
 SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
 """No mount points on or below these: the system would not boot or would lose its programs."""
@@ -40,6 +41,14 @@ def mounts(fleet: Fleet) -> Iterator[Mount]:
             written = item.mount is not None
             point = item.mount or default_mount(item.name)
             yield Mount((*path, "mount"), site.site, item.name, point, written)
+    seen: set[tuple[str, str]] = set()
+    for each in fleet.groups():
+        drives = plan_local_nvme(each.site, each.group, fleet.types(each.group))
+        # Nodes of several groups have their own drives at the same path.
+        if drives is not None and drives.mount is not None and (each.site.site, drives.mount) not in seen:
+            seen.add((each.site.site, drives.mount))
+            where = (*each.path, "local_nvme", "mount")
+            yield Mount(where, each.site.site, "local_nvme", drives.mount, True)
     for path, rack_site in fleet.onprem():
         for index, store in enumerate(rack_site.storage):
             where = (*path, "storage", index, "mount")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
+from gpufleet.kinds import OWN_IMAGE_SUFFIX
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     LONGEST_ROLE_SUFFIX,
     OWNERS,
     PULUMI_SUFFIX,
     RACKS,
+    TEAM_DATA_SUFFIX,
     group_resource_name,
     site_resource_name,
 )
@@ -105,10 +107,17 @@ def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
         for index, group in enumerate(site.node_groups):
             name = group_resource_name(fleet_name, environment, site.site, group.name)
             length = len(name) + PULUMI_SUFFIX + (len(FALLBACK_SUFFIX) if falls_back(group) else 0)
+            if group.image is not None and site.scheduler == "kubernetes":
+                length += len(OWN_IMAGE_SUFFIX)
             if length > EKS_NODE_GROUP:
                 yield _too_long(
                     (*path, "node_groups", index, "name"), f"EKS node group '{name}'", length, EKS_NODE_GROUP
                 )
+        for index, member in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
+            length = len(f"{base}-{member.name}{TEAM_DATA_SUFFIX}") + PULUMI_SUFFIX
+            if member.buckets and length > IAM_ROLE:
+                where = (*path, "kubernetes", "teams", index, "name")
+                yield _too_long(where, f"IAM role '{base}-{member.name}'", length, IAM_ROLE)
 
 
 def _too_long(path: SpecPath, what: str, length: int, limit: int) -> FieldFinding:
@@ -135,12 +144,12 @@ def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
     for path, rack in fleet.onprem():
         if rack.scheduler != "kubernetes":
             continue
-        for index, team in enumerate(rack.teams):
-            if team.name.startswith("kube-") or team.name in RACK_NAMESPACES:
+        for index, owner in enumerate(rack.teams):
+            if owner.name.startswith("kube-") or owner.name in RACK_NAMESPACES:
                 yield FieldFinding(
                     (*path, "teams", index, "name"),
-                    f"namespace '{team.name}' is reserved for the cluster",
-                    f"choose another name, such as 'team-{team.name}'",
+                    f"namespace '{owner.name}' is reserved for the cluster",
+                    f"choose another name, such as 'team-{owner.name}'",
                 )
 
 

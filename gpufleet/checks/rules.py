@@ -188,8 +188,8 @@ class Fleet:
             for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
                 yield (*path, "kubernetes", "teams", index), site.site, team
         for path, rack_site in self.onprem():
-            for index, team in enumerate(rack_site.teams):
-                yield (*path, "teams", index), rack_site.site, team
+            for index, rack_team in enumerate(rack_site.teams):
+                yield (*path, "teams", index), rack_site.site, rack_team
 
     def types(self, group: NodeGroup) -> tuple[InstanceType, ...]:
         """The group's instance types in the catalog. `instance-type-known` reports the others."""

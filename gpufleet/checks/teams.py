@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
+from gpufleet.kinds import TEAMS_SHARED
 
 
 @check("team-known", "kubernetes", "teams", "name")
@@ -58,4 +59,41 @@ def team_quota(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-CHECKS = (team_known, team_quota)
+@check("team-bucket", "storage", "name")
+def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A team's pods reach buckets of their own site, each named once. What all teams may read is below
+    `shared/`, so no team with buckets has that name."""
+    for path, site in fleet.cloud():
+        known = [item.name for item in site.storage if item.bucket is not None]
+        for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
+            where = (*path, "kubernetes", "teams", index)
+            if team.buckets and team.name == TEAMS_SHARED:
+                yield FieldFinding(
+                    (*where, "name"),
+                    f"team '{team.name}' would write what all teams of site {site.site!r} read",
+                    "choose another name, such as 'team-shared'",
+                )
+            seen: set[str] = set()
+            for number, each in enumerate(team.buckets):
+                at = (*where, "buckets", number, "storage")
+                if each.storage not in known:
+                    yield FieldFinding(
+                        at,
+                        f"'{each.storage}' of team '{team.name}' is no bucket of site {site.site!r}",
+                        did_you_mean(
+                            next(iter(get_close_matches(each.storage, known, n=1)), None),
+                            f"use one of {listed(known)}"
+                            if known
+                            else f"declare it under `storage`, as {{ name: {each.storage}, bucket: ... }}",
+                        ),
+                    )
+                elif each.storage in seen:
+                    yield FieldFinding(
+                        at,
+                        f"team '{team.name}' names the bucket '{each.storage}' twice",
+                        "keep one entry, with the wider access",
+                    )
+                seen.add(each.storage)
+
+
+CHECKS = (team_known, team_quota, team_bucket)

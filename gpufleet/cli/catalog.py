@@ -197,6 +197,22 @@ def software(text: Words = None, sources: Sources = False, json: Json = False) -
     show(software_table(locks), [], sources, count=len(locks), legend=legend, notes=notes if sources else [])
 
 
+@app.command("node-images")
+def node_images(text: Words = None, sources: Sources = False, json: Json = False) -> None:
+    """List releases of AWS's images of cloud nodes: driver, CUDA, NCCL and EFA of each."""
+    from gpufleet.report.catalog_tables import node_images_table
+
+    catalog = checkout_catalog()
+    found = [image for image in catalog.node_images.values() if _mentions(image, text)]
+    if json:
+        emit_json(facts_to_json("node-images", found, []))
+        return
+    legend = "'*' not read in AWS's notes of this image, 'unknown' no source has it"
+    notes = sorted({f"{image.family}: {image.source}" for image in found})
+    table = node_images_table(found, catalog.locks.values())
+    show(table, [], sources, count=len(found), legend=legend, notes=notes if sources else [])
+
+
 @app.command()
 def prices(
     gpu: Gpu = None,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from gpufleet.catalog import Catalog
+from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
 from gpufleet.plan.assumptions import assumptions_of
+from gpufleet.plan.images import locked_image
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
     BudgetPlan,
@@ -16,6 +17,7 @@ from gpufleet.plan.models import (
     KeyPlan,
     KubernetesPlan,
     SystemNodesPlan,
+    TeamBucketPlan,
     TeamPlan,
 )
 from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
@@ -63,6 +65,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     buckets = tuple(
         plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
     )
+    locked = locked_image(spec, site, catalog)
     return CloudSitePlan(
         site=site.site,
         provider=site.provider,
@@ -72,8 +75,8 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         nat=site.network.nat,
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
-        kubernetes=_plan_kubernetes(spec, site, catalog),
-        node_groups=tuple(plan_node_group(spec, site, group, catalog) for group in site.node_groups),
+        kubernetes=_plan_kubernetes(spec, site, catalog, locked),
+        node_groups=tuple(plan_node_group(spec, site, group, catalog, locked) for group in site.node_groups),
         lustre=lustre,
         buckets=buckets,
         interface_endpoints=interface_endpoints(site),
@@ -84,12 +87,16 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     )
 
 
-def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> KubernetesPlan | None:
+def _plan_kubernetes(
+    spec: FleetSpec, site: CloudSite, catalog: Catalog, locked: NodeImage
+) -> KubernetesPlan | None:
     """A Kubernetes site's settings, with the defaults where the fleet file says nothing of them."""
     if site.scheduler != "kubernetes":
         return None
     settings = site.kubernetes or Kubernetes()
     lock = catalog.lock(spec.software.channel)
+    addons = (*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS
+    locked_addons = catalog.addon_versions(spec.software.channel, settings.version)
     return KubernetesPlan(
         version=settings.version,
         private_cidrs=settings.private_cidrs,
@@ -104,9 +111,20 @@ def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> Kube
             max=settings.system_nodes.max,
             volume=plan_volume(Volume()),
             image=EKS_IMAGE,
+            image_release=locked.version,
         ),
         support_type="STANDARD",
         log_types=CONTROL_PLANE_LOGS,
-        addons=(*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS,
-        teams=tuple(TeamPlan(team.name, team.gpus, team.priority) for team in settings.teams),
+        addons=addons,
+        addon_versions={name: locked_addons.versions[name] for name in addons},
+        unverified_addons=tuple(name for name in addons if name in locked_addons.unverified),
+        teams=tuple(
+            TeamPlan(
+                team.name,
+                team.gpus,
+                team.priority,
+                tuple(TeamBucketPlan(each.storage, each.access == "read-write") for each in team.buckets),
+            )
+            for team in settings.teams
+        ),
     )

@@ -16,7 +16,13 @@ from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.capacity_models import CapacityPlan
+from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
+from gpufleet.plan.kubernetes_models import KubernetesPlan as KubernetesPlan
+from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
+from gpufleet.plan.kubernetes_models import TeamBucketPlan as TeamBucketPlan
+from gpufleet.plan.kubernetes_models import TeamPlan as TeamPlan
+from gpufleet.plan.kubernetes_models import VolumePlan as VolumePlan
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
 
@@ -31,19 +37,12 @@ class SubnetPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class VolumePlan:
-    """The root volume: GiB, IOPS, MB/s."""
-
-    size_gib: int
-    iops: int
-    throughput: int
-
-
-@dataclass(frozen=True, slots=True)
 class NodeGroupPlan:
     """A cloud node group, ready to be built.
 
-    `image` is an AMI type of EKS, or the public SSM parameter that names the image of a Slurm node.
+    `image` is an AMI type of EKS, the exact name of AWS's image of Slurm nodes, or an image of the user's
+    own, by `image_kind`; `image_release` is the release of AWS's. `software` is what the release notes say
+    of it, None if unknown. `user_data` are the parts of the user data, gpufleet's own first.
     `network_interfaces` is the layout of `instance_type`, the first of `instance_types` (all types
     of a group have the same layout; a check enforces it). `placement_group` is True when the
     stack creates a cluster placement group for it. `gpus_per_node` counts whole GPUs.
@@ -66,6 +65,11 @@ class NodeGroupPlan:
     volume: VolumePlan
     public_ip: bool
     image: str
+    image_kind: ImageKind
+    image_release: str
+    software: ImageSoftwarePlan | None
+    local_nvme: LocalNvmePlan | None
+    user_data: tuple[str, ...]
     tags: Mapping[str, str]
     team: str | None = None
 
@@ -134,51 +138,6 @@ class BucketPlan:
     expire_days: int | None
     tags: Mapping[str, str]
     kms_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TeamPlan:
-    """A team's share of a Kubernetes or Slurm site."""
-
-    name: str
-    gpus: int
-    priority: Literal["low", "normal", "high"]
-
-
-@dataclass(frozen=True, slots=True)
-class SystemNodesPlan:
-    """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is an AMI type of EKS."""
-
-    instance_types: tuple[str, ...]
-    min: int
-    max: int
-    volume: VolumePlan
-    image: str
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesPlan:
-    """Settings of a cloud Kubernetes site.
-
-    With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;
-    EXTENDED keeps the version at a higher price.
-    `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
-    images and charts are tagged (`v0.20.0`). `log_types` are what the control plane logs, and
-    `addons` what EKS installs, by the names of EKS.
-    """
-
-    version: str
-    private_cidrs: tuple[str, ...]
-    public_cidrs: tuple[str, ...]
-    admins: tuple[str, ...]
-    gpu_stack: Literal["device-plugin", "gpu-operator"]
-    device_plugin_version: str
-    gpu_operator_version: str
-    system_nodes: SystemNodesPlan
-    support_type: Literal["STANDARD", "EXTENDED"]
-    log_types: tuple[str, ...]
-    addons: tuple[str, ...]
-    teams: tuple[TeamPlan, ...]
 
 
 @dataclass(frozen=True, slots=True)

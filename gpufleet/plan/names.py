@@ -14,6 +14,9 @@ FLOW_LOGS_SUFFIX = "-flow-logs"
 BUDGET_SUFFIX = "-budget"
 """What an environment's budget and its key are called besides the environment."""
 
+TEAM_DATA_SUFFIX = "-data"
+"""What the role of a team's pods is called besides the site and the team."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 

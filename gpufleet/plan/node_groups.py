@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.catalog import Catalog, InstanceType, efa_layout, ena_layout
-from gpufleet.catalog.images import EKS_GPU_IMAGE, EKS_IMAGE, UBUNTU_GPU_IMAGE
+from gpufleet.catalog import Catalog, InstanceType, NodeImage, efa_layout, ena_layout
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
+from gpufleet.plan.images import group_image
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
 from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
+from gpufleet.plan.user_data import plan_local_nvme, plan_user_data
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, Volume
 
 
@@ -18,13 +19,17 @@ def group_types(group: NodeGroup, catalog: Catalog) -> tuple[InstanceType, ...]:
     return tuple(catalog.instance(name) for name in group.instance_types)
 
 
-def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog: Catalog) -> NodeGroupPlan:
-    """One node group with everything that follows from its declaration."""
+def plan_node_group(
+    spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog: Catalog, locked: NodeImage
+) -> NodeGroupPlan:
+    """One node group with everything that follows from its declaration; `locked` is the site's image."""
     types = group_types(group, catalog)
     first = types[0]
     zones = group_zones(group, site)
     capacity = plan_capacity(group, zones)
     gpu = first.gpu or ""
+    image, kind, release, software = group_image(site, group, gpu, locked)
+    local_nvme = plan_local_nvme(site, group, types)
     return NodeGroupPlan(
         site=site.site,
         name=group.name,
@@ -42,7 +47,12 @@ def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog:
         taints=group_taints(group, gpu, site.scheduler),
         volume=plan_volume(group.volume),
         public_ip=group.public_ip,
-        image=_image(site, gpu),
+        image=image,
+        image_kind=kind,
+        image_release=release,
+        software=software,
+        local_nvme=local_nvme,
+        user_data=plan_user_data(group, local_nvme),
         tags=group_tags(spec, site.site, group),
         team=group.team,
     )
@@ -51,12 +61,6 @@ def plan_node_group(spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog:
 def plan_volume(volume: Volume) -> VolumePlan:
     """The root volume of a node."""
     return VolumePlan(int(volume.size.gib), volume.iops, volume.throughput)
-
-
-def _image(site: CloudSite, gpu: str) -> str:
-    if site.scheduler == "slurm":
-        return UBUNTU_GPU_IMAGE
-    return EKS_GPU_IMAGE if gpu else EKS_IMAGE
 
 
 def plan_interfaces(instance: InstanceType, *, efa: bool) -> tuple[NetworkInterface, ...]:

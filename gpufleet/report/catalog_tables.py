@@ -18,6 +18,7 @@ from gpufleet.catalog import (
     Catalog,
     InstanceType,
     LustreTier,
+    NodeImage,
     Price,
     SoftwareLock,
     SpotPrices,
@@ -176,6 +177,36 @@ def software_table(locks: Iterable[SoftwareLock]) -> Table:
         table.add_row(name.replace("_", " "), *versions)
     table.add_row("kubernetes", *(", ".join(lock.kubernetes) for lock in channels))
     return table
+
+
+def node_images_table(images: Iterable[NodeImage], locks: Iterable[SoftwareLock]) -> Table:
+    """Return releases of images of cloud nodes, and the channels that lock them."""
+    channels = list(locks)
+    columns = ("image", "release", "Kubernetes", "driver", "CUDA", "NCCL", "EFA", "channels")
+    table = _table("Images of cloud nodes", *columns)
+    for image in images:
+        kubernetes = bool(image.kubernetes)
+        locked = [
+            lock.channel
+            for lock in channels
+            if image.release == (lock.eks_image if kubernetes else lock.slurm_image)
+        ]
+        table.add_row(
+            image.family,
+            image.release,
+            image.kubernetes or NONE,
+            *(_of_image(image, name) for name in ("driver", "cuda", "nccl")),
+            _of_image(image, "efa_module" if kubernetes else "efa_installer"),
+            ", ".join(locked) or NONE,
+        )
+    return table
+
+
+def _of_image(image: NodeImage, name: str) -> str:
+    if name in image.in_containers:
+        return "in containers"
+    version = getattr(image, name)
+    return f"{version or 'unknown'}{'*' if version and name in image.unverified else ''}"
 
 
 def prices_table(rows: Iterable[PriceRow], today: dt.date) -> Table:

@@ -13,6 +13,7 @@ from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPrem
 from gpufleet.plan.rack_models import SoftwareSource
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
+from gpufleet.report.image_text import print_images
 from gpufleet.report.tables import print_table
 
 _SOURCES: Mapping[SoftwareSource, str] = {
@@ -73,6 +74,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
         )
     if site.node_groups:
         print_table(table, console)
+    print_images(site, console)
     stores = cost_table("storage", "kind", "size", "throughput", "mount", "USD a month")
     for system in site.lustre:
         stores.add_row(

@@ -19,14 +19,17 @@ from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.fields import (
     WHOLE,
+    AbsolutePath,
     Arn,
     Cidr,
     Code,
+    ImageReference,
     KubernetesVersion,
     LabelKey,
     Name,
     NodeCount,
     Switch,
+    UserData,
     Word,
 )
 from gpufleet.spec.quantity import Size
@@ -63,6 +66,22 @@ class Volume(Model):
         Field(ge=GP3_MB_S, le=2000, description="MB/s.", examples=[500], json_schema_extra={"unit": "MB/s"}),
         WHOLE,
     ] = GP3_MB_S
+
+
+class InstanceStore(Model):
+    """The NVMe drives of a cloud node (instance store): striped, fast, and empty after the node stops.
+
+    On Kubernetes they carry containers, images and `emptyDir` volumes, on Slurm a file system at `mount`.
+    """
+
+    use: Annotated[
+        Literal["auto", "raid0", "none"],
+        Field(description="Stripe them where all types have some, always, or leave them unused."),
+    ] = "auto"
+    mount: Annotated[
+        AbsolutePath | None,
+        Field(description="Where Slurm nodes see them; /scratch if left out.", examples=["/scratch"]),
+    ] = None
 
 
 class NodeGroup(Model):
@@ -102,6 +121,24 @@ class NodeGroup(Model):
     public_ip: Annotated[Switch, Field(description="Public addresses (not on types with several cards).")] = (
         False
     )
+    local_nvme: Annotated[InstanceStore, Field(description="The NVMe drives of its nodes.")] = InstanceStore()
+    image: Annotated[
+        ImageReference | None,
+        Field(
+            description="An image of your own: an AMI id or an SSM parameter; AWS's at the locked release"
+            " if left out.",
+            examples=["ami-0123456789abcdef0"],
+        ),
+    ] = None
+    user_data: Annotated[
+        tuple[UserData, ...],
+        Field(
+            max_length=16,
+            description="What nodes run or set at launch, after gpufleet's own: shell scripts, #cloud-config,"
+            " NodeConfigs (EKS).",
+            examples=[["#!/bin/sh\nsysctl -w vm.max_map_count=1000000\n"]],
+        ),
+    ] = ()
 
 
 class CloudNetwork(Model):
@@ -129,6 +166,24 @@ class Team(Model):
     priority: Annotated[Literal["low", "normal", "high"], Field(description="Whose jobs go first.")] = (
         "normal"
     )
+
+
+class TeamBucket(Model):
+    """A bucket of the site that a team's pods reach with the service account `gpufleet-data`.
+
+    They read and write below `<team>/`, and read below `shared/`; with `access: read` they only read.
+    """
+
+    storage: Annotated[Name, Field(description="The bucket's name in `storage`.", examples=["datasets"])]
+    access: Annotated[
+        Literal["read-write", "read"], Field(description="What they may do below the team's prefix.")
+    ] = "read-write"
+
+
+class KubernetesTeam(Team):
+    """A team of an EKS site: its namespace, the GPUs that it may hold at once, and its buckets."""
+
+    buckets: Annotated[tuple[TeamBucket, ...], Field(description="Buckets that its pods reach.")] = ()
 
 
 class SystemNodes(Model):
@@ -174,7 +229,7 @@ class Kubernetes(Model):
     system_nodes: Annotated[SystemNodes, Field(description="Nodes for the cluster's own services.")] = (
         SystemNodes()
     )
-    teams: Annotated[tuple[Team, ...], Field(description="Namespaces with GPU quotas.")] = ()
+    teams: Annotated[tuple[KubernetesTeam, ...], Field(description="Namespaces with GPU quotas.")] = ()
 
 
 class CloudSite(Model):

@@ -86,6 +86,7 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(rf"""^\s*-|\.\./|[{_CONTROL};$`'"\\{{}}<>|&*?!]""")
+_UNSEEN = re.compile(rf"(?![\n\t])[{_CONTROL}]")
 _PARENT = re.compile(r"(^|/)\.\.(/|$)")
 
 
@@ -112,7 +113,19 @@ def _stays(value: str) -> str:
     return value
 
 
+def _script(value: str) -> str:
+    """Refuse control characters other than line ends and tabs, and characters that change a line's order."""
+    if (unsafe := _UNSEEN.search(value)) is None:
+        return value
+    raise _refusal(
+        "bad-text",
+        f"the text has {unsafe[0]!a}, which readers do not see",
+        "write text of printable characters, line ends and tabs",
+    )
+
+
 PLAIN = AfterValidator(_plain)
+SCRIPT = AfterValidator(_script)
 STAYS = AfterValidator(_stays)
 
 NAME = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
@@ -157,6 +170,9 @@ CHAT_CHANNEL = r"^[#@]?[A-Za-z0-9][A-Za-z0-9._-]*$"
 SERVICE_USER = r"^[A-Za-z0-9_][A-Za-z0-9._@+-]*$"
 MIG_PROFILE = r"^[0-9A-Za-z][0-9A-Za-z.+]*$"
 RESOURCE = r"^[A-Za-z0-9_][A-Za-z0-9_.:$/*@+=,-]*$"
+IMAGE = r"^(ami-[0-9a-f]{8,17}|/[A-Za-z0-9_./-]{1,1011}(:[0-9]{1,9})?)$"
+IMAGE_RELEASE = r"^[0-9]{8}$"
+USER_DATA = r"^(#!/|#cloud-config\n|apiVersion: node\.eks\.aws/)"
 ONE_LINE = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 
 PATTERNS = {
@@ -199,6 +215,15 @@ PATTERNS = {
     SERVICE_USER: "a user name of letters, digits and . _ @ + -, such as gpufleet",
     MIG_PROFILE: "a MIG profile, such as 1g.10gb",
     RESOURCE: "the name or URN of a resource, such as atlas-dev-use1",
+    IMAGE: (
+        "an AMI id, or a public SSM parameter of one release, or one of your own with its version,"
+        " such as ami-0123456789abcdef0"
+    ),
+    IMAGE_RELEASE: "the day of a release in eight digits, such as 20260714",
+    USER_DATA: (
+        "text whose first line says what it is: #!/..., #cloud-config, or apiVersion: node.eks.aws/v1alpha1,"
+        " such as #!/bin/sh"
+    ),
     ONE_LINE: "one line of text without control characters, such as 'moves to another account in May'",
 }
 """What each pattern wants, in words: findings say these and not the pattern."""
@@ -260,6 +285,13 @@ LabelKey = Annotated[str, Field(max_length=512), PLAIN]
 
 # A tag or label `4711` or `true` is the text "4711" or "true"; editors may take it for a number.
 Word = Annotated[str, Field(max_length=512), PLAIN, WithJsonSchema({"type": ["string", "number", "boolean"]})]
+ImageReference = Annotated[str, Field(pattern=IMAGE, max_length=1024), STAYS]
+ImageRelease = Annotated[
+    str,
+    Field(pattern=IMAGE_RELEASE),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": IMAGE_RELEASE}),
+]
+UserData = Annotated[str, Field(pattern=USER_DATA, max_length=16_384), SCRIPT]
 PlainText = Annotated[str, Field(min_length=1, max_length=255), PLAIN]
 TagKey = Annotated[str, Field(max_length=512), PLAIN]
 FreeText = Annotated[str, Field(pattern=ONE_LINE, max_length=255)]

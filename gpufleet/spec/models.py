@@ -25,16 +25,20 @@ from gpufleet.spec.capacity import (
 from gpufleet.spec.cloud import (
     CloudNetwork,
     CloudSite,
+    InstanceStore,
     Kubernetes,
+    KubernetesTeam,
     NodeGroup,
     SystemNodes,
     Taint,
     Team,
+    TeamBucket,
     Volume,
 )
 from gpufleet.spec.fields import (
     FEW_SITES,
     MOST_SITES,
+    ImageRelease,
     MailAddress,
     Name,
     NodeCount,
@@ -88,7 +92,9 @@ __all__ = [
     "FabricSwitch",
     "FleetSpec",
     "GpuSharing",
+    "InstanceStore",
     "Kubernetes",
+    "KubernetesTeam",
     "LocalNvme",
     "Lustre",
     "Management",
@@ -98,6 +104,7 @@ __all__ = [
     "Name",
     "NodeCount",
     "NodeGroup",
+    "NodeImages",
     "OnDemand",
     "OnDemandReservation",
     "OnPremSite",
@@ -124,6 +131,7 @@ __all__ = [
     "SystemNodes",
     "Taint",
     "Team",
+    "TeamBucket",
     "User",
     "UserGroup",
     "Volume",
@@ -180,12 +188,28 @@ class Budget(Model):
     )
 
 
+class NodeImages(Model):
+    """Releases of AWS's images of cloud nodes in place of those of the software channel."""
+
+    eks: Annotated[
+        ImageRelease | None,
+        Field(description="The day of a release of EKS's image.", examples=["20260714"]),
+    ] = None
+    slurm: Annotated[
+        ImageRelease | None,
+        Field(description="The day of a release of the Deep Learning image.", examples=["20260929"]),
+    ] = None
+
+
 class Software(Model):
     """The software channel: one lock for driver, Fabric Manager, CUDA, NCCL, OFED and DCGM."""
 
     channel: Annotated[
         SoftwareChannel, Field(description="A channel of the catalog, as 2026.11.", examples=["2026.11"])
     ]
+    node_images: Annotated[
+        NodeImages, Field(description="Other releases of AWS's images of cloud nodes.")
+    ] = NodeImages()
 
 
 class FleetSpec(Model):

@@ -97,6 +97,15 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             (f'{_EC2}, "Elastic Fabric Adapter" and "Maximize network bandwidth"',),
         ),
         AwsFeature(
+            "Images by exact name or by SSM parameter",
+            (),
+            ("ec2:DescribeImages", "ssm:GetParameter"),
+            (
+                'DLAMI Developer Guide, "Finding the ID of a DLAMI"',
+                'Systems Manager User Guide, "Working with parameter versions"',
+            ),
+        ),
+        AwsFeature(
             "Auto Scaling groups with mixed instances",
             ("autoscaling.Group",),
             (
@@ -136,9 +145,18 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             "Managed node groups",
             ("eks.NodeGroup",),
             ("eks:CreateNodegroup", "eks:UpdateNodegroupConfig", "eks:UpdateNodegroupVersion"),
-            (f'{_EKS}, "Customize managed nodes with launch templates"',),
+            (
+                f'{_EKS}, "Customize managed nodes with launch templates"',
+                f'{_EKS}, "Limits and conditions when specifying an AMI ID"',
+                "awslabs/amazon-eks-ami, CHANGELOG and nodeadm's API",
+            ),
         ),
-        AwsFeature("Add-ons", ("eks.Addon",), ("eks:CreateAddon", "eks:UpdateAddon")),
+        AwsFeature(
+            "Add-ons",
+            ("eks.Addon",),
+            ("eks:CreateAddon", "eks:UpdateAddon"),
+            (f'{_EKS}, "Amazon VPC CNI", "CoreDNS" and "kube-proxy": tables of versions',),
+        ),
         AwsFeature(
             "Access entries and policies",
             ("eks.AccessEntry", "eks.AccessPolicyAssociation"),

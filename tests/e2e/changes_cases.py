@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from gpufleet.changes.observe import ObservedStep
-from tests.e2e.changes_fleet import GONE, KEYS, small
+from tests.e2e.changes_fleet import GONE, KEYS, MINE, OTHER, small
 from tests.e2e.changes_racks import RACKS_AFTER
 
 GROUP = "cloud[].node_groups[]"
@@ -55,7 +55,7 @@ def _group(
     """
     for site, scheduler in SITES.items():
         zoned = _zoned(value, site)
-        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?$"
+        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?(-image)?$"
         yield Case(
             f"{GROUP}.{path}" if path else GROUP,
             how,
@@ -89,7 +89,8 @@ SPOT = {"spot": {"min": 0, "max": 3, "desired": 1, "on_shortage": ["wait"]}}
 ODCR = "capacity.reserved.odcr"
 BLOCK = "capacity.reserved.capacity_block"
 SPOT_PRICE = "capacity.spot.max_price"
-SLURM_ONLY = frozenset({f"{GROUP}.{SPOT_PRICE}"})
+NVME_MOUNT = "local_nvme.mount"
+SLURM_ONLY = frozenset({f"{GROUP}.{SPOT_PRICE}", f"{GROUP}.{NVME_MOUNT}"})
 """Fields of node groups that a Kubernetes site does not take."""
 
 
@@ -167,6 +168,14 @@ def node_group_cases() -> Iterator[Case]:
     yield from _group("two", "volume.iops", "another number", 4000)
     yield from _group("two", "volume.throughput", "another number", 250)
     yield from _group("four", "public_ip", "on or off", True)
+    yield from _group("two", "local_nvme.use", "used or not", "none")
+    # EKS mounts the drives itself, and a check refuses another folder.
+    yield from (
+        case for case in _group("three", NVME_MOUNT, "another folder", "/fast") if case.scheduler == "slurm"
+    )
+    yield from _group("three", "image", "your own instead of AWS's, or back", MINE)
+    yield from _group("mine", "image", "another of your own", OTHER)
+    yield from _group("three", "user_data", "another text", ["#!/bin/sh\ntrue\n"])
 
 
 def _reserved(path: str, how: str, changes: Mapping[str, Any], *, scheduler: str, claims: str) -> Case:
@@ -249,7 +258,7 @@ def _store(name: str, path: str, how: str, value: Any, *, also: str = "", at: st
     )
 
 
-BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-node-buckets$"
+BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-(node-buckets|red-data)$"
 
 
 def storage_cases() -> Iterator[Case]:
@@ -384,6 +393,24 @@ def site_cases() -> Iterator[Case]:
     yield _kube(
         "teams[].name", "another name", "azure", "chg-test-kube-base-(green|azure)", at="teams[green].name"
     )
+    for team, how, value in (
+        ("green", "add an entry", [{"storage": "data"}]),
+        ("red", "remove one of several", [{"storage": "data"}]),
+        ("blue", "remove the last", []),
+    ):
+        claims = f"chg-test-kube-(base-{team}|{team}-data$)"
+        yield _kube("teams[].buckets[]", how, value, claims, at=f"teams[{team}].buckets")
+    access = "chg-test-kube-blue-data$"
+    yield _kube(
+        "teams[].buckets[].storage",
+        "another bucket",
+        [{"storage": "cold", "access": "read"}],
+        access,
+        at="teams[blue].buckets",
+    )
+    yield _kube(
+        "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
+    )
     yield _kube("teams[].gpus", "another number", 8, "chg-test-kube-base-red", at="teams[red].gpus")
     yield _kube(
         "teams[].priority", "another one", "normal", "chg-test-kube-base-blue", at="teams[blue].priority"
@@ -435,6 +462,12 @@ def fleet_cases() -> Iterator[Case]:
         yield Case(f"exemptions[].{inner}", "another value", {"exemptions": [exemption]})
     yield Case("tags.<name>", "another value", {"tags.project": "other"}, exclusive=True)
     yield Case("expires", "another day", {"expires": "2099-01-01"}, exclusive=True)
+    for kind, release, scheduler in (
+        ("eks", "20260625", "kubernetes"),
+        ("slurm", "20260929", "slurm"),
+    ):
+        field = f"software.node_images.{kind}"
+        yield Case(field, "another release", {field: release}, scheduler=scheduler, exclusive=True)
     yield Case("fleet", "another name", {"fleet": "other"}, exclusive=True)
     yield Case("environment", "another name", {"environment": "second"}, exclusive=True, environment="second")
 

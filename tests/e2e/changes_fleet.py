@@ -12,6 +12,10 @@ from tests.e2e.changes_racks import RACKS_BEFORE
 KEYS = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-4000-8000-"
 """Keys outside the stack, without their last twelve digits."""
 
+MINE = "ami-000c540e28953ace2"
+OTHER = "ami-04681a1dbd79675a5"
+"""Images that moto has in each region."""
+
 GONE: Any = object()
 """As a new value: remove the field or list item."""
 
@@ -37,6 +41,7 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
             "capacity": scaled,
             "taints": [{"key": "night", "value": "yes", "effect": "NoSchedule"}],
         },
+        {**plain, "name": "mine", "capacity": scaled, "image": MINE},
         {**TRAIN, "name": "fast", "capacity": scaled, "zones": [near], "network": "efa"},
         {**TRAIN, "name": "slow", "capacity": scaled, "zones": [near], "placement": "none"},
         *(
@@ -185,8 +190,18 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                     "admins": ["arn:aws:iam::123456789012:role/first"],
                     "system_nodes": {"instance_types": ["m7i.xlarge"], "min": 2, "max": 3},
                     "teams": [
-                        {"name": "red", "gpus": 16, "priority": "normal"},
-                        {"name": "blue", "gpus": 8, "priority": "low"},
+                        {
+                            "name": "red",
+                            "gpus": 16,
+                            "priority": "normal",
+                            "buckets": [{"storage": "data"}, {"storage": "cold"}],
+                        },
+                        {
+                            "name": "blue",
+                            "gpus": 8,
+                            "priority": "low",
+                            "buckets": [{"storage": "data", "access": "read"}],
+                        },
                         {"name": "green", "gpus": 8, "priority": "low"},
                     ],
                 },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gpufleet.changes.fields import fleet_fields
 from gpufleet.changes.reference import changes_reference
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.plan import build_plan
+from gpufleet.plan.models import CloudSitePlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.spec.schema import fleet_schema
 
@@ -60,21 +62,46 @@ def test_committed_page_is_current() -> None:
 
 
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
-def test_software_channel_change_has_no_effect_on_the_stack_inputs(environment: str) -> None:
+def test_software_channel_changes_only_images_and_add_ons_of_the_cloud(environment: str) -> None:
     spec, catalog = load_fleet(environment, root=ROOT).spec, load_catalog()
-    plans = [
+    other = catalog.locks["2026.08"].model_copy(update={"eks_image": "20260625"})
+    catalog = dataclasses.replace(catalog, locks={**catalog.locks, "2026.08": other})
+    before, after = (
         build_plan(
             spec.model_copy(update={"software": spec.software.model_copy(update={"channel": channel})}),
             catalog,
         )
-        for channel in catalog.locks
+        for channel in ("2026.11", "2026.08")
+    )
+    assert before.tags == after.tags
+    assert [without_locked(site) for site in before.cloud] == [without_locked(site) for site in after.cloud]
+    assert [group.image_release for group in before.node_groups] != [
+        group.image_release for group in after.node_groups
     ]
-    assert len(plans) > 1
-    assert all(plan.cloud == plans[0].cloud and plan.tags == plans[0].tags for plan in plans)
     programs = [
         path.read_text() for folder in ("stacks", "components") for path in (ROOT / folder).glob("*.py")
     ]
     assert not any("software_channel" in text for text in programs)
+
+
+def without_locked(site: CloudSitePlan) -> CloudSitePlan:
+    """A site without what the software channel says of its images and add-ons."""
+    cluster = site.kubernetes
+    return dataclasses.replace(
+        site,
+        node_groups=tuple(
+            dataclasses.replace(group, image="", image_release="", software=None)
+            for group in site.node_groups
+        ),
+        kubernetes=None
+        if cluster is None
+        else dataclasses.replace(
+            cluster,
+            addon_versions={},
+            unverified_addons=(),
+            system_nodes=dataclasses.replace(cluster.system_nodes, image_release=""),
+        ),
+    )
 
 
 def test_rack_fields_are_recognized() -> None:

@@ -66,6 +66,7 @@ class EchoMocks(Mocks):
             "aws:index/getPartition:getPartition": {"partition": "aws"},
             "aws:index/getRegion:getRegion": {"region": REGION},
             "aws:ec2/getInstances:getInstances": {"privateIps": ["10.0.1.6", "10.0.1.5"]},
+            "aws:ec2/getAmi:getAmi": {"id": "ami-by-name"},
             "aws:ssm/getParameter:getParameter": {"value": "ami-0123456789abcdef0"},
         }
         return answers[args.token]
@@ -88,6 +89,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     "Cluster": {
         "endpoint": "https://1234.eks.test",
         "certificateAuthority": {"data": "Q0E="},
+        "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16"},
         "vpcConfig": {"clusterSecurityGroupId": "sg-cluster", "subnetIds": []},
     },
     "CapacityBlockOffering": {

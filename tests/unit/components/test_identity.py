@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpufleet.components.identity import IamRoles, IamRolesArgs, PodRole, PodRoleArgs
+import pytest
+
+from gpufleet.components.identity import (
+    IamRoles,
+    IamRolesArgs,
+    PodRole,
+    PodRoleArgs,
+    TeamBucketArgs,
+    team_bucket_statements,
+)
+from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
 
 BUCKET = "arn:aws:s3:::atlas-data"
@@ -98,3 +108,70 @@ def test_pod_role_is_for_one_service_account_by_pod_identity() -> None:
         "ebs-csi",
     )
     assert built.one("RolePolicyAttachment").urn in association.dependencies
+
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1"
+ARCHIVE, ARCHIVE_KEY = "arn:aws:s3:::atlas-archive", "arn:aws:kms:us-east-1:123456789012:key/2"
+BOTH = (
+    TeamBucketArgs(arn=BUCKET, key_arn=KEY),
+    TeamBucketArgs(arn=ARCHIVE, key_arn=ARCHIVE_KEY, write=False),
+)
+
+
+def pods(team: str = "red", buckets: tuple[TeamBucketArgs, ...] = BOTH) -> dict[str, dict[str, Any]]:
+    """The statements of a team's role by their actions."""
+    made = record(
+        lambda: PodRole(
+            "red-data",
+            PodRoleArgs(
+                cluster_name="atlas",
+                namespace=team,
+                service_account="gpufleet-data",
+                statements=team_bucket_statements(team, buckets, "us-east-1"),
+                tags={},
+            ),
+        )
+    )
+    policy = json.loads(made.one("RolePolicy").inputs["policy"])
+    return {" ".join(each["Action"]): each for each in policy["Statement"]}
+
+
+def test_pods_of_a_team_write_below_its_prefix_of_writable_buckets_only() -> None:
+    (writes,) = [each for action, each in pods().items() if "s3:PutObject" in action]
+    assert writes["Resource"] == [f"{BUCKET}/red/*"]
+    (keys,) = [each for action, each in pods().items() if "kms:GenerateDataKey" in action]
+    assert keys["Resource"] == [KEY]
+
+
+def test_pods_of_a_team_read_its_prefix_and_the_shared_one() -> None:
+    assert pods()["s3:GetObject"]["Resource"] == [
+        f"{arn}/{prefix}/*" for arn in (BUCKET, ARCHIVE) for prefix in ("red", "shared")
+    ]
+    assert pods()["kms:Decrypt"]["Resource"] == [KEY, ARCHIVE_KEY]
+
+
+def test_pods_of_a_team_list_only_these_prefixes() -> None:
+    condition = pods()["s3:ListBucket"]["Condition"]
+    assert condition == {"StringLike": {"s3:prefix": ["red/*", "shared/*"]}}
+    allowed = {action for actions in pods() for action in actions.split()}
+    assert not any("*" in action for action in allowed)
+    assert not any(each["Resource"] == "*" for each in pods().values())
+
+
+def test_keys_are_used_only_through_s3_of_the_region() -> None:
+    for action, statement in pods().items():
+        if "kms:" in action:
+            assert statement["Condition"] == {
+                "StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}
+            }
+
+
+def test_pods_that_only_read_get_no_permission_to_write() -> None:
+    allowed = {action for actions in pods(buckets=BOTH[1:]) for action in actions.split()}
+    assert allowed == {"s3:GetBucketLocation", "s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
+
+
+@pytest.mark.parametrize("team", ["", "*", "red/*", "red/../blue", "?"])
+def test_team_that_is_no_safe_prefix_is_refused(team: str) -> None:
+    with pytest.raises(InputError, match="no prefix of a bucket"):
+        team_bucket_statements(team, BOTH, "us-east-1")

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from pulumi.runtime.mocks import MockCallArgs
 
 from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
@@ -14,6 +15,7 @@ from gpufleet.components.node_group import (
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
+    NodeImageArgs,
     NodeInterfaceArgs,
     OnDemandNodes,
     ReservedNodes,
@@ -22,7 +24,7 @@ from gpufleet.components.node_group import (
     VolumeArgs,
 )
 from gpufleet.errors import InputError
-from tests.unit.components.recording import Recording, record
+from tests.unit.components.recording import EchoMocks, Recording, record
 
 P6_B300 = (
     NodeInterfaceArgs(),
@@ -40,10 +42,11 @@ BASE = NodeGroupArgs(
     tags={"team": "ml"},
     eks=EksNodesArgs(cluster_name="atlas", version="1.35", node_role_arn="arn:node"),
 )
+NAME = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260929"
 BLOCK: dict[str, Any] = {"capacity": BlockNodes(reservation_id="cr-1")}
 SLURM: dict[str, Any] = {
     "eks": None,
-    "auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:profile"),
+    "auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:profile", image=NodeImageArgs(name=NAME)),
 }
 
 
@@ -320,20 +323,76 @@ def test_size_of_a_fixed_auto_scaling_group_is_managed() -> None:
     assert scaling.ignore_changes == ("desiredCapacity",)
 
 
-def test_looked_up_image_is_kept_and_a_given_one_is_followed() -> None:
-    looked_up = group(**SLURM).one("LaunchTemplate")
-    assert looked_up.inputs["imageId"] == "ami-0123456789abcdef0"
-    assert looked_up.ignore_changes == ("imageId",)
-    named = group(
-        eks=None, auto_scaling=AutoScalingNodesArgs(instance_profile_arn="arn:profile", ami_id="ami-mine")
-    ).one("LaunchTemplate")
-    assert named.inputs["imageId"] == "ami-mine"
-    assert named.ignore_changes == ()
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (NodeImageArgs(name=NAME), "ami-by-name"),
+        (NodeImageArgs(parameter="/golden/gpu:7"), "ami-0123456789abcdef0"),
+        (NodeImageArgs(ami_id="ami-mine"), "ami-mine"),
+    ],
+)
+def test_template_has_exactly_the_image_that_is_given(image: NodeImageArgs, expected: str) -> None:
+    args = AutoScalingNodesArgs(instance_profile_arn="arn:profile", image=image)
+    made = group(eks=None, auto_scaling=args).one("LaunchTemplate")
+    assert made.inputs["imageId"] == expected
+    assert made.ignore_changes == ()
+
+
+def test_image_is_searched_by_its_exact_name_among_those_of_amazon_deprecated_ones_too() -> None:
+    mocks = AskedMocks()
+    record(lambda: NodeGroup("pretrain", dataclasses.replace(BASE, **SLURM)), mocks)
+    assert mocks.asked == [
+        {
+            "owners": ["amazon"],
+            "includeDeprecated": True,
+            "filters": [{"name": "name", "values": [NAME]}],
+        }
+    ]
+
+
+def test_eks_group_keeps_its_release_of_the_image() -> None:
+    assert BASE.eks is not None
+    nodes = group(eks=dataclasses.replace(BASE.eks, release_version="1.35.6-20260714"))
+    inputs = nodes.one("aws:eks/nodeGroup:NodeGroup").inputs
+    assert (inputs["version"], inputs["releaseVersion"]) == ("1.35", "1.35.6-20260714")
+    assert "imageId" not in nodes.one("LaunchTemplate").inputs
+    assert "releaseVersion" not in group().one("aws:eks/nodeGroup:NodeGroup").inputs
+
+
+def test_eks_group_with_an_image_of_its_own_is_another_group_and_sets_no_release() -> None:
+    assert BASE.eks is not None
+    own = dataclasses.replace(
+        BASE.eks, release_version="1.35.6-20260714", image=NodeImageArgs(ami_id="ami-mine")
+    )
+    built = group(eks=own, user_data="Zm9v")
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.name == "pretrain-image"
+    assert not {"amiType", "version", "releaseVersion"} & nodes.inputs.keys()
+    template = built.one("LaunchTemplate").inputs
+    assert (template["imageId"], template["userData"]) == ("ami-mine", "Zm9v")
+    assert template["blockDeviceMappings"][0]["deviceName"] == "/dev/xvda"
+
+
+class AskedMocks(EchoMocks):
+    """Keeps what images were searched for."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def call(self, args: MockCallArgs) -> Any:
+        if args.token == "aws:ec2/getAmi:getAmi":
+            self.asked.append({key: value for key, value in args.args.items() if value is not None})
+        return super().call(args)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            SLURM
+            | {"auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:p", image=NodeImageArgs())},
+            "exactly one of ami_id, name and parameter, and has 0",
+        ),
         ({"eks": None}, "exactly one of eks and auto_scaling"),
         (SLURM | {"eks": BASE.eks}, "exactly one of eks and auto_scaling"),
         ({"capacity": "odcr"}, "not a kind of capacity"),

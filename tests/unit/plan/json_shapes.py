@@ -11,7 +11,8 @@ INT_OR_NONE = (int, type(None))
 RANGE = {"low": MONEY, "expected": MONEY, "high": MONEY}
 KEY = {"name": str, "owner": str}
 VOLUME = {"size_gib": int, "iops": int, "throughput": int}
-TEAM = {"name": str, "gpus": int, "priority": str}
+DICT_OR_NONE = (dict, type(None))
+TEAM = {"name": str, "gpus": int, "priority": str, "buckets": list}
 
 SHAPE: dict[str, Any] = {
     "fleet": str,
@@ -59,6 +60,11 @@ SHAPE: dict[str, Any] = {
             "volume": VOLUME,
             "public_ip": bool,
             "image": str,
+            "image_kind": str,
+            "image_release": str,
+            "software": DICT_OR_NONE,
+            "local_nvme": DICT_OR_NONE,
+            "user_data": [str],
             "tags": dict,
             "team": TEXT_OR_NONE,
             "public_addresses": int,
@@ -245,10 +251,13 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
                 "max": int,
                 "volume": VOLUME,
                 "image": str,
+                "image_release": str,
             },
             "support_type": str,
             "log_types": [str],
             "addons": [str],
+            "addon_versions": dict,
+            "unverified_addons": list,
             "teams": [TEAM],
         },
         "interface_endpoints": list,

@@ -58,6 +58,9 @@ JUDGED_ELSEWHERE = {
     "policies{}.settings{}": "a rule's settings have the types that it declares, and it judges them"
 }
 
+SCRIPTS = {"cloud[].node_groups[].user_data[]": "its first line says what it is, and the rest is a program"}
+"""Programs that nodes run: a first line of a known kind, and no characters that readers do not see."""
+
 KEY = "{key}"
 
 
@@ -89,7 +92,7 @@ def _texts(kind: Any, path: str, where: Path, metadata: tuple[Any, ...]) -> Iter
 
 
 FIELDS = {path: (where, kind) for path, where, kind in text_fields(FleetSpec)}
-STRICT = sorted(FIELDS.keys() - FREE.keys() - JUDGED_ELSEWHERE.keys())
+STRICT = sorted(FIELDS.keys() - FREE.keys() - JUDGED_ELSEWHERE.keys() - SCRIPTS.keys())
 
 
 def tree(where: Path, value: str) -> Any:
@@ -113,7 +116,7 @@ def refused(checkout: Checkout, field: str, value: str) -> bool:
 
 
 def test_free_text_lists_name_existing_fields() -> None:
-    assert FREE.keys() | JUDGED_ELSEWHERE.keys() <= FIELDS.keys()
+    assert FREE.keys() | JUDGED_ELSEWHERE.keys() | SCRIPTS.keys() <= FIELDS.keys()
     assert len(STRICT) > 120
 
 
@@ -128,6 +131,23 @@ def test_free_text_is_one_short_line_without_control_characters(checkout: Checko
     passed = [name for name in CONTROL if not refused(checkout, field, f"because{INSIDE[name]}")]
     assert not passed
     assert not refused(checkout, field, 'moves; see "ticket 12" (it\'s $(big))')
+
+
+@pytest.mark.parametrize("field", sorted(SCRIPTS))
+def test_program_starts_with_a_known_line_and_has_no_unseen_characters(
+    checkout: Checkout, field: str
+) -> None:
+    passed = [name for name, value in WHOLE.items() if not refused(checkout, field, value)]
+    assert not passed
+    unseen = [
+        name
+        for name in CONTROL - {"newline", "long"}
+        if not refused(checkout, field, f"#!/bin/sh{INSIDE[name]}")
+    ]
+    assert not unseen
+    assert refused(checkout, field, "#!/bin/sh\n" + "x" * 16_384)
+    for start in ("#!/bin/bash", "#cloud-config", "apiVersion: node.eks.aws/v1alpha1"):
+        assert not refused(checkout, field, f'{start}\n\techo "$(id)" | tee -a /tmp/x; true\n')
 
 
 def _examples(kind: Any) -> tuple[str, ...]:

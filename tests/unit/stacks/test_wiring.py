@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import email
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
 from gpufleet.plan.capacity_models import CapacityPlan, ExistingReservationPlan, OnDemandPlan
-from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.models import FleetPlan, TeamBucketPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
@@ -137,3 +140,101 @@ def test_block_fee_is_limited_by_the_stack_settings() -> None:
     settings = StackSettings("aws", "prod", True, "1234.50", {}, {})
     offering = record(lambda: build_fleet(of, settings)).one("CapacityBlockOffering")
     assert offering.inputs["max_upfront_usd"] == "1234.50"
+
+
+def with_group(of: FleetPlan, **changes: Any) -> FleetPlan:
+    """The plan with only its first site and only that site's first node group, changed."""
+    return with_site(of, node_groups=[replace(of.cloud[0].node_groups[0], **changes)])
+
+
+def user_data(made: Recording, name: str) -> str:
+    given: str = made.one("LaunchTemplate", name).inputs["userData"]
+    return base64.b64decode(given).decode()
+
+
+def test_every_eks_group_has_the_release_of_the_plan_and_every_add_on_its_version() -> None:
+    dev = plan("dev")
+    cluster = dev.cloud[0].kubernetes
+    assert cluster is not None
+    made = built(with_site(dev))
+    releases = {each.inputs["releaseVersion"] for each in made.of("aws:eks/nodeGroup:NodeGroup")}
+    assert releases == {cluster.system_nodes.image_release, dev.node_groups[0].image_release}
+    versions = {each.inputs["addonName"]: each.inputs["addonVersion"] for each in made.of("Addon")}
+    assert versions == cluster.addon_versions
+
+
+def test_striped_drives_and_the_users_parts_are_one_document() -> None:
+    own = "#!/bin/sh\necho ready\n"
+    dev = plan("dev")
+    group = dev.cloud[0].node_groups[0]
+    text = user_data(
+        built(with_group(dev, user_data=(*group.user_data, own))), f"atlas-dev-use1-{group.name}"
+    )
+    assert text.startswith("MIME-Version: 1.0\nContent-Type: multipart/mixed;")
+    assert text.index("strategy: RAID0") < text.index("echo ready")
+    plain = built(with_group(dev, user_data=())).one("LaunchTemplate", f"atlas-dev-use1-{group.name}")
+    assert "userData" not in plain.inputs
+
+
+def test_node_with_an_image_of_its_own_joins_the_cluster_by_its_user_data() -> None:
+    dev = plan("dev")
+    group = dev.cloud[0].node_groups[0]
+    made = built(
+        with_group(dev, image="ami-0123456789abcdef0", image_kind="ami-id", image_release="", software=None)
+    )
+    name = f"atlas-dev-use1-{group.name}"
+    first, *_ = [
+        part for part in email.message_from_string(user_data(made, name)).walk() if not part.is_multipart()
+    ]
+    config = yaml.safe_load(str(first.get_payload()))
+    assert config["spec"]["cluster"] == {
+        "name": "atlas-dev-use1",
+        "apiServerEndpoint": "https://1234.eks.test",
+        "certificateAuthority": "Q0E=",
+        "cidr": "172.20.0.0/16",
+    }
+    assert config["spec"]["kubelet"]["flags"] == ["--register-with-taints=nvidia.com/gpu=present:NoSchedule"]
+    nodes = made.one("aws:eks/nodeGroup:NodeGroup", f"{name}-image").inputs
+    assert not {"amiType", "version", "releaseVersion"} & nodes.keys()
+    assert made.one("LaunchTemplate", name).inputs["imageId"] == "ami-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "image", "expected"),
+    [
+        ("ami-name", "Deep Learning 1", "ami-by-name"),
+        ("parameter", "/golden/gpu:7", "ami-0123456789abcdef0"),
+        ("ami-id", "ami-mine", "ami-mine"),
+    ],
+)
+def test_slurm_group_starts_from_the_image_of_the_plan(kind: Any, image: str, expected: str) -> None:
+    prod = plan("prod")
+    site = replace(
+        prod.cloud[1],
+        node_groups=[replace(prod.cloud[1].node_groups[0], image=image, image_kind=kind)],
+    )
+    made = built(replace(prod, cloud=[site]))
+    assert made.one("LaunchTemplate").inputs["imageId"] == expected
+
+
+def test_team_reaches_its_buckets_by_a_service_account_in_its_namespace() -> None:
+    dev = plan("dev")
+    cluster, (bucket,) = dev.cloud[0].kubernetes, dev.cloud[0].buckets
+    assert cluster is not None
+    (team,) = cluster.teams
+    reached = replace(team, buckets=(TeamBucketPlan(bucket.name, True),))
+    made = built(with_site(dev, kubernetes=replace(cluster, teams=(reached,))))
+    association = made.one("PodIdentityAssociation", f"atlas-dev-use1-{team.name}-data").inputs
+    assert (association["namespace"], association["serviceAccount"]) == (team.name, "gpufleet-data")
+    account = made.one("ServiceAccount").inputs
+    assert account["metadata"]["name"] == "gpufleet-data"
+    assert account["automountServiceAccountToken"] is False
+    policy = made.one("RolePolicy", f"atlas-dev-use1-{team.name}-data").inputs["policy"]
+    assert f"/{team.name}/*" in policy and "/shared/*" in policy
+    assert made.one("Role", f"atlas-dev-use1-{team.name}-data").inputs["tags"]["gpufleet:team"] == team.name
+
+
+def test_team_without_buckets_has_neither_role_nor_service_account() -> None:
+    made = built(with_site(plan("dev")))
+    assert made.of("ServiceAccount") == []
+    assert not any(each.name.endswith("-data") for each in made.of("Role"))

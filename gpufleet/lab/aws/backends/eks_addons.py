@@ -44,7 +44,7 @@ def create_addon(call: Call) -> Params:
     name = given["addonName"]
     if name in eks.part(cluster, "addons"):
         raise AwsError("ResourceInUseException", f"Addon already exists: {name}")
-    version = _version(name, given.get("addonVersion"))
+    version = _version(name, given.get("addonVersion"), cluster.version)
     now = utcnow()
     addon: Params = {
         "addonName": name,
@@ -86,7 +86,7 @@ def update_addon(call: Call) -> Params:
     given, addon = call.params, _find(call)
     cluster = eks.cluster_of(call)
     if given.get("addonVersion"):
-        addon["addonVersion"] = _version(addon["addonName"], given["addonVersion"])
+        addon["addonVersion"] = _version(addon["addonName"], given["addonVersion"], cluster.version)
     if given.get("serviceAccountRoleArn"):
         addon["serviceAccountRoleArn"] = given["serviceAccountRoleArn"]
     _configure(call, cluster, addon, given)
@@ -161,13 +161,16 @@ def _find(call: Call) -> Any:
     return addon
 
 
-def _version(name: str, wanted: str | None) -> str:
+def _version(name: str, wanted: str | None, kubernetes: str = "") -> str:
     if name not in DEFAULT_VERSIONS:
         message = f"Addon {name} specified is not supported"
         raise AwsError("InvalidParameterException", message)
     version = wanted or DEFAULT_VERSIONS[name]
     if not version.startswith("v") or "-eksbuild." not in version:
         message = f"Addon version specified is not supported: {version}"
+        raise AwsError("InvalidParameterException", message)
+    if wanted and kubernetes and name == "kube-proxy" and not wanted.startswith(f"v{kubernetes}."):
+        message = f"Addon version specified is not supported with Kubernetes {kubernetes}: {version}"
         raise AwsError("InvalidParameterException", message)
     return version
 

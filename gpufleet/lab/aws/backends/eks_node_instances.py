@@ -15,7 +15,7 @@ from gpufleet.lab.aws.backends.ec2_capacity_reservations import find as find_res
 from gpufleet.lab.aws.backends.ec2_capacity_reservations import used
 from gpufleet.lab.aws.backends.ec2_instances import target_of
 from gpufleet.lab.aws.backends.operation import Call, Params
-from gpufleet.lab.aws.backends.ssm_public_parameters import recommended_eks_image
+from gpufleet.lab.aws.backends.ssm_public_parameters import eks_image
 
 
 def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
@@ -89,7 +89,8 @@ def _node_data(call: Call, cluster: Any, group: Any, data: Params) -> Params:
     tags = [*given, *({"Key": key, "Value": value} for key, value in owned.items())]
     return {
         **data,
-        "ImageId": data.get("ImageId") or recommended_eks_image(call, group.version, group.ami_type),
+        "ImageId": data.get("ImageId")
+        or eks_image(call, group.version, group.ami_type, group.release_version),
         "InstanceType": data.get("InstanceType") or (types[0] if types else "t3.medium"),
         "TagSpecifications": [*kept, {"ResourceType": "instance", "Tags": tags}],
     }

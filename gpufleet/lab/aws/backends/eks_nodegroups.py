@@ -1,11 +1,13 @@
 """EKS managed node groups: launch templates, Capacity Blocks, updates.
 
-Sources of the checks: EKS user guide, "Customize managed nodes with launch templates" (what a
-template must not contain) and "Create a managed node group with Capacity Blocks for ML".
+Sources of the checks: EKS user guide, "Customize managed nodes with launch templates" (what a template must
+not contain, and what an image of its own excludes) and "Create a managed node group with Capacity Blocks
+for ML".
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from moto.core.utils import utcnow
@@ -29,7 +31,9 @@ def create_nodegroup(call: Call) -> Passthrough:
     template = given.get("launchTemplate")
     data = _template_data(call, template) if template else {}
     _check_template(call, data, capacity, given)
+    _check_image(data, given)
     version = given.get("version") or cluster.version
+    _check_release(version, given)
     answer = call.original()
     group = answer.result["nodegroup"]
     group.scaling_config = scaling
@@ -87,6 +91,13 @@ def update_nodegroup_version(call: Call) -> Params:
             )
         data = _template_data(call, template)
         _check_template(call, data, group.capacity_type, {"subnets": group.subnets})
+        _check_image(data, given)
+        if bool(data.get("ImageId")) != (group.ami_type == "CUSTOM"):
+            message = (
+                "A node group cannot change between an image of its launch template and one of EKS: create a"
+                " new node group."
+            )
+            raise AwsError(_BAD_REQUEST, message)
         group.launch_template = named
     if given.get("version"):
         if float(given["version"].partition(".")[2]) > float(cluster.version.partition(".")[2]):
@@ -95,6 +106,7 @@ def update_nodegroup_version(call: Call) -> Params:
         group.version = given["version"]
     elif not template:
         group.version = cluster.version
+    _check_release(group.version, given)
     if given.get("releaseVersion"):
         group.release_version = given["releaseVersion"]
     elif given.get("version"):
@@ -192,6 +204,23 @@ def _check_template(call: Call, data: Params, capacity: str, given: Params) -> N
         launch = {**data, "InstanceType": instance_type or data.get("InstanceType")}
         for _, message in problems(call, launch, _only_zone(call, given)):
             raise AwsError(_BAD_REQUEST, message)
+
+
+def _check_image(data: Params, given: Params) -> None:
+    """Reject what EKS does not take for an image of the launch template ("Limits and conditions when
+    specifying an AMI ID")."""
+    if data.get("ImageId"):
+        for key in ("amiType", "releaseVersion", "version"):
+            if given.get(key):
+                message = f"{key} cannot be specified with an image ID in the launch template."
+                raise AwsError(_BAD_REQUEST, message)
+
+
+def _check_release(version: str, given: Params) -> None:
+    release = given.get("releaseVersion")
+    if release and not re.fullmatch(rf"{re.escape(version)}\.\d+-\d{{8}}", release):
+        message = f"Requested release version {release} is not valid for Kubernetes version {version}."
+        raise AwsError(_BAD_REQUEST, message)
 
 
 def _only_zone(call: Call, given: Params) -> str | None:

@@ -61,12 +61,14 @@ def image_id(region: str, name: str) -> str:
     return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
 
 
-def recommended_eks_image(call: Call, version: str, ami_type: str) -> str:
-    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA)."""
+def eks_image(call: Call, version: str, ami_type: str, release: str) -> str:
+    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA) at a release (1.35.6-20260714):
+    that of the public parameter with the name of the release."""
     kind = ami_type.rpartition("_")[2].lower()
     arch = "arm64" if "ARM_64" in ami_type else "x86_64"
     variant = kind if kind in ("nvidia", "neuron") else "standard"
-    base = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/{variant}/recommended"
+    name = f"amazon-eks-node-al2023-{arch}-{variant}-{version}-v{release.rpartition('-')[2]}"
+    base = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{arch}/{variant}/{name}"
     return str(_register(call, base, arch).id)
 
 
@@ -111,26 +113,38 @@ def _value(match: re.Match[str], image: Any) -> str:
 
 def _register(call: Call, base: str, arch: str | None) -> Any:
     from moto.ec2.models import ec2_backends
+
+    return register_image(
+        ec2_backends[call.account][call.region],
+        base,
+        name=f"fictitious-{base.removeprefix('/aws/service/').replace('/', '-')}",
+        owner=_OWNER,
+        arch="arm64" if arch == "arm64" else "x86_64",
+        root_device="/dev/xvda" if "ubuntu" not in base else "/dev/sda1",
+    )
+
+
+def register_image(backend: Any, base: str, *, name: str, owner: str, arch: str, root_device: str) -> Any:
+    """Return the image of the public name `base`, added to moto's EC2 `backend` the first time."""
     from moto.ec2.models.amis import Ami
 
-    backend = ec2_backends[call.account][call.region]
-    ami_id = image_id(call.region, base)
+    ami_id = image_id(backend.region_name, base)
     if ami_id not in backend.amis:
         backend.amis[ami_id] = Ami(
             backend,
             ami_id,
-            name=f"fictitious-{base.removeprefix('/aws/service/').replace('/', '-')}",
+            name=name,
             description=f"Fictitious image of the sandbox, for {base}",
-            owner_id=_OWNER,
+            owner_id=owner,
             owner_alias=_AMAZON,
             public=True,
             virtualization_type="hvm",
-            architecture="arm64" if arch == "arm64" else "x86_64",
+            architecture=arch,
             creation_date=_CREATED,
             image_location=f"{_AMAZON}/{ami_id}",
             hypervisor="xen",
             root_device_type="ebs",
-            root_device_name="/dev/xvda" if "ubuntu" not in base else "/dev/sda1",
-            region_name=call.region,
+            root_device_name=root_device,
+            region_name=backend.region_name,
         )
     return backend.amis[ami_id]

@@ -30,6 +30,8 @@ def get_ami(aws: Aws, arguments: Props) -> Props:
         parameters["Owners"] = list(arguments["owners"])
     if arguments.get("executableUsers"):
         parameters["ExecutableUsers"] = list(arguments["executableUsers"])
+    if arguments.get("includeDeprecated"):
+        parameters["IncludeDeprecated"] = True
     images = aws.client("ec2").describe_images(**parameters)["Images"]
     if arguments.get("nameRegex"):
         images = [image for image in images if re.search(str(arguments["nameRegex"]), image.get("Name", ""))]

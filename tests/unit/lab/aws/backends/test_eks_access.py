@@ -41,6 +41,18 @@ def test_add_on_is_created_updated_and_deleted(aws: Any, cluster: Any, role: str
     assert eks.list_pod_identity_associations(clusterName="atlas")["associations"] == []
 
 
+def test_kube_proxy_is_of_the_clusters_version(aws: Any, cluster: Any, refused: Any) -> None:
+    eks = aws("eks")
+    version = eks.describe_cluster(name="atlas")["cluster"]["version"]
+    name = {"clusterName": "atlas", "addonName": "kube-proxy"}
+    with refused("InvalidParameterException"):
+        eks.create_addon(**name, addonVersion="v1.20.1-eksbuild.1")
+    eks.create_addon(**name, addonVersion=f"v{version}.1-eksbuild.1")
+    with refused("InvalidParameterException"):
+        eks.update_addon(**name, addonVersion="v1.20.1-eksbuild.1")
+    eks.delete_addon(**name)
+
+
 def test_versions_of_an_add_on_are_listed(aws: Any) -> None:
     (addon,) = aws("eks").describe_addon_versions(addonName="coredns", kubernetesVersion="1.34")["addons"]
     version = addon["addonVersions"][0]

@@ -245,3 +245,93 @@ def test_nodes_in_a_block_wait_for_its_start(aws: Any, cluster: Any, network: An
     filters = [{"Name": "tag:eks:nodegroup-name", "Values": ["waiting"]}]
     assert ec2.describe_instances(Filters=filters)["Reservations"] == []
     eks.delete_nodegroup(clusterName="atlas", nodegroupName="waiting")
+
+
+OWN_IMAGE = "ami-000c540e28953ace2"
+
+
+def template_with(aws: Any, name: str, **data: Any) -> str:
+    made = aws("ec2").create_launch_template(
+        LaunchTemplateName=name, LaunchTemplateData={"InstanceType": "g6e.2xlarge", **data}
+    )
+    made_id: str = made["LaunchTemplate"]["LaunchTemplateId"]
+    return made_id
+
+
+def image_of_nodes(aws: Any, group: str) -> set[str]:
+    """The images of a group's running nodes."""
+    filters = [
+        {"Name": "tag:eks:nodegroup-name", "Values": [group]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    found = aws("ec2").describe_instances(Filters=filters)["Reservations"]
+    return {instance["ImageId"] for each in found for instance in each["Instances"]}
+
+
+def test_release_of_the_image_is_of_the_groups_version_of_kubernetes(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any
+) -> None:
+    eks = aws("eks")
+    version = eks.describe_cluster(name="atlas")["cluster"]["version"]
+    group = {"clusterName": "atlas", "nodegroupName": "pinned"}
+    given = {
+        "subnets": list(network.subnets),
+        "nodeRole": role,
+        "launchTemplate": {"id": template_with(aws, "pinned")},
+        "scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": 0},
+    }
+    with refused("InvalidParameterException"):
+        eks.create_nodegroup(**group, **given, releaseVersion="1.20.3-20260714")
+    eks.create_nodegroup(**group, **given, releaseVersion=f"{version}.3-20260625")
+    with refused("InvalidParameterException"):
+        eks.update_nodegroup_version(**group, releaseVersion="20260714")
+    eks.update_nodegroup_config(**group, scalingConfig={"desiredSize": 1})
+    older = image_of_nodes(aws, "pinned")
+    eks.update_nodegroup_version(**group, releaseVersion=f"{version}.4-20260714")
+    name = f"amazon-eks-node-al2023-x86_64-standard-{version}-v20260714"
+    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/standard/{name}/image_id"
+    released = aws("ssm").get_parameter(Name=path)["Parameter"]["Value"]
+    assert older != image_of_nodes(aws, "pinned") == {released}
+    assert eks.describe_nodegroup(**group)["nodegroup"]["releaseVersion"] == f"{version}.4-20260714"
+    eks.delete_nodegroup(**group)
+
+
+@pytest.mark.parametrize(
+    "also",
+    [{"amiType": "AL2023_x86_64_NVIDIA"}, {"version": "1.34"}, {"releaseVersion": "1.34.4-20260714"}],
+    ids=lambda also: next(iter(also)),
+)
+def test_image_of_the_template_excludes_settings_of_eks_images(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any, also: dict[str, str]
+) -> None:
+    template_id = template_with(aws, f"own-{next(iter(also))}", ImageId=OWN_IMAGE)
+    with refused("InvalidParameterException"):
+        aws("eks").create_nodegroup(
+            clusterName="atlas",
+            nodegroupName="own",
+            nodeRole=role,
+            subnets=list(network.subnets),
+            launchTemplate={"id": template_id},
+            **also,
+        )
+
+
+def test_group_cannot_change_between_an_image_of_its_own_and_one_of_eks(
+    aws: Any, cluster: Any, network: Any, role: str, refused: Any
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    template_id = template_with(aws, "switch")
+    group = {"clusterName": "atlas", "nodegroupName": "switch"}
+    eks.create_nodegroup(
+        **group,
+        subnets=list(network.subnets),
+        nodeRole=role,
+        launchTemplate={"id": template_id},
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
+    )
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template_id, SourceVersion="1", LaunchTemplateData={"ImageId": OWN_IMAGE}
+    )
+    with refused("InvalidParameterException"):
+        eks.update_nodegroup_version(**group, launchTemplate={"id": template_id, "version": "2"})
+    eks.delete_nodegroup(**group)

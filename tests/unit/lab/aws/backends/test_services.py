@@ -148,3 +148,25 @@ def test_audiences_of_an_identity_provider_can_be_changed(aws: Any, refused: Any
     iam.delete_open_id_connect_provider(**name)
     with refused("NoSuchEntity"):
         iam.add_client_id_to_open_id_connect_provider(**name, ClientID="other")
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_deep_learning_image_is_found_by_its_exact_name_only(aws: Any, region: str) -> None:
+    ec2 = aws("ec2", region)
+    name = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260929"
+
+    def found(value: str, **changes: Any) -> list[Any]:
+        images: list[Any] = ec2.describe_images(
+            **{"Owners": ["amazon"], "Filters": [{"Name": "name", "Values": [value]}]} | changes
+        )["Images"]
+        return images
+
+    (image,) = found(name, IncludeDeprecated=True)
+    assert (image["OwnerId"], image["RootDeviceName"], image["Architecture"]) == (
+        "898082745236",
+        "/dev/sda1",
+        "x86_64",
+    )
+    assert found(name) == [image]
+    assert found(name.replace("22.04", "32.04x")) == []
+    assert found(name, Owners=["self"]) == []

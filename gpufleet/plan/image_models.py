@@ -1,0 +1,42 @@
+"""The image of a node group: where its id comes from, and the software that it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ImageKind = Literal["eks-release", "ami-name", "ami-id", "parameter"]
+"""How the image is identified: by a release of EKS for an AMI type, by the exact name of one of AWS's AMIs,
+by an AMI id, or by an SSM parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSoftwarePlan:
+    """The software of one release of AWS's images, from its release notes.
+
+    None is a version that was not read; `in_containers` lists software that is not part of the image, and
+    `unverified` versions that were not read in AWS's notes of this image. `efa` says what the version is of:
+    the kernel module or the installer.
+    """
+
+    driver: str | None
+    cuda: str | None
+    nccl: str | None
+    efa: str | None
+    aws_ofi_nccl: str | None
+    container_toolkit: str | None
+    in_containers: tuple[str, ...]
+    unverified: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNvmePlan:
+    """The striped NVMe drives of a node: how many, and GB together of the first instance type.
+
+    `mount` is where Slurm nodes see them; None on Kubernetes, where they carry containers and volumes.
+    """
+
+    drives: int
+    gb: int
+    mount: str | None

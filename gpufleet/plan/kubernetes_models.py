@@ -1,0 +1,75 @@
+"""A cloud Kubernetes site: its cluster, the nodes that carry the cluster's services, and its teams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePlan:
+    """The root volume: GiB, IOPS, MB/s."""
+
+    size_gib: int
+    iops: int
+    throughput: int
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBucketPlan:
+    """A bucket that a team's pods reach, by its name in the storage; `write`: below the team's prefix."""
+
+    storage: str
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TeamPlan:
+    """A team's share of a Kubernetes or Slurm site; `buckets` are those that its pods reach."""
+
+    name: str
+    gpus: int
+    priority: Literal["low", "normal", "high"]
+    buckets: tuple[TeamBucketPlan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SystemNodesPlan:
+    """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is an AMI type of EKS, and
+    `image_release` its release."""
+
+    instance_types: tuple[str, ...]
+    min: int
+    max: int
+    volume: VolumePlan
+    image: str
+    image_release: str
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesPlan:
+    """Settings of a cloud Kubernetes site.
+
+    With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;
+    EXTENDED keeps the version at a higher price.
+    `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
+    images and charts are tagged (`v0.20.0`). `log_types` are what the control plane logs, and
+    `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
+    `unverified_addons` are those whose version was not read in AWS's pages.
+    """
+
+    version: str
+    private_cidrs: tuple[str, ...]
+    public_cidrs: tuple[str, ...]
+    admins: tuple[str, ...]
+    gpu_stack: Literal["device-plugin", "gpu-operator"]
+    device_plugin_version: str
+    gpu_operator_version: str
+    system_nodes: SystemNodesPlan
+    support_type: Literal["STANDARD", "EXTENDED"]
+    log_types: tuple[str, ...]
+    addons: tuple[str, ...]
+    addon_versions: Mapping[str, str]
+    unverified_addons: tuple[str, ...]
+    teams: tuple[TeamPlan, ...]

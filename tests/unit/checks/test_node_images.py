@@ -1,0 +1,61 @@
+"""Images of cloud nodes that the checks refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+from tests.unit.checks.test_networks import SLURM
+
+GROUP = "cloud.0.node_groups.0"
+IMAGES = "software.node_images"
+RELEASE = (
+    "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia"
+    "/amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260714/image_id"
+)
+
+
+def test_unknown_release_is_refused_with_the_known_ones(judge: Judge) -> None:
+    finding = judge({f"{IMAGES}.eks": "20260713"}).only("node-image-known")
+    assert finding.field == f"{IMAGES}.eks"
+    assert "did you mean '20260714'" in finding.remedy
+    assert "node-image-known" in judge({**SLURM, f"{IMAGES}.slurm": "20200101"}).rules
+
+
+def test_known_releases_of_the_channels_driver_pass(judge: Judge) -> None:
+    assert judge({f"{IMAGES}.eks": "20260625"}).rules == set()
+
+
+def test_release_that_no_site_uses_is_not_judged(judge: Judge) -> None:
+    assert judge({f"{IMAGES}.slurm": "20200101"}).rules == set()
+
+
+def test_release_with_another_driver_branch_is_a_warning(judge: Judge) -> None:
+    found = judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver")
+    assert [(each.severity, each.field) for each in found] == [("warning", f"{IMAGES}.slurm")]
+    assert "595.91.07" in found[0].message and "580.159.03" in found[0].message
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "/golden/gpu",
+        "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/recommended/image_id",
+        "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
+        "/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
+    ],
+)
+def test_parameter_whose_value_moves_is_refused(judge: Judge, image: str) -> None:
+    assert judge({f"{GROUP}.image": image}).only("image-stays").field == "cloud[0].node_groups[0].image"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "ami-0123456789abcdef0",
+        "/golden/gpu:7",
+        RELEASE,
+    ],
+)
+def test_image_that_stays_what_it_is_passes(judge: Judge, image: str) -> None:
+    assert judge({f"{GROUP}.image": image}).rules == set()

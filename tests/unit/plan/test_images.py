@@ -1,0 +1,93 @@
+"""Images of node groups: pinned by the channel, by the fleet file, or the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
+from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
+
+LOCK = CATALOG.locks["2026.11"]
+
+
+def site(
+    instance: str = "p5.48xlarge", *, software: dict[str, Any] | None = None, **changes: Any
+) -> CloudSitePlan:
+    own = changes.pop("group", {})
+    made = spec(
+        cloud=[cloud_site(group("a", instance, on_demand(0, 1), **own), **changes)],
+        software={"channel": "2026.11"} | (software or {}),
+    )
+    (found,) = build_plan(made, CATALOG).cloud
+    return found
+
+
+def only(found: CloudSitePlan) -> NodeGroupPlan:
+    (planned,) = found.node_groups
+    return planned
+
+
+def kubernetes(version: str) -> dict[str, Any]:
+    return {"scheduler": "kubernetes", "kubernetes": {"version": version}}
+
+
+@pytest.mark.parametrize("version", LOCK.kubernetes)
+def test_eks_nodes_and_add_ons_are_those_of_the_channel_for_the_clusters_version(version: str) -> None:
+    found = site(**kubernetes(version))
+    locked = CATALOG.node_image("eks-al2023", LOCK.eks_image, version)
+    assert only(found).image_release == locked.version
+    assert locked.version.startswith(f"{version}.")
+    assert found.kubernetes is not None
+    assert found.kubernetes.system_nodes.image_release == locked.version
+    assert found.kubernetes.addon_versions["kube-proxy"].startswith(f"v{version}.")
+    assert set(found.kubernetes.addon_versions) == set(found.kubernetes.addons)
+
+
+def test_plan_has_the_software_of_the_release_notes() -> None:
+    software = only(site(**kubernetes("1.35"))).software
+    assert software is not None
+    assert software.driver == LOCK.eks_ami_driver
+    assert software.in_containers == ("cuda", "nccl")
+    assert software.efa == "kernel module 3.1.0"
+    slurm = only(site()).software
+    assert slurm is not None
+    assert (slurm.driver, slurm.unverified) == ("580.126.09", ("driver",))
+    assert (slurm.cuda, slurm.nccl) == (None, None)
+
+
+def test_slurm_nodes_start_from_one_image_by_its_exact_name() -> None:
+    found = only(site())
+    assert found.image_kind == "ami-name"
+    assert found.image.endswith(f"(Ubuntu 22.04) {LOCK.slurm_image}")
+
+
+def test_fleet_file_names_other_releases() -> None:
+    own = {"node_images": {"eks": "20260625", "slurm": "20260929"}}
+    assert only(site(software=own, **kubernetes("1.35"))).image_release == "1.35.6-20260625"
+    assert only(site(software=own)).image_release == "20260929"
+
+
+def test_release_without_facts_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="no facts of release 20200101") as error:
+        site(software={"node_images": {"eks": "20200101"}}, **kubernetes("1.35"))
+    assert "20260714" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("image", "kind"),
+    [("ami-0123456789abcdef0", "ami-id"), ("/golden/gpu:7", "parameter")],
+)
+@pytest.mark.parametrize("scheduler", ["kubernetes", "slurm"])
+def test_image_of_the_users_own_has_no_release_and_unknown_software(
+    image: str, kind: str, scheduler: str
+) -> None:
+    found = only(site(group={"image": image}, scheduler=scheduler))
+    assert (found.image, found.image_kind, found.image_release, found.software) == (image, kind, "", None)
+
+
+def test_nvidia_driver_is_not_claimed_for_other_accelerators() -> None:
+    assert only(site("trn1.32xlarge", **kubernetes("1.35"))).software is None
