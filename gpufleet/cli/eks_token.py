@@ -1,4 +1,4 @@
-"""`gpufleet eks-token`: the credential plugin of kubeconfigs, which also opens the way to a private endpoint."""
+"""`gpufleet eks-token`: the credential plugin of kubeconfigs, which opens the way to private endpoints."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def eks_token(
 ) -> int:
     """Print a token for the Kubernetes API of a cluster. Kubeconfigs run it; you do not have to.
 
-    With --endpoint it first opens a port-forward of Session Manager through a node of the cluster, which ends with
-    the process that ran this command.
+    With --endpoint it first opens a port-forward of Session Manager through a node of the cluster, which ends
+    with the process that ran this command.
     """
     import datetime as dt
     import os

@@ -23,8 +23,8 @@ _SPARE_S = 60.0
 def ensure_forward(target: Target, user: int) -> None:
     """Return once the endpoint answers on the port; keep it open while the process `user` runs.
 
-    Raises InputError for a missing plugin and a port that another process uses, CloudError if no node leads to
-    the endpoint.
+    Raises InputError for a missing plugin and a port that another process uses, CloudError if no node leads
+    to the endpoint.
     """
     require_programs(PLUGIN, site=target.cluster)
     place = Rendezvous.of(target.host)
@@ -56,7 +56,7 @@ def _start(target: Target, place: Rendezvous, keeping: int) -> None:
     """Start a keeper, which inherits the descriptor with the lock: the lock ends with the process."""
     descriptor = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - no shell is involved
             [sys.executable, "-m", keeper.__name__],
             stdin=subprocess.PIPE,
             stdout=descriptor,

@@ -70,7 +70,7 @@ class AwsIdentity:
             except (BotoCoreError, ClientError) as error:
                 raise CloudError(
                     f"the role {role['role_arn']} cannot be assumed: {error}",
-                    remedy="check aws:assumeRoles, and that the trust policy of the role admits this identity",
+                    remedy="check aws:assumeRoles, and that the role's trust policy admits this identity",
                 ) from None
             session = boto3.Session(
                 aws_access_key_id=given["AccessKeyId"],

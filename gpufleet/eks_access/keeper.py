@@ -1,7 +1,7 @@
 """The process that keeps a port-forward while processes use it: `python -m gpufleet.eks_access.keeper`.
 
-It reads its target as JSON from its standard input, starts a new session when one ends, and ends itself and the
-session when the last user has ended. So nothing has to stop it, and no run leaves it behind.
+It reads its target as JSON from its standard input, starts a new session when one ends, and ends itself and
+the session when the last user has ended. So nothing has to stop it, and no run leaves it behind.
 """
 
 from __future__ import annotations

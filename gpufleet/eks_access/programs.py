@@ -53,7 +53,7 @@ def _require_version(site: str) -> None:
 
 def _plugin_version() -> str:
     try:
-        ran = subprocess.run(
+        ran = subprocess.run(  # noqa: S603 - no shell is involved
             [shutil.which(PLUGIN) or PLUGIN, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,

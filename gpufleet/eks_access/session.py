@@ -162,7 +162,7 @@ def _plugin(
         }
     profile = "" if target.identity.roles else target.identity.profile or ""
     try:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - no shell is involved
             [
                 shutil.which(PLUGIN) or PLUGIN,
                 *(_RESPONSE, target.region, "StartSession", profile, json.dumps(asked), endpoint),
@@ -204,8 +204,8 @@ def _node(session: Any, target: Target, until: float, wanted: Callable[[], bool]
         if not nodes:
             raise CloudError(
                 f"cluster {target.cluster} has no running node to reach its private endpoint through",
-                remedy="set `kubernetes.system_nodes.min` to 1 or more, or use `kubernetes.access: direct` from"
-                " inside the site's network",
+                remedy="set `kubernetes.system_nodes.min` to 1 or more, or `kubernetes.access: direct` on a"
+                " machine in the site's network",
             )
         online = _online(ssm, [name for name, _ in nodes])
         found = next((name for name, _ in nodes if name in online), None)

@@ -1,4 +1,4 @@
-"""Tokens of EKS: a signed request of STS GetCallerIdentity, which the cluster sends to STS to see who asks."""
+"""Tokens of EKS: a signed request to STS GetCallerIdentity, with which the cluster asks who it is."""
 
 from __future__ import annotations
 

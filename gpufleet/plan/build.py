@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
+from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.assumptions import assumptions_of
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
@@ -90,11 +91,15 @@ def _plan_kubernetes(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> Kube
         return None
     settings = site.kubernetes or Kubernetes()
     lock = catalog.lock(spec.software.channel)
+    name = site_resource_name(spec.fleet, spec.environment, site.site)
     return KubernetesPlan(
         version=settings.version,
         private_cidrs=settings.private_cidrs,
         public_cidrs=settings.public_cidrs,
+        access=kubernetes_access(settings),
+        access_port=access_port(name, settings),
         admins=settings.admins,
+        viewers=settings.viewers,
         gpu_stack=settings.gpu_stack,
         device_plugin_version=f"v{lock.device_plugin}",
         gpu_operator_version=f"v{lock.gpu_operator}",

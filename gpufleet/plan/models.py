@@ -14,7 +14,7 @@ from typing import Literal
 
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
-from gpufleet.kinds import LustreDeployment, NatKind
+from gpufleet.kinds import KubernetesAccess, LustreDeployment, NatKind
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
@@ -164,13 +164,17 @@ class KubernetesPlan:
     EXTENDED keeps the version at a higher price.
     `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
     images and charts are tagged (`v0.20.0`). `log_types` are what the control plane logs, and
-    `addons` what EKS installs, by the names of EKS.
+    `addons` what EKS installs, by the names of EKS. `access` is how a run reaches the API, through
+    `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied in the cluster.
     """
 
     version: str
     private_cidrs: tuple[str, ...]
     public_cidrs: tuple[str, ...]
+    access: KubernetesAccess
+    access_port: int | None
     admins: tuple[str, ...]
+    viewers: tuple[str, ...]
     gpu_stack: Literal["device-plugin", "gpu-operator"]
     device_plugin_version: str
     gpu_operator_version: str

@@ -7,12 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.kinds import (
+    ACCESS_PORT_MAX,
+    ACCESS_PORT_MIN,
     GP3_IOPS,
     GP3_MB_S,
     NODE_VOLUME_GIB,
     SYSTEM_INSTANCE_TYPES,
     SYSTEM_NODES_MAX,
     SYSTEM_NODES_MIN,
+    KubernetesAccess,
     NatKind,
 )
 from gpufleet.spec.base import Model
@@ -161,11 +164,40 @@ class Kubernetes(Model):
             examples=[["203.0.113.0/24"]],
         ),
     ] = ()
+    access: Annotated[
+        KubernetesAccess | None,
+        Field(
+            description="How a run reaches the API: ssm (a port-forward through a system node), direct (the"
+            " run is in a network that reaches it), or phased (nothing is applied in the cluster yet)."
+            " Defaults to direct with public_cidrs, else to ssm.",
+            examples=["ssm"],
+        ),
+    ] = None
+    access_port: Annotated[
+        int | None,
+        Field(
+            ge=ACCESS_PORT_MIN,
+            le=ACCESS_PORT_MAX,
+            description="The port that a run with `access: ssm` uses on its own machine. Defaults to one"
+            " computed from the names of fleet, environment and site.",
+            examples=[20443],
+            json_schema_extra={"unit": "port"},
+        ),
+        WHOLE,
+    ] = None
     admins: Annotated[
         tuple[Arn, ...],
         Field(
-            description="ARNs of IAM roles that administer the cluster, besides the one that creates it.",
+            description="ARNs of IAM roles that administer the cluster, as the one that creates it does.",
             examples=[["arn:aws:iam::111122223333:role/platform"]],
+        ),
+    ] = ()
+    viewers: Annotated[
+        tuple[Arn, ...],
+        Field(
+            description="ARNs of IAM roles that read everything in the cluster, secrets too, and change"
+            " nothing: those of previews.",
+            examples=[["arn:aws:iam::111122223333:role/preview"]],
         ),
     ] = ()
     gpu_stack: Annotated[
