@@ -18,6 +18,8 @@ from gpufleet.loopback import LOOPBACK
 _POLL_S = 0.2
 _STALE_AFTER_S = 10.0
 _SPARE_S = 60.0
+_keepers: list[subprocess.Popen[bytes]] = []
+"""The keepers that this process has started. They outlive it, and nothing waits for them."""
 
 
 def ensure_forward(target: Target, user: int) -> None:
@@ -69,6 +71,7 @@ def _start(target: Target, place: Rendezvous, keeping: int) -> None:
         os.close(descriptor)
     if process.stdin is None:
         raise AssertionError("the keeper has a pipe for its input")
+    _keepers.append(process)
     with process.stdin as pipe:
         pipe.write(keeper.describe(target, place).encode())
 

@@ -35,7 +35,7 @@ _RESPONSE = "AWS_SSM_START_SESSION_RESPONSE"
 session-manager-plugin, sessionmanagerplugin/session/session.go)."""
 
 _POLL_S = 0.2
-_NODE_POLL_S = 5.0
+_NODE_POLL_S = 2.0
 _STOP_GRACE_S = 5.0
 _MOST_FILTER_VALUES = 50
 

@@ -7,8 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.kinds import (
-    ACCESS_PORT_MAX,
-    ACCESS_PORT_MIN,
     GP3_IOPS,
     GP3_MB_S,
     NODE_VOLUME_GIB,
@@ -22,6 +20,7 @@ from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.fields import (
     WHOLE,
+    AccessPort,
     Arn,
     Cidr,
     Code,
@@ -174,16 +173,12 @@ class Kubernetes(Model):
         ),
     ] = None
     access_port: Annotated[
-        int | None,
+        AccessPort | None,
         Field(
-            ge=ACCESS_PORT_MIN,
-            le=ACCESS_PORT_MAX,
             description="The port that a run with `access: ssm` uses on its own machine. Defaults to one"
             " computed from the names of fleet, environment and site.",
             examples=[20443],
-            json_schema_extra={"unit": "port"},
         ),
-        WHOLE,
     ] = None
     admins: Annotated[
         tuple[Arn, ...],

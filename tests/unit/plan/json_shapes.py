@@ -236,7 +236,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "private_cidrs": [str],
             "public_cidrs": [str],
             "access": str,
-            "access_port": int,
+            "access_port": INT_OR_NONE,
             "admins": [str],
             "viewers": [str],
             "gpu_stack": str,
