@@ -72,7 +72,7 @@ with socket.create_server(("127.0.0.1", port)) as server:
 
 @dataclass
 class WayIn:
-    """The private endpoint with what leads to it. `online` are the nodes with an online agent, by question."""
+    """The private endpoint with what leads to it. `online` are the nodes with an agent online, in turn."""
 
     folder: Path
     port: int
