@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,8 +10,10 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.catalog.images import EKS_IMAGE
+from gpufleet.components.access_entries import AccessKind, access_entries
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
+from gpufleet.components.kubeconfig import TokenCommandArgs, kubeconfig
 from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
 from gpufleet.errors import InputError
 from gpufleet.kinds import (
@@ -24,8 +25,6 @@ from gpufleet.kinds import (
     SYSTEM_NODES_MAX,
     SYSTEM_NODES_MIN,
 )
-
-CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +45,14 @@ class EksClusterArgs:
 
     The endpoint is private, and only members of the cluster's security group reach it. `private_cidrs`
     allows networks that are routed to this one (a VPN, racks), `public_cidrs` networks on the internet.
-    `admins` are ARNs of IAM principals that administer the cluster, in addition to the one that creates it.
-    With `support_type` STANDARD, EKS upgrades a cluster automatically when the standard support of
-    `version` ends; EXTENDED keeps the version, at six times the hourly price (EKS pricing). Only `addons`
-    are installed; supported are those of EKS_ADDONS and `aws-fsx-csi-driver`. An add-on without an entry in
-    `addon_versions` gets EKS's default for `version` once, and keeps it. System nodes launch once
-    everything in `after` exists (the routes of their subnets).
+    `admins` are ARNs of IAM principals that administer the cluster, in addition to the one that creates it:
+    for that one EKS makes the access entry itself and refuses a second, so it must not be listed. `viewers`
+    read everything and change nothing. `token` is the command of the kubeconfig. With `support_type`
+    STANDARD, EKS upgrades a cluster automatically when the standard support of `version` ends; EXTENDED keeps
+    the version, at six times the hourly price (EKS pricing). Only `addons` are installed; supported are those
+    of EKS_ADDONS and `aws-fsx-csi-driver`. An add-on without an entry in `addon_versions` gets EKS's default
+    for `version` once, and keeps it. System nodes launch once everything in `after` exists (the routes of
+    their subnets).
     """
 
     cluster_name: str
@@ -62,6 +63,8 @@ class EksClusterArgs:
     private_cidrs: Sequence[str] = ()
     public_cidrs: Sequence[str] = ()
     admins: Sequence[pulumi.Input[str]] = ()
+    viewers: Sequence[pulumi.Input[str]] = ()
+    token: TokenCommandArgs = field(default_factory=TokenCommandArgs)
     system_nodes: SystemNodesArgs = field(default_factory=SystemNodesArgs)
     log_types: Sequence[str] = CONTROL_PLANE_LOGS
     addons: Sequence[str] = EKS_ADDONS
@@ -89,7 +92,7 @@ class EksCluster(Component):
     security_group_id: pulumi.Output[str]
     """EKS's own group: its members can reach the control plane and the other nodes."""
     kubeconfig: pulumi.Output[str]
-    """Secret. JSON, which every YAML parser reads; credentials come from `aws eks get-token`."""
+    """Secret. For machines in a network that reaches the endpoint."""
     ready: Sequence[pulumi.Resource]
     """Resources that must exist before GPU nodes join: the add-ons that a node needs to become ready."""
     system_ready: Sequence[pulumi.Resource]
@@ -152,15 +155,17 @@ class EksCluster(Component):
         )
         self.security_group_id = self._cluster.vpc_config.apply(_cluster_group)
         self._private_access(name, args.private_cidrs)
-        self._admins(name, args.admins, context.partition)
+        entries: tuple[tuple[AccessKind, Sequence[pulumi.Input[str]]], ...] = (
+            ("admin", args.admins),
+            ("viewer", args.viewers),
+        )
+        for kind, principals in entries:
+            access_entries(self, name, kind, principals, self.cluster_name, context.partition)
         self.ready = self._addons_for_nodes(name, args)
         system = self._system_nodes(name, args)
         self.system_ready = [*self.ready, system, *self._addons_on_nodes(name, args, system)]
-        self.kubeconfig = pulumi.Output.secret(
-            pulumi.Output.all(
-                self.cluster_name, self.endpoint, self._cluster.certificate_authority, context.region
-            ).apply(lambda parts: kubeconfig(parts[0], parts[1], field_of(parts[2], "data"), parts[3]))
-        )
+        self._region = context.region
+        self.kubeconfig = self.kubeconfig_with(args.token)
         self.register_outputs(
             {
                 "clusterName": self.cluster_name,
@@ -188,28 +193,19 @@ class EksCluster(Component):
                 opts=self.child(),
             )
 
-    def _admins(self, name: str, admins: Sequence[pulumi.Input[str]], partition: pulumi.Output[str]) -> None:
-        for number, principal in enumerate(admins):
-            # Named after the principal: with numbers, removing the first would rename all others, and EKS
-            # rejects a second entry for a principal.
-            who = _slug(principal) if isinstance(principal, str) else number
-            label = f"{name}-admin-{who}"
-            entry = aws.eks.AccessEntry(
-                label,
-                cluster_name=self.cluster_name,
-                principal_arn=principal,
-                type="STANDARD",
-                tags=self.tags(label),
-                opts=self.child(),
+    def kubeconfig_with(
+        self, token: TokenCommandArgs | pulumi.Output[TokenCommandArgs], *, port: int | None = None
+    ) -> pulumi.Output[str]:
+        """Return a kubeconfig with another command for tokens, through a port of this machine if given."""
+        return pulumi.Output.secret(
+            pulumi.Output.all(
+                self.cluster_name, self.endpoint, self._cluster.certificate_authority, self._region, token
+            ).apply(
+                lambda parts: kubeconfig(
+                    parts[0], parts[1], field_of(parts[2], "data"), parts[3], parts[4], port=port
+                )
             )
-            aws.eks.AccessPolicyAssociation(
-                label,
-                cluster_name=self.cluster_name,
-                principal_arn=entry.principal_arn,
-                policy_arn=pulumi.Output.format(CLUSTER_ADMIN, partition),
-                access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
-                opts=self.child(),
-            )
+        )
 
     def _addons_for_nodes(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
         """Install what a node needs to become ready: Pod Identity, then the network plugin that uses it."""
@@ -330,41 +326,6 @@ class EksCluster(Component):
             tags=self.tags(label),
             opts=self.child(depends_on=list(after)),
         )
-
-
-def kubeconfig(cluster_name: str, endpoint: str, certificate_authority: str, region: str) -> str:
-    """Return a kubeconfig, as JSON. It contains no token: kubectl gets one from the AWS CLI at each use."""
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": cluster_name,
-                    "cluster": {"server": endpoint, "certificate-authority-data": certificate_authority},
-                }
-            ],
-            "users": [
-                {
-                    "name": cluster_name,
-                    "user": {
-                        "exec": {
-                            "apiVersion": "client.authentication.k8s.io/v1beta1",
-                            "command": "aws",
-                            "args": ["--region", region, "eks", "get-token", "--cluster-name", cluster_name],
-                            "interactiveMode": "Never",
-                        }
-                    },
-                }
-            ],
-            "contexts": [{"name": cluster_name, "context": {"cluster": cluster_name, "user": cluster_name}}],
-            "current-context": cluster_name,
-        }
-    )
-
-
-def _slug(principal_arn: str) -> str:
-    return principal_arn.partition("::")[2].replace(":", "-").replace("/", "-")
 
 
 def _cluster_group(vpc_config: Any) -> Any:

@@ -14,6 +14,12 @@ CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
 NatKind = Literal["single", "per-zone", "none"]
 """NAT gateways: one, one in each zone, or none."""
 
+KubernetesAccess = Literal["ssm", "direct", "phased"]
+"""How a run reaches the API of an EKS cluster: a port-forward of Session Manager, a network, or not yet."""
+
+ACCESS_PORT_MIN, ACCESS_PORT_MAX = 1024, 65535
+"""Ports of this machine that an unprivileged process may use."""
+
 LustreDeployment = Literal["PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"]
 """Deployment types of FSx for Lustre in the catalog, with AWS's names."""
 

@@ -15,6 +15,13 @@ from gpufleet.components.identity import IamRoles, IamRolesArgs
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
+from gpufleet.stacks.cluster_access import (
+    grants,
+    run_kubeconfig,
+    say_how_to_go_on,
+    token_command,
+    uses_forward,
+)
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
 from gpufleet.stacks.nodes import running_nodes
@@ -32,10 +39,12 @@ class _Site:
 
 @dataclass(frozen=True)
 class SiteOutputs:
-    """The exports of a site. `nodes` are lists of the running nodes of its Slurm groups."""
+    """The exports of a site. `kubeconfigs` are those of its cluster by their name: one for machines in a
+    network that reaches the API, and one through a node. `nodes` are lists of the running nodes of its Slurm
+    groups."""
 
     site: dict[str, Any]
-    kubeconfig: pulumi.Output[str] | None
+    kubeconfigs: Mapping[str, pulumi.Output[str]]
     nodes: Sequence[pulumi.Output[list[dict[str, Any]]]]
 
 
@@ -76,8 +85,8 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) ->
         for group, built in groups.items()
         if cluster is None
     ]
-    if cluster and site.kubernetes:
-        build_cluster_base(name, site, site.kubernetes, cluster)
+    ways = _contents(this, site.kubernetes, cluster) if cluster and site.kubernetes else {}
+    if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
     return SiteOutputs(
         site={
@@ -91,9 +100,22 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) ->
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
         },
-        kubeconfig=cluster.kubeconfig if cluster else None,
+        kubeconfigs=ways,
         nodes=nodes,
     )
+
+
+def _contents(this: _Site, plan: KubernetesPlan, cluster: EksCluster) -> dict[str, pulumi.Output[str]]:
+    """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs."""
+    ways = {"kubeconfig": cluster.kubeconfig}
+    if plan.access == "phased":
+        say_how_to_go_on(this.plan)
+        return ways
+    kubeconfig = run_kubeconfig(plan, this.settings, cluster)
+    # The sandbox renders manifests into a folder that is called after the cluster.
+    identifier = cluster.endpoint if this.settings.cloud == "aws" else None
+    build_cluster_base(this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier)
+    return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
 
 
 def _network(this: _Site) -> Network:
@@ -138,6 +160,7 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
     logs, system = this.plan.cluster_logs, settings.system_nodes
     if roles.cluster_role_arn is None or logs is None:
         raise AssertionError("a Kubernetes site has a role and a log group for its cluster")
+    access = grants(this.name, this.plan, settings, this.settings)
     return EksCluster(
         this.name,
         EksClusterArgs(
@@ -148,7 +171,9 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
             subnet_ids=list(network.private_subnet_ids.values()),
             private_cidrs=settings.private_cidrs,
             public_cidrs=settings.public_cidrs,
-            admins=settings.admins,
+            admins=access.admins,
+            viewers=access.viewers,
+            token=token_command(this.settings),
             system_nodes=SystemNodesArgs(
                 instance_types=system.instance_types,
                 min_size=system.min,

@@ -12,15 +12,23 @@ from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 
 
 def build_cluster_base(
-    name: str, site: CloudSitePlan, settings: KubernetesPlan, cluster: EksCluster
+    name: str,
+    site: CloudSitePlan,
+    settings: KubernetesPlan,
+    cluster: EksCluster,
+    kubeconfig: pulumi.Output[str],
+    *,
+    identifier: pulumi.Output[str] | None = None,
 ) -> ClusterBase:
     """Apply teams, priorities and device plugins once the cluster can run them.
 
-    The endpoint is private by default: the run needs a route into the site's network.
+    `kubeconfig` is how the run reaches the API. With an `identifier` of the cluster, another kubeconfig does
+    not replace the contents: without one, Pulumi takes another server for another cluster.
     """
     provider = k8s.Provider(
         f"{name}-kubernetes",
-        kubeconfig=cluster.kubeconfig,
+        kubeconfig=kubeconfig,
+        cluster_identifier=identifier,
         enable_server_side_apply=True,
         opts=pulumi.ResourceOptions(depends_on=list(cluster.system_ready)),
     )

@@ -51,13 +51,15 @@ def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
     """Register the resources of the plan's cloud sites, and export their outputs."""
     from gpufleet.stacks.account import build_account
     from gpufleet.stacks.cloud_site import build_site
+    from gpufleet.stacks.cluster_access import require_access
 
+    require_access(plan, settings)
     nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
     for site in plan.cloud:
         outputs = build_site(plan, site, settings)
         pulumi.export(site.site, outputs.site)
-        if outputs.kubeconfig is not None:
-            pulumi.export(f"{site.site}-kubeconfig", outputs.kubeconfig)
+        for kind, kubeconfig in outputs.kubeconfigs.items():
+            pulumi.export(f"{site.site}-{kind}", kubeconfig)
         nodes += outputs.nodes
     pulumi.export(
         "nodes", pulumi.Output.all(*nodes).apply(lambda lists: [node for found in lists for node in found])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.containment import fleet_file_of_settings
+from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.errors import InputError
 from gpufleet.lab_extra import sandbox_access
 
@@ -24,7 +25,7 @@ class StackSettings:
     `fleet_file` is a path or an environment's name, by default the stack's. `protect` prevents the deletion
     and replacement of storage, clusters and Capacity Blocks. `allow_upfront` limits, in USD, the price of
     one Capacity Block; None is no limit. `aws_provider` and `aws_client` are arguments of the AWS provider
-    and of boto3 clients: for a real account, those of the stack's `aws:` settings.
+    and of boto3 clients: for a real account, those of the stack's `aws:` settings. `identity` is who that is.
     """
 
     cloud: str
@@ -33,6 +34,7 @@ class StackSettings:
     allow_upfront: str | None
     aws_provider: Mapping[str, Any]
     aws_client: Mapping[str, str]
+    identity: AwsIdentity = field(default_factory=AwsIdentity)
 
 
 def load_settings(root: Path) -> StackSettings:
@@ -56,6 +58,7 @@ def load_settings(root: Path) -> StackSettings:
         allow_upfront=_amount(config.get("allowUpfront") or "0"),
         aws_provider=_account(),
         aws_client=_named_profile(),
+        identity=AwsIdentity(_named_profile().get("profile"), tuple(_roles())),
     )
 
 
@@ -76,7 +79,7 @@ def _account() -> dict[str, Any]:
     """Return the account in the `aws:` settings, which an explicit provider does not read itself."""
     config = pulumi.Config("aws")
     found: dict[str, Any] = dict(_named_profile())
-    roles = _list_of(config, "assumeRoles")
+    roles = _roles()
     if roles:
         found["assume_roles"] = [_assumed(role) for role in roles]
     for key, argument in (
@@ -105,16 +108,30 @@ def _list_of(config: pulumi.Config, key: str) -> list[Any]:
     return value
 
 
-def _assumed(role: Any) -> aws.ProviderAssumeRoleArgs:
+def _roles() -> list[Mapping[str, Any]]:
+    """Return the roles of `aws:assumeRoles` with their fields in snake case, as Python names them."""
+    return [_snake_case(role) for role in _list_of(pulumi.Config("aws"), "assumeRoles")]
+
+
+def _snake_case(role: Any) -> Mapping[str, Any]:
+    if not isinstance(role, dict) or not role.get("roleArn"):
+        raise _not_a_role(role)
+    return {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in role.items()}
+
+
+def _assumed(role: Mapping[str, Any]) -> aws.ProviderAssumeRoleArgs:
     try:
-        return aws.ProviderAssumeRoleArgs(
-            **{re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in role.items()}
-        )
-    except (AttributeError, TypeError):
-        raise InputError(
-            f"aws:assumeRoles has {role!r}; an entry can have roleArn, sessionName, externalId and the like",
-            remedy="run `pulumi config set --path 'aws:assumeRoles[0].roleArn' arn:aws:iam::...:role/...`",
-        ) from None
+        return aws.ProviderAssumeRoleArgs(**role)
+    except TypeError:
+        raise _not_a_role(dict(role)) from None
+
+
+def _not_a_role(role: Any) -> InputError:
+    return InputError(
+        f"aws:assumeRoles has {role!r}; an entry has roleArn, and can have sessionName, externalId"
+        " and the like",
+        remedy="run `pulumi config set --path 'aws:assumeRoles[0].roleArn' arn:aws:iam::...:role/...`",
+    )
 
 
 def _named_profile() -> dict[str, str]:

@@ -17,6 +17,7 @@ from gpufleet.resources.types import (
     BUCKETS,
     CAPACITY_BLOCK,
     CAPACITY_RESERVATION,
+    CLUSTER,
     LUSTRE,
     VOLUME,
 )
@@ -28,6 +29,10 @@ RESERVATIONS = frozenset({CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING})
 """Types that hold capacity: another customer can take released capacity within a minute."""
 
 GUARDED = STORAGE | RESERVATIONS
+
+_KUBERNETES = "kubernetes:"
+_PRIORITY = "kubernetes:scheduling.k8s.io/v1:PriorityClass"
+"""Every cluster has some: they are deleted only with all of its contents."""
 
 _MOST_LISTED = 5
 
@@ -48,6 +53,23 @@ def lost_reservations(steps: Iterable[ObservedStep]) -> list[ObservedStep]:
     return [step for step in held if step.how == "replace" or (step.how == "delete" and step.type in asked)]
 
 
+def lost_contents(steps: Iterable[ObservedStep]) -> list[ObservedStep]:
+    """Return the steps that delete the contents of a cluster which itself stays.
+
+    `access: phased` takes all of them out of the program. With another provider, as for a kubeconfig with
+    another server, Pulumi replaces all of them.
+    """
+    seen = tuple(steps)
+    gone = [step.name for step in seen if step.type == CLUSTER and step.how in ("delete", "replace")]
+    return [
+        step
+        for step in seen
+        if step.type.startswith(_KUBERNETES)
+        and ((step.type == _PRIORITY and step.how == "delete") or "provider" in step.forced)
+        and not any(step.name.startswith(f"{cluster}-base-") for cluster in gone)
+    ]
+
+
 def refuse_data_loss(
     steps: Iterable[ObservedStep],
     *,
@@ -66,6 +88,15 @@ def refuse_data_loss(
             f"this deletes storage and its data: {_named(data)}; nothing has been changed",
             remedy="undo the change of the fleet file that forces it, or copy the data and pass"
             " --allow-data-loss",
+        )
+    contents = lost_contents(seen)
+    if contents and not allow_data_loss:
+        raise RefusedError(
+            "this deletes what gpufleet applied in a cluster that stays, with everything in its namespaces:"
+            f" {_named(contents)}; nothing has been changed",
+            remedy="keep `kubernetes.access` of the site at direct or ssm. A cluster that was first reached"
+            " with direct by an older version needs one `up` with `access: direct` before ssm. To delete the"
+            " contents, pass --allow-data-loss",
         )
     ended = set(_ended(exported, now))
     reservations = [step for step in lost_reservations(seen) if step.urn not in ended]
@@ -90,8 +121,9 @@ def refuse_destroying_data(stored: Mapping[str, int], *, allow_data_loss: bool) 
 
 
 def is_guarded(exported: Mapping[str, Any] | None) -> bool:
-    """Return whether a stack's exported state has guarded resources."""
-    return any(resource["type"] in GUARDED for resource in _resources(exported))
+    """Return whether a stack's exported state has guarded resources, or contents of a cluster."""
+    kinds = {resource["type"] for resource in _resources(exported)}
+    return any(kind in GUARDED or kind.startswith(_KUBERNETES) for kind in kinds)
 
 
 def _resources(exported: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:

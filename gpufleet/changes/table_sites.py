@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place
+from gpufleet.changes.change import NO_ONE, Approval, FieldChange, in_place, nothing
 from gpufleet.changes.observe import Effect
 
 _SITE = "all users of the site: every resource is created again, and the old one is deleted"
@@ -66,7 +66,20 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "clients from outside: the public endpoint is removed or added",
         ),
     ),
+    "cloud[].kubernetes.access": (
+        FieldChange(
+            "ssm to direct, or back", Effect.NOTHING, "no one: the next run reaches the API by the other way"
+        ),
+        FieldChange(
+            "to phased",
+            Effect.REPLACEMENT,
+            "all teams: what gpufleet applied in the cluster is deleted, namespaces with everything in them",
+            Approval.DATA,
+        ),
+    ),
+    "cloud[].kubernetes.access_port": nothing("another port", "no one: the next run uses it"),
     "cloud[].kubernetes.admins": in_place("another list", "removed roles lose access to the cluster"),
+    "cloud[].kubernetes.viewers": in_place("another list", "removed roles can no longer preview"),
     "cloud[].kubernetes.gpu_stack": (
         FieldChange(
             "another one",

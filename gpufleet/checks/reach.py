@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from gpufleet.checks.networks import parse_network
-from gpufleet.checks.rules import FieldFinding, Fleet, check
-from gpufleet.spec.models import Kubernetes
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
+from gpufleet.kinds import ACCESS_PORT_MAX, ACCESS_PORT_MIN
+from gpufleet.plan.access import access_port, kubernetes_access
+from gpufleet.plan.names import site_resource_name
+from gpufleet.spec.models import CloudSite, Kubernetes
 
 ADMIN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 
@@ -34,37 +37,105 @@ def private_endpoint(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("cluster-unreachable")
 def cluster_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
     """The endpoint is private and its security group admits only its members (EKS User Guide, "Cluster API
-    server endpoint"). Without an allowed network, neither `kubectl` nor `gpufleet up`, which installs teams
-    and device plugins, can reach it."""
-    for path, site in fleet.cloud():
-        settings = site.kubernetes or Kubernetes()
-        if site.scheduler == "kubernetes" and not settings.private_cidrs and not settings.public_cidrs:
+    server endpoint"). With `access: direct` and no allowed network, neither `kubectl` nor `gpufleet up`,
+    which installs teams and device plugins, can reach it."""
+    for path, site, settings in _clusters(fleet):
+        open_to = (*settings.private_cidrs, *settings.public_cidrs)
+        if kubernetes_access(settings) == "direct" and not open_to:
             yield FieldFinding(
                 (*path, "kubernetes", "private_cidrs"),
                 f"nothing outside of site {site.site!r} reaches its Kubernetes API",
-                "list connected networks under 'private_cidrs' (a VPN, the racks), or public ones under"
-                " 'public_cidrs'",
+                "write 'access: ssm'; or list connected networks under 'private_cidrs' (a VPN, the racks), or"
+                " public ones under 'public_cidrs'",
                 "warning",
                 value="none",
             )
+
+
+@check("cluster-access")
+def cluster_access(fleet: Fleet) -> Iterator[FieldFinding]:
+    """With `access: ssm`, a run reaches the Kubernetes API through a node of the cluster and a port of its
+    own machine. Each cluster needs a node that always runs, and a port of its own."""
+    taken: dict[int, str] = {}
+    for path, site, settings in _clusters(fleet):
+        where = (*path, "kubernetes")
+        if kubernetes_access(settings) != "ssm":
+            if settings.access_port is not None:
+                yield FieldFinding(
+                    (*where, "access_port"),
+                    f"site {site.site!r} is reached with 'access: {kubernetes_access(settings)}', which uses"
+                    " no port",
+                    "remove it, or write 'access: ssm'",
+                )
+            continue
+        if settings.system_nodes.min == 0:
+            yield FieldFinding(
+                (*where, "system_nodes", "min"),
+                f"the Kubernetes API of site {site.site!r} is reached through a system node, and it may have"
+                " none",
+                "write 1 or more, or another 'access'",
+            )
+        port = access_port(site_resource_name(fleet.spec.fleet, fleet.spec.environment, site.site), settings)
+        if port is None:
+            continue
+        if port in taken:
+            yield FieldFinding(
+                (*where, "access_port"),
+                f"port {port} leads to the clusters of sites {taken[port]!r} and {site.site!r}",
+                f"write another one, such as 'access_port: {_free_port(port, taken)}'",
+                value=port,
+            )
+        taken[port] = site.site
 
 
 @check("cluster-admin")
 def cluster_admin(fleet: Fleet) -> Iterator[FieldFinding]:
     """EKS grants access by the ARN of an IAM role or user, rejects ARNs of sessions (sts, assumed-role), and
     allows one access entry per principal (EKS User Guide, "Access entries")."""
-    for path, site in fleet.cloud():
-        admins = site.kubernetes.admins if site.kubernetes is not None else ()
-        for index, arn in enumerate(admins):
-            where = (*path, "kubernetes", "admins", index)
-            if not ADMIN.fullmatch(arn):
+    for path, _, settings in _clusters(fleet):
+        yield from _principals((*path, "kubernetes", "admins"), settings.admins)
+
+
+@check("cluster-viewer")
+def cluster_viewer(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A viewer has an access entry as an administrator does, and EKS allows one per principal (EKS User
+    Guide, "Access entries"): no role can be both."""
+    for path, _, settings in _clusters(fleet):
+        where = (*path, "kubernetes", "viewers")
+        yield from _principals(where, settings.viewers)
+        for index, arn in enumerate(settings.viewers):
+            if arn in settings.admins:
                 yield FieldFinding(
-                    where,
-                    f"'{arn}' is not the ARN of an IAM role",
-                    "write it as 'arn:aws:iam::123456789012:role/platform'",
+                    (*where, index),
+                    f"{arn} is a viewer and an administrator",
+                    "remove it from 'viewers' or from 'admins'",
                 )
-            elif arn in admins[:index]:
-                yield FieldFinding(where, f"{arn} is listed twice", "list it once")
+
+
+def _clusters(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Kubernetes]]:
+    """Yield the sites on EKS with their settings."""
+    for path, site in fleet.cloud():
+        if site.scheduler == "kubernetes":
+            yield path, site, site.kubernetes or Kubernetes()
+
+
+def _principals(where: SpecPath, arns: Sequence[str]) -> Iterator[FieldFinding]:
+    for index, arn in enumerate(arns):
+        if not ADMIN.fullmatch(arn):
+            yield FieldFinding(
+                (*where, index),
+                f"'{arn}' is not the ARN of an IAM role",
+                "write it as 'arn:aws:iam::123456789012:role/platform'",
+            )
+        elif arn in arns[:index]:
+            yield FieldFinding((*where, index), f"{arn} is listed twice", "list it once")
+
+
+def _free_port(port: int, taken: Collection[int]) -> int:
+    """Return the next free port; after the last one, the first."""
+    ports = range(ACCESS_PORT_MIN, ACCESS_PORT_MAX + 1)
+    later = (each for each in (*range(port, ports.stop), *ports) if each not in taken)
+    return next(later, port)
 
 
 @check("registry-unreachable")
@@ -109,7 +180,9 @@ def slurm_cloud_unconnected(fleet: Fleet) -> Iterator[FieldFinding]:
 CHECKS = (
     private_endpoint,
     cluster_unreachable,
+    cluster_access,
     cluster_admin,
+    cluster_viewer,
     registry_unreachable,
     slurm_cloud_unconnected,
 )

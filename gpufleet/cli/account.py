@@ -1,4 +1,4 @@
-"""Check of the AWS account before a run: valid credentials and enabled regions.
+"""Check before a run on an AWS account: valid credentials, enabled regions, and programs of this machine.
 
 It uses GetCallerIdentity, which needs no permissions
 (https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html). A region that the account
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from gpufleet.eks_access.programs import PLUGIN, require_programs
 from gpufleet.errors import CloudError, GpufleetError, InputError
 
 if TYPE_CHECKING:
@@ -20,11 +21,14 @@ FALLBACK_REGION = "us-east-1"
 _CONNECT_S, _READ_S = 5, 10
 
 
-def require_account(regions: Iterable[str] = (), profile: str | None = None) -> str:
+def require_account(
+    regions: Iterable[str] = (), profile: str | None = None, forwarded: Iterable[str] = ()
+) -> str:
     """Return the account of the credentials, masked: `********9012`.
 
-    Raises InputError for missing or rejected credentials and for one of `regions` that the account has not
-    enabled, CloudError if AWS does not respond.
+    Raises InputError for missing or rejected credentials, for one of `regions` that the account has not
+    enabled, and without Session Manager's plugin, if the clusters of sites (`forwarded`) are reached with it.
+    Raises CloudError if AWS does not respond.
     """
     import boto3
     from botocore.config import Config
@@ -56,6 +60,8 @@ def require_account(regions: Iterable[str] = (), profile: str | None = None) -> 
             ) from None
         except BotoCoreError as error:
             raise _refused(error, region) from None
+    for site in forwarded:
+        require_programs(PLUGIN, site=site)
     return "*" * (len(account) - 4) + account[-4:]
 
 

@@ -36,6 +36,7 @@ _PARTS = {
         "refresh": "run",
         "destroy": "run",
         "outputs": "run",
+        "eks-token": "eks_token",
         "state": "state",
     },
     "The racks": {

@@ -181,7 +181,13 @@ class StackRun:
         # `refresh` and `destroy` work without a valid fleet file.
         regions = [site.region for site in self.plan.cloud] if self.verb in ("preview", "up") else []
         settings = self.workspace.stack_config(self.name, plain_only=True)
-        return require_account(regions, settings.get("aws:profile"))
+        # A preview of a cluster that does not exist yet needs no way into it.
+        forwarded = [
+            site.site
+            for site in (self.plan.cloud if self.verb == "up" else ())
+            if site.kubernetes is not None and site.kubernetes.access == "ssm"
+        ]
+        return require_account(regions, settings.get("aws:profile"), forwarded)
 
     def show_findings(self) -> None:
         """Print the warnings of the fleet file."""

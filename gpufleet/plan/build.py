@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
+from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.assumptions import assumptions_of
 from gpufleet.plan.images import locked_image
 from gpufleet.plan.marks import fleet_tags, site_tags
@@ -97,11 +98,15 @@ def _plan_kubernetes(
     lock = catalog.lock(spec.software.channel)
     addons = (*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS
     locked_addons = catalog.addon_versions(spec.software.channel, settings.version)
+    prefix = site_resource_name(spec.fleet, spec.environment, site.site)
     return KubernetesPlan(
         version=settings.version,
         private_cidrs=settings.private_cidrs,
         public_cidrs=settings.public_cidrs,
+        access=kubernetes_access(settings),
+        access_port=access_port(prefix, settings),
         admins=settings.admins,
+        viewers=settings.viewers,
         gpu_stack=settings.gpu_stack,
         device_plugin_version=f"v{lock.device_plugin}",
         gpu_operator_version=f"v{lock.gpu_operator}",

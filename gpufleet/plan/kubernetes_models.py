@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gpufleet.kinds import KubernetesAccess
+
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
@@ -56,13 +58,18 @@ class KubernetesPlan:
     `device_plugin_version` and `gpu_operator_version` are the software channel's, written as their
     images and charts are tagged (`v0.20.0`). `log_types` are what the control plane logs, and
     `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
-    `unverified_addons` are those whose version was not read in AWS's pages.
+    `unverified_addons` are those whose version was not read in AWS's pages. `access` is how a run reaches
+    the API, through `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied
+    in the cluster.
     """
 
     version: str
     private_cidrs: tuple[str, ...]
     public_cidrs: tuple[str, ...]
+    access: KubernetesAccess
+    access_port: int | None
     admins: tuple[str, ...]
+    viewers: tuple[str, ...]
     gpu_stack: Literal["device-plugin", "gpu-operator"]
     device_plugin_version: str
     gpu_operator_version: str

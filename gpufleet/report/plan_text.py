@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
-from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.plan.rack_models import SoftwareSource
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
@@ -61,6 +61,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
         f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
         f"{site.cidr}  NAT {site.nat}  {site.scheduler}"
     )
+    if site.kubernetes is not None:
+        console.print(f"  {escape(_access(site.kubernetes))}", soft_wrap=True)
     table = cost_table("node group", "type", "nodes", "GPUs", "bought", "network", "USD a month")
     for group in site.node_groups:
         table.add_row(
@@ -105,6 +107,22 @@ def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) 
         note = f": {escape(item.note)}" if item.note else ""
         table.add_row(escape(item.name), item.version or missing, f"{_SOURCES[item.source]}{note}")
     print_table(table, console)
+
+
+def _access(cluster: KubernetesPlan) -> str:
+    """Return how a run reaches the cluster's API, and who may administer or read it."""
+    how = {
+        "ssm": f"a run reaches it through a node (ssm, port {cluster.access_port})",
+        "direct": "a run reaches it over the network (direct)",
+        "phased": "a run applies nothing in the cluster (phased)",
+    }[cluster.access]
+    endpoint = f"public for {', '.join(cluster.public_cidrs)}" if cluster.public_cidrs else "private"
+    who = [
+        f"{kind} {', '.join(arns)}"
+        for kind, arns in (("admins", cluster.admins), ("viewers", cluster.viewers))
+        if arns
+    ]
+    return "; ".join([f"Kubernetes {cluster.version}, API {endpoint}: {how}", *who])
 
 
 def _nodes(group: NodeGroupPlan) -> str:

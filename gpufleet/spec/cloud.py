@@ -13,6 +13,7 @@ from gpufleet.kinds import (
     SYSTEM_INSTANCE_TYPES,
     SYSTEM_NODES_MAX,
     SYSTEM_NODES_MIN,
+    KubernetesAccess,
     NatKind,
 )
 from gpufleet.spec.base import Model
@@ -20,6 +21,7 @@ from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.fields import (
     WHOLE,
     AbsolutePath,
+    AccessPort,
     Arn,
     Cidr,
     Code,
@@ -216,11 +218,36 @@ class Kubernetes(Model):
             examples=[["203.0.113.0/24"]],
         ),
     ] = ()
+    access: Annotated[
+        KubernetesAccess | None,
+        Field(
+            description="How a run reaches the API: ssm (a port-forward through a system node), direct (the"
+            " run is in a network that reaches it), or phased (nothing is applied in the cluster yet)."
+            " Defaults to direct with public_cidrs, else to ssm.",
+            examples=["ssm"],
+        ),
+    ] = None
+    access_port: Annotated[
+        AccessPort | None,
+        Field(
+            description="The port that a run with `access: ssm` uses on its own machine. Defaults to one"
+            " computed from the names of fleet, environment and site.",
+            examples=[20443],
+        ),
+    ] = None
     admins: Annotated[
         tuple[Arn, ...],
         Field(
-            description="ARNs of IAM roles that administer the cluster, besides the one that creates it.",
+            description="ARNs of IAM roles that administer the cluster, as the one that creates it does.",
             examples=[["arn:aws:iam::111122223333:role/platform"]],
+        ),
+    ] = ()
+    viewers: Annotated[
+        tuple[Arn, ...],
+        Field(
+            description="ARNs of IAM roles that read everything in the cluster, secrets too, and change"
+            " nothing: those of previews.",
+            examples=[["arn:aws:iam::111122223333:role/preview"]],
         ),
     ] = ()
     gpu_stack: Annotated[

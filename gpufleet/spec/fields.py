@@ -17,6 +17,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from gpufleet.kinds import ACCESS_PORT_MAX, ACCESS_PORT_MIN
+
 MOST_SITES = 100
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}")
@@ -236,6 +238,9 @@ HostName = Name
 BucketName = Annotated[str, Field(pattern=BUCKET)]
 S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024), STAYS]
 AbsolutePath = Annotated[str, Field(pattern=ABSOLUTE, max_length=255), STAYS]
+AccessPort = Annotated[
+    int, Field(ge=ACCESS_PORT_MIN, le=ACCESS_PORT_MAX, json_schema_extra={"unit": "port"}), WHOLE
+]
 NodeCount = Annotated[int, Field(ge=0, le=100_000, json_schema_extra={"unit": "nodes"}), WHOLE]
 # `1.35` is text here and a number to a YAML editor.
 KubernetesVersion = Annotated[

@@ -380,6 +380,14 @@ def site_cases() -> Iterator[Case]:
     )
     yield _kube("public_cidrs", "another list", ["203.0.113.0/24"], "eks/cluster:Cluster chg-test-kube")
     yield _kube("public_cidrs", "to or from an empty one", [], "eks/cluster:Cluster chg-test-kube")
+    yield _kube("access", "ssm to direct, or back", "ssm", "")
+    yield _kube("access", "to phased", "phased", "chg-test-kube-base")
+    yield Case(
+        "cloud[].kubernetes.access_port",
+        "another port",
+        {"cloud[kube].kubernetes.access": "ssm", "cloud[kube].kubernetes.access_port": 20443},
+    )
+    yield _kube("viewers", "another list", ["arn:aws:iam::123456789012:role/second-viewer"], "aws:eks/access")
     yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"

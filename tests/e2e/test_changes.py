@@ -14,7 +14,14 @@ import pytest
 
 from gpufleet.changes.change import Approval, FieldChange
 from gpufleet.changes.fields import fleet_fields
-from gpufleet.changes.guard import RESERVATIONS, STORAGE, lost_data, lost_reservations, refuse_data_loss
+from gpufleet.changes.guard import (
+    RESERVATIONS,
+    STORAGE,
+    lost_contents,
+    lost_data,
+    lost_reservations,
+    refuse_data_loss,
+)
 from gpufleet.changes.observe import Effect, ObservedStep
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.errors import RefusedError
@@ -156,7 +163,7 @@ def test_loss_of_data_or_a_reservation_is_documented_to_need_approval(
     for case in world.cases:
         steps = seen.steps[str(case)]
         approval = Approval.NONE
-        if lost_data(steps):
+        if lost_data(steps) or lost_contents(steps):
             approval = Approval.DATA
         elif lost_reservations(steps):
             approval = Approval.RESERVATION

@@ -34,6 +34,45 @@ def test_storage_is_deleted_only_with_the_flag(kind: str, how: str) -> None:
     refuse_data_loss([step(kind, how)], allow_data_loss=True, exported=None, now=NOW)
 
 
+PRIORITY, NAMESPACE, CLUSTER = (
+    "kubernetes:scheduling.k8s.io/v1:PriorityClass",
+    "kubernetes:core/v1:Namespace",
+    "aws:eks/cluster:Cluster",
+)
+
+
+def inside(kind: str, how: str, *forced: str) -> ObservedStep:
+    return ObservedStep("urn:in", kind, "atlas-dev-use1-base-x", how, frozenset(forced), frozenset(forced))
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [inside(PRIORITY, "delete"), inside(NAMESPACE, "replace", "provider")],
+    ids=["phased", "another way"],
+)
+def test_contents_of_a_cluster_that_stays_are_deleted_only_with_the_flag(lost: ObservedStep) -> None:
+    with pytest.raises(RefusedError, match=r"atlas-dev-use1-base-x \(") as error:
+        refuse_data_loss([lost], allow_data_loss=False, exported=None, now=NOW)
+    assert "kubernetes.access" in error.value.remedy
+    refuse_data_loss([lost], allow_data_loss=True, exported=None, now=NOW)
+    for how in ("delete", "replace"):
+        gone = ObservedStep("urn:c", CLUSTER, "atlas-dev-use1", how)
+        refuse_data_loss([lost, gone], allow_data_loss=False, exported=None, now=NOW)
+    other = ObservedStep("urn:c", CLUSTER, "atlas-dev-usw2", "delete")
+    with pytest.raises(RefusedError):
+        refuse_data_loss([lost, other], allow_data_loss=False, exported=None, now=NOW)
+
+
+def test_removed_team_and_changed_contents_are_not_guarded() -> None:
+    steps = [
+        inside(NAMESPACE, "delete"),
+        inside(NAMESPACE, "replace", "metadata"),
+        inside(PRIORITY, "update"),
+    ]
+    refuse_data_loss(steps, allow_data_loss=False, exported=None, now=NOW)
+    assert is_guarded(state(PRIORITY))
+
+
 @pytest.mark.parametrize("how", ["create", "update"])
 def test_changes_to_other_resources_are_not_guarded(how: str) -> None:
     steps = [step(kind, how) for kind in GUARDED] + [step("aws:eks/nodeGroup:NodeGroup", "replace")]

@@ -6,15 +6,68 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import GONE, Judge
+from tests.unit.checks.fleets import FLEET, GONE, Judge
 
 KUBERNETES = "cloud.0.kubernetes"
 
 
-def test_cluster_that_no_network_can_reach_is_a_warning(judge: Judge) -> None:
-    finding = judge({f"{KUBERNETES}.private_cidrs": GONE}).only("cluster-unreachable", "warning")
+def test_cluster_that_no_network_can_reach_is_a_warning_with_direct_access(judge: Judge) -> None:
+    closed = {f"{KUBERNETES}.private_cidrs": GONE}
+    finding = judge(closed | {f"{KUBERNETES}.access": "direct"}).only("cluster-unreachable", "warning")
     assert "private_cidrs" in finding.remedy
-    assert judge({KUBERNETES: GONE, "cloud.0.node_groups.0.team": GONE}).of("cluster-unreachable")
+    assert "access: ssm" in finding.remedy
+    for access in ("ssm", "phased"):
+        assert judge(closed | {f"{KUBERNETES}.access": access}).rules == set()
+    assert judge(closed).rules == set(), "a private endpoint is reached through a node by default"
+
+
+def test_access_through_a_node_needs_a_node(judge: Judge) -> None:
+    none = {f"{KUBERNETES}.system_nodes": {"min": 0}}
+    finding = judge(none).only("cluster-access")
+    assert finding.field == "cloud[0].kubernetes.system_nodes.min"
+    assert judge(none | {f"{KUBERNETES}.access": "direct"}).rules == set()
+
+
+@pytest.mark.parametrize("access", ["direct", "phased"])
+def test_port_without_access_through_a_node_is_refused(judge: Judge, access: str) -> None:
+    finding = judge({f"{KUBERNETES}.access": access, f"{KUBERNETES}.access_port": 20443}).only(
+        "cluster-access"
+    )
+    assert (finding.value, access in finding.message) == (20443, True)
+
+
+@pytest.mark.parametrize("port", [0, 443, 65536, "none"])
+def test_port_that_a_process_cannot_take_is_refused(judge: Judge, port: object) -> None:
+    found = judge({f"{KUBERNETES}.access_port": port})
+    assert [finding.field for finding in found.findings if finding.severity == "error"] == [
+        "cloud[0].kubernetes.access_port"
+    ]
+
+
+@pytest.mark.parametrize("port", [65535, 20443])
+def test_port_that_leads_to_two_clusters_is_refused(judge: Judge, port: int) -> None:
+    other = {
+        **FLEET["cloud"][0],
+        "site": "second",
+        "network": {"cidr": "10.99.0.0/16"},
+        "kubernetes": {"access_port": port},
+        "node_groups": [],
+        "storage": [],
+    }
+    finding = judge({f"{KUBERNETES}.access_port": port, "cloud.+": other}).only("cluster-access")
+    assert finding.field == "cloud[1].kubernetes.access_port"
+    assert f"access_port: {port + 1 if port < 65535 else 1024}" in finding.remedy
+
+
+VIEWER = "arn:aws:iam::123456789012:role/preview"
+
+
+def test_viewer_that_is_not_an_iam_principal_or_is_an_admin_is_refused(judge: Judge) -> None:
+    assert judge({f"{KUBERNETES}.viewers": ["preview"]}).only("cluster-viewer").value == "preview"
+    judge({f"{KUBERNETES}.viewers": [VIEWER, VIEWER]}).only("cluster-viewer")
+    both = judge({f"{KUBERNETES}.viewers": [VIEWER], f"{KUBERNETES}.admins": [VIEWER]}).only("cluster-viewer")
+    assert "administrator" in both.message
+    assert judge({f"{KUBERNETES}.viewers": [VIEWER]}).rules == set()
 
 
 def test_public_network_counts_as_access(judge: Judge) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.components.cluster import EksCluster, EksClusterArgs, kubeconfig
+from gpufleet.components.cluster import EksCluster, EksClusterArgs
+from gpufleet.components.kubeconfig import kubeconfig
 from gpufleet.errors import InputError
 from gpufleet.kinds import EKS_ADDONS, LUSTRE_ADDON
 from tests.unit.components.recording import Recording, record

@@ -12,6 +12,7 @@ import pulumi
 import pytest
 
 from gpufleet.containment import GIVEN_FLEET_FILE
+from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.errors import InputError
 from gpufleet.stacks.program import run
 from gpufleet.stacks.settings import load_settings
@@ -66,7 +67,7 @@ ACCOUNT = {"aws:profile": "training", "aws:allowedAccountIds": '["123456789012",
 
 
 def test_every_provider_and_lookup_uses_the_account_of_the_stack(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **ACCOUNT)
     providers = built.of("pulumi:providers:aws")
@@ -78,14 +79,19 @@ def test_every_provider_and_lookup_uses_the_account_of_the_stack(
     assert built.one("CapacityBlockOffering").inputs["client"] == {"profile": "training"}
 
 
-def test_role_to_assume_reaches_the_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    (role,) = settings(monkeypatch, **{"aws:assumeRoles": ROLES}).aws_provider["assume_roles"]
+def test_role_to_assume_reaches_the_provider_and_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = settings(monkeypatch, **{"aws:assumeRoles": ROLES, "aws:profile": "training"})
+    (role,) = found.aws_provider["assume_roles"]
+    assert found.identity.profile == "training"
+    assert found.identity.roles == (
+        {"role_arn": "arn:aws:iam::123456789012:role/deploy", "session_name": "fleet"},
+    )
     assert role.role_arn == "arn:aws:iam::123456789012:role/deploy"
     assert role.session_name == "fleet"
 
 
 def test_block_lookup_assumes_the_role_of_the_provider(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(pulumi.RunError, match="cannot be used with aws:assumeRoles"):
         program(checkout, monkeypatch, cloud="aws", fleetFile="sandbox", **{"aws:assumeRoles": ROLES})
@@ -110,6 +116,7 @@ def test_invalid_account_settings_are_refused(
 def test_sandbox_never_uses_the_account_of_the_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     found = settings(monkeypatch, cloud="sandbox", **ACCOUNT, **{"aws:assumeRoles": ROLES})
     assert found.aws_provider.keys() == {"access_key", "secret_key"}
+    assert found.identity == AwsIdentity()
     assert "profile" not in found.aws_client
 
 

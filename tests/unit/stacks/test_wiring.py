@@ -135,7 +135,7 @@ def test_on_demand_nodes_use_a_placement_group_as_planned() -> None:
         assert len(built(of).of("PlacementGroup")) == wanted
 
 
-def test_block_fee_is_limited_by_the_stack_settings() -> None:
+def test_block_fee_is_limited_by_the_stack_settings(programs: Path) -> None:
     of = with_capacity(plan("prod"), "pretrain", placement_group=False)
     settings = StackSettings("aws", "prod", True, "1234.50", {}, {})
     offering = record(lambda: build_fleet(of, settings)).one("CapacityBlockOffering")
