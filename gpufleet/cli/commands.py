@@ -37,6 +37,8 @@ _PARTS = {
         "destroy": "run",
         "outputs": "run",
         "state": "state",
+        "backend": "backend",
+        "budget": "budget",
     },
     "The racks": {
         "inventory": "inventory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import tag_list, tags_to_map
@@ -33,7 +33,7 @@ class Parameter(Handler):
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Create the parameter."""
-        tags = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
+        tags: dict[str, Any] = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
         aws.send("ssm", "PutParameter", only(inputs, *_KEYS), **tags)
         return str(inputs["name"])
 
