@@ -190,8 +190,8 @@ class Backend:
         lifecycle = wanted.lifecycle()
         yield self._setting(
             "lifecycle of old versions",
-            lambda: s3.get_bucket_lifecycle_configuration(**owner)["Rules"],
-            lifecycle,
+            lambda: _for_all(s3.get_bucket_lifecycle_configuration(**owner)["Rules"]),
+            _for_all(lifecycle),
             lambda: s3.put_bucket_lifecycle_configuration(
                 **owner, LifecycleConfiguration={"Rules": lifecycle}
             ),
@@ -274,6 +274,11 @@ def _encryption(found: Mapping[str, Any]) -> list[Any]:
         )
         for rule in found["Rules"]
     ]
+
+
+def _for_all(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return lifecycle rules with one spelling of a filter that every object passes."""
+    return [{**rule, "Filter": rule.get("Filter") or {"Prefix": ""}} for rule in rules]
 
 
 def _short(found: Any) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 from gpufleet.errors import InputError
 
 KEPT_DAYS = 365
-KEPT_VERSIONS = 100
-"""Old versions of a checkpoint: the newest 100 stay, others for a year."""
+"""How long old versions of a checkpoint stay."""
 
 UNFINISHED_DAYS = 7
 WAITING_DAYS = 30
@@ -99,10 +98,7 @@ def lifecycle() -> list[dict[str, Any]]:
             "ID": "old-versions",
             "Status": "Enabled",
             "Filter": {"Prefix": ""},
-            "NoncurrentVersionExpiration": {
-                "NoncurrentDays": KEPT_DAYS,
-                "NewerNoncurrentVersions": KEPT_VERSIONS,
-            },
+            "NoncurrentVersionExpiration": {"NoncurrentDays": KEPT_DAYS},
             "Expiration": {"ExpiredObjectDeleteMarker": True},
             "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": UNFINISHED_DAYS},
         }
