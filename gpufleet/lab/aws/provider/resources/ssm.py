@@ -5,13 +5,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler, only
-from gpufleet.lab.aws.provider.mapper import tag_list, tags_to_map
+from gpufleet.lab.aws.provider.mapper import Names, tag_list, tags_to_map
 from gpufleet.lab.aws.provider.resources.ec2 import find
 from gpufleet.lab.aws.provider.schema import Problem
 from gpufleet.lab.aws.provider.wire import Props
 
 _TYPES = frozenset({"String", "StringList", "SecureString"})
-_KEYS = ("allowedPattern", "dataType", "description", "keyId", "name", "tier", "type", "value")
+_KEYS = (
+    "allowedPattern",
+    "dataType",
+    "description",
+    "keyId",
+    "name",
+    "tier",
+    "type",
+    "value",
+    "insecureValue",
+)
+_NAMES = Names(rename={"insecureValue": "Value"})
 
 
 class Parameter(Handler):
@@ -29,12 +40,14 @@ class Parameter(Handler):
             problems.append(
                 Problem("type", f"{inputs.get('type')} is not one of {', '.join(sorted(_TYPES))}")
             )
+        if ("value" in inputs) == ("insecureValue" in inputs):
+            problems.append(Problem("value", "set one of value and insecureValue"))
         return problems
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Create the parameter."""
         tags: dict[str, Any] = {"Tags": tag_list(inputs["tags"])} if inputs.get("tags") else {}
-        aws.send("ssm", "PutParameter", only(inputs, *_KEYS), **tags)
+        aws.send("ssm", "PutParameter", only(inputs, *_KEYS), _NAMES, **tags)
         return str(inputs["name"])
 
     def read(self, aws: Aws, rid: str, state: Props) -> Props | None:
@@ -53,7 +66,8 @@ class Parameter(Handler):
             "name": rid,
             "arn": aws.arn("ssm", f"parameter{rid}" if rid.startswith("/") else f"parameter/{rid}"),
             "type": found["Type"],
-            "value": found["Value"],
+            # The program chooses which of the two shows the value.
+            "insecureValue" if "insecureValue" in state else "value": found["Value"],
             "version": found["Version"],
             "dataType": found.get("DataType"),
             "description": about.get("Description"),
@@ -64,7 +78,7 @@ class Parameter(Handler):
     def update(self, aws: Aws, rid: str, old: Props, new: Props, changed: frozenset[str]) -> None:
         """Change value, description and tags in place."""
         if changed - {"tags", "tagsAll", "overwrite"}:
-            aws.send("ssm", "PutParameter", only(new, *_KEYS), Overwrite=True)
+            aws.send("ssm", "PutParameter", only(new, *_KEYS), _NAMES, Overwrite=True)
         before, after = old.get("tags") or {}, new.get("tags") or {}
         fresh = {key: value for key, value in after.items() if before.get(key) != value}
         this = {"ResourceType": "Parameter", "ResourceId": rid}

@@ -253,7 +253,7 @@ def function_drift(world: World, resource: Resource) -> str:
 
 def parameter_drift(world: World, resource: Resource) -> str:
     world.client("ssm").put_parameter(Name=resource.id, Value="changed", Type="String", Overwrite=True)
-    return "value"
+    return "insecureValue"
 
 
 FUNCTIONS = (
@@ -279,8 +279,8 @@ FUNCTIONS = (
     ),
     Scenario(
         "aws:ssm/parameter:Parameter",
-        lambda w: {"name": "/fleet/prod/stopped", "type": "String", "value": "{}", "description": "stopped"},
-        lambda w: {"value": "{1}", "tags": {"Name": "p"}},
+        lambda w: {"name": "/fleet/prod/stopped", "type": "String", "insecureValue": "{}", "description": "some"},
+        lambda w: {"insecureValue": "{1}", "tags": {"Name": "p"}},
         lambda w: {"name": "/fleet/prod/other"},
         parameter_drift,
     ),
