@@ -142,7 +142,8 @@ def show(
             found = f": {part.found}" if part.found else ""
             out.print(f"  {part.name:32} {part.status}{found}", markup=False, soft_wrap=True)
     if any(part.status != "ok" for part in parts):
-        note(f"`gpufleet backend create {this.environment}` creates and repairs them")
+        if not json:
+            note(f"`gpufleet backend create {this.environment}` creates and repairs them")
         raise typer.Exit(int(ExitCode.REFUSED))
 
 

@@ -56,7 +56,9 @@ def test_change_of_the_account_needs_a_confirmation(account: Path, gpufleet: Gpu
     assert "backend:" not in (account / "Pulumi.yaml").read_text()
 
 
-def test_show_reports_what_differs_with_code_1_and_create_repairs_it(account: Path, gpufleet: Gpufleet) -> None:
+def test_show_reports_what_differs_with_code_1_and_create_repairs_it(
+    account: Path, gpufleet: Gpufleet
+) -> None:
     assert gpufleet("backend", "show", "prod").code == 1
     gpufleet("backend", "create", "prod", "--yes")
     assert gpufleet("backend", "show", "prod").code == 0
@@ -65,8 +67,8 @@ def test_show_reports_what_differs_with_code_1_and_create_repairs_it(account: Pa
     )
     shown = gpufleet("backend", "show", "prod", "--json")
     assert shown.code == 1
-    (differs,) = [part for part in shown.json["parts"] if part["status"] != "ok"]
-    assert (differs["name"], differs["found"]) == ("versioning", "Suspended")
+    found = [part for part in shown.json["parts"] if part["status"] != "ok"]
+    assert [(part["name"], part["found"]) for part in found] == [("versioning", "Suspended")]
     assert gpufleet("backend", "create", "prod", "--yes", "--json").json["changed"] == ["versioning"]
 
 

@@ -279,7 +279,9 @@ FUNCTIONS = (
     ),
     Scenario(
         "aws:ssm/parameter:Parameter",
-        lambda w: {"name": "/fleet/prod/stopped", "type": "String", "insecureValue": "{}", "description": "some"},
+        lambda w: {
+            "name": "/fleet/prod/stopped", "type": "String", "insecureValue": "{}", "description": "some",
+        },
         lambda w: {"insecureValue": "{1}", "tags": {"Name": "p"}},
         lambda w: {"name": "/fleet/prod/other"},
         parameter_drift,
