@@ -29,7 +29,8 @@ from gpufleet.kinds import (
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """Nodes without GPUs that run the cluster's own services."""
+    """Nodes without GPUs that run the cluster's own services. With `sizes_stay` Pulumi ignores changes of
+    their number, which something else changed."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
@@ -37,6 +38,7 @@ class SystemNodesArgs:
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
     release_version: str | None = None
+    sizes_stay: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +244,7 @@ class EksCluster(Component):
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],
+                sizes_stay=[f"{name}-system"] if args.system_nodes.sizes_stay else [],
                 tags=args.tags,
             ),
             opts=self.child(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -103,6 +103,9 @@ class NodeGroupArgs:
     with new limits, and AWS rejects a size outside them: refresh first.
 
     `user_data` is in base64; EKS takes a MIME document only.
+
+    `sizes_stay` names groups (this one, its `-fallback`) whose sizes were changed outside and must not be
+    changed back: Pulumi ignores all changes of them.
     """
 
     instance_types: Sequence[str]
@@ -120,6 +123,7 @@ class NodeGroupArgs:
     eks: EksNodesArgs | None = None
     auto_scaling: AutoScalingNodesArgs | None = None
     after: Sequence[pulumi.Resource] = ()
+    sizes_stay: Collection[str] = ()
     tags: Tags
 
 
@@ -235,7 +239,7 @@ class NodeGroup(Component):
             ],
             tags=self.tags(label),
             opts=self.child(
-                ignore_changes=["scalingConfig.desiredSize"] if _scales(args, capacity) else [],
+                ignore_changes=_ignored(label, args, capacity, "scalingConfig", "scalingConfig.desiredSize"),
                 depends_on=list(args.after),
                 # Two groups do not fit into one reservation: the old one must be deleted first.
                 delete_before_replace=True if isinstance(capacity, AllNodes) else None,
@@ -271,7 +275,9 @@ class NodeGroup(Component):
                 for key, value in self.tags(label).items()
             ],
             opts=self.child(
-                ignore_changes=["desiredCapacity"] if _scales(args, capacity) else [],
+                ignore_changes=_ignored(
+                    label, args, capacity, "minSize maxSize desiredCapacity", "desiredCapacity"
+                ),
                 depends_on=list(args.after),
             ),
         )
@@ -330,6 +336,13 @@ def _start(args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int, int]:
 
 def _scales(args: NodeGroupArgs, capacity: NodeCapacity) -> bool:
     return args.min_size < args.max_size or _start(args, capacity)[0] < args.max_size
+
+
+def _ignored(label: str, args: NodeGroupArgs, capacity: NodeCapacity, sizes: str, desired: str) -> list[str]:
+    """Return the properties of a group's sizes that do not follow the program."""
+    if label in args.sizes_stay:
+        return sizes.split()
+    return [desired] if _scales(args, capacity) else []
 
 
 def _auto_scaling_group(resources: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _SERVICES = (
     *("autoscaling", "budgets", "cloudwatch", "ec2", "eks", "fsx"),
-    *("iam", "kms", "s3", "sns", "ssm", "vpc"),
+    *("costexplorer", "iam", "kms", "lambda_", "s3", "sns", "ssm", "vpc"),
 )
 _GROUPS = ("apps", "core", "meta", "networking", "scheduling")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -201,11 +202,27 @@ class Workspace:
             program_dir=self.root / "stacks",
             state_file=self.state_file(environment, cloud),
             config=config,
-            env={GIVEN_FLEET_FILE: self.target} if self.target != environment else {},
+            env={
+                **({GIVEN_FLEET_FILE: self.target} if self.target != environment else {}),
+                **(self._own_backend() if cloud == "sandbox" else {}),
+            },
             parallel=parallel,
             targets=targets,
             show_secrets=show_secrets,
         )
+
+    def _own_backend(self) -> dict[str, str]:
+        """Return the sandbox's own backend of the Pulumi CLI if the project names one: that has the stacks of
+        real accounts, by the same names."""
+        project = self.root / "Pulumi.yaml"
+        named = project.is_file() and re.search(
+            r"^backend:", project.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if not named or os.environ.get("PULUMI_BACKEND_URL"):
+            return {}
+        folder = self.local / "pulumi"
+        folder.mkdir(parents=True, exist_ok=True)
+        return {"PULUMI_BACKEND_URL": f"file://{folder}"}
 
 
 def _settings_file(path: Path, shown: str, root: Path) -> dict[str, Any]:

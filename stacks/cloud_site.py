@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpufleet.components.identity import IamRoles, IamRolesArgs
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
+from gpufleet.plan.names import SYSTEM
 from gpufleet.stacks.cluster_access import (
     grants,
     run_kubeconfig,
@@ -34,6 +35,7 @@ class _Site:
     name: str
     plan: CloudSitePlan
     settings: StackSettings
+    stopped: Collection[str]
     opts: pulumi.ResourceOptions
 
 
@@ -48,11 +50,13 @@ class SiteOutputs:
     nodes: Sequence[pulumi.Output[list[dict[str, Any]]]]
 
 
-def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) -> SiteOutputs:
-    """Create all resources of one site."""
+def build_site(
+    plan: FleetPlan, site: CloudSitePlan, settings: StackSettings, stopped: Collection[str] = ()
+) -> SiteOutputs:
+    """Create all resources of one site; the sizes of `stopped` node groups (resource names) stay."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
-    this = _Site(name, site, settings, pulumi.ResourceOptions(providers=[provider]))
+    this = _Site(name, site, settings, stopped, pulumi.ResourceOptions(providers=[provider]))
     network = _network(this)
     buckets = _buckets(this)
     roles = IamRoles(
@@ -75,6 +79,7 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) ->
         cluster=cluster,
         client_group=client_group,
         settings=settings,
+        stopped=stopped,
         opts=this.opts,
     )
     groups = {
@@ -181,6 +186,7 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 volume=volume_args(system.volume),
                 ami_type=system.image,
                 release_version=system.image_release,
+                sizes_stay=f"{this.name}-{SYSTEM}" in this.stopped,
             ),
             support_type=settings.support_type,
             log_types=settings.log_types,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -45,13 +45,15 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.models import NodeGroupPlan, TaintPlan, VolumePlan
+from gpufleet.plan.names import FALLBACK_SUFFIX
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
 
 @dataclass(frozen=True)
 class SiteParts:
-    """The parts of a site that a node group needs. `client_group` is the security group that nodes share."""
+    """The parts of a site that a node group needs. `client_group` is the security group that nodes share,
+    `stopped` are resource names of groups whose sizes stay."""
 
     region: str
     network: Network
@@ -59,6 +61,7 @@ class SiteParts:
     cluster: EksCluster | None
     client_group: pulumi.Output[str]
     settings: StackSettings
+    stopped: Collection[str]
     opts: pulumi.ResourceOptions
 
 
@@ -125,6 +128,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
                 instance_profile_arn=parts.roles.instance_profile_arn, image=_image(group)
             ),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
+            sizes_stay=[each for each in (name, f"{name}{FALLBACK_SUFFIX}") if each in parts.stopped],
             tags=group.tags,
         ),
         parts.opts,

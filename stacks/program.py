@@ -49,14 +49,17 @@ def _plan(root: Path, settings: StackSettings) -> FleetPlan:
 
 def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
     """Register the resources of the plan's cloud sites, and export their outputs."""
-    from gpufleet.stacks.account import build_account
+    from gpufleet.stacks.account import account_provider, build_account
     from gpufleet.stacks.cloud_site import build_site
     from gpufleet.stacks.cluster_access import require_access
+    from gpufleet.stacks.stopped_groups import stopped_groups
 
     require_access(plan, settings)
+    account = account_provider(plan, settings) if plan.cloud else None
+    stopped = stopped_groups(plan, account) if account and plan.budget.stops_growth else frozenset()
     nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
     for site in plan.cloud:
-        outputs = build_site(plan, site, settings)
+        outputs = build_site(plan, site, settings, stopped)
         pulumi.export(site.site, outputs.site)
         for kind, kubeconfig in outputs.kubeconfigs.items():
             pulumi.export(f"{site.site}-{kind}", kubeconfig)
@@ -66,8 +69,8 @@ def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
     )
     pulumi.export("fleet", plan.fleet)
     pulumi.export("environment", plan.environment)
-    if plan.cloud:
-        pulumi.export("budget", build_account(plan, settings))
+    if account is not None:
+        pulumi.export("budget", build_account(plan, account))
 
 
 def _text(error: SpecError) -> str:

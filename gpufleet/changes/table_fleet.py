@@ -30,13 +30,17 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
     "budget.notify": in_place(
         "another list", "new recipients confirm their address once; removed ones receive no more alerts"
     ),
-    "budget.on_breach": nothing("another value", _JUDGED),
+    "budget.on_breach": in_place(
+        "another value", "no one: the function that stops growth is created or deleted; `budget resume` first"
+    ),
+    "budget.anomalies.above": in_place("another amount", "recipients of budget alerts"),
+    "budget.anomalies.monitor": in_place("another one", "recipients of budget alerts"),
     "budget.upfront": nothing("another value", _JUDGED),
     "budget.max_increase": nothing("another value", _JUDGED),
     "budget.ends": nothing("another value", _JUDGED),
-    "budget.sites.<name>": nothing("another value", _JUDGED),
+    "budget.sites.<name>": in_place("another value", "recipients of budget alerts; policy rules use it"),
     "budget.node_groups.<name>": nothing("another value", _JUDGED),
-    "budget.teams.<name>": nothing("another value", _JUDGED),
+    "budget.teams.<name>": in_place("another value", "recipients of budget alerts; policy rules use it"),
     "tags.<name>": (
         FieldChange(
             "another value",

@@ -84,11 +84,14 @@ def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"{upper} comes after {lower}: alerts must ascend without duplicates",
                 "write them in order, such as [50%, 80%, 100%]",
             )
-    if len(alerts) > MOST_ALERTS:
+    stops = fleet.spec.budget.on_breach == "stop-scale-out" and all(alert.value != 100 for alert in alerts)
+    most = MOST_ALERTS - stops
+    if len(alerts) > most:
         yield FieldFinding(
             ("budget", "alerts"),
-            f"{len(alerts)} alerts are more than the {MOST_ALERTS} that AWS Budgets allows",
-            f"keep {MOST_ALERTS} or fewer",
+            f"{len(alerts)} alerts are more than the {most} that AWS Budgets allows"
+            + (" besides the one of 100% that stops scale-out" if stops else ""),
+            f"keep {most} or fewer",
             value=len(alerts),
         )
     if alerts and all(alert.value > 100 for alert in alerts):
@@ -119,4 +122,30 @@ def budget_notify(fleet: Fleet) -> Iterator[FieldFinding]:
         )
 
 
-CHECKS = (budget_positive, budget_cap_known, budget_alerts, budget_notify)
+@check("budget-anomalies")
+def budget_anomalies(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Reports of anomalies need a positive amount, a cloud site with costs, and a recipient."""
+    anomalies = fleet.spec.budget.anomalies
+    if anomalies is None:
+        return
+    if anomalies.above.amount <= 0:
+        yield FieldFinding(
+            ("budget", "anomalies", "above"),
+            f"anomalies.above is {anomalies.above}: every anomaly has an impact above 0",
+            "write the impact from which it matters, such as '500 USD'",
+        )
+    if not fleet.spec.budget.notify:
+        yield FieldFinding(
+            ("budget", "anomalies"),
+            "anomalies are reported to budget.notify, which is empty",
+            "add an e-mail address to budget.notify, or remove budget.anomalies",
+        )
+    if not fleet.spec.cloud:
+        yield FieldFinding(
+            ("budget", "anomalies"),
+            "AWS detects anomalies of cloud sites, and there is none",
+            "remove budget.anomalies",
+        )
+
+
+CHECKS = (budget_positive, budget_cap_known, budget_alerts, budget_notify, budget_anomalies)

@@ -38,6 +38,8 @@ _PARTS = {
         "outputs": "run",
         "eks-token": "eks_token",
         "state": "state",
+        "backend": "backend",
+        "budget": "budget",
     },
     "The racks": {
         "inventory": "inventory",

@@ -27,13 +27,13 @@ def state_of(environment: str, cloud: str | None) -> tuple[str, Path]:
     return name, workspace.state_file(name, workspace.cloud(name, cloud))
 
 
-def confirm(question: str, *, yes: bool, json: bool) -> None:
-    """Ask for confirmation before the state is written, unless `yes` is set."""
+def confirm(question: str, *, yes: bool, json: bool, what: str = "a change of the state") -> None:
+    """Ask for confirmation before the state, or `what`, is changed, unless `yes` is set."""
     if yes:
         return
     if json or not sys.stdin.isatty() or not is_terminal(err.file):
         raise InputError(
-            "a change of the state needs confirmation, and confirmation needs a terminal",
+            f"{what} needs confirmation, and confirmation needs a terminal",
             remedy="pass --yes",
         )
     if not typer.confirm(question, err=True):

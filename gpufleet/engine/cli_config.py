@@ -27,12 +27,7 @@ def write_config(
 ) -> Path:
     """Write the run's configuration: the stack's own settings, overridden by the request's values."""
     yaml = YAML(typ="safe")
-    root = request.project_root
-    project = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root)
-    own = root / str(project.get("stackConfigDir") or "") / f"Pulumi.{request.stack}.yaml"
-    settings: dict[str, Any] = {}
-    if os.path.lexists(own):
-        settings = read_project_file(own, remedy="see `pulumi config`", within=root)
+    settings = own_settings(request)
     config: dict[str, Any] = dict(settings.get("config") or {})
     secret = {key: request.config[key] for key in request.secret_config if key in request.config}
     config.update({key: text for key, text in request.config.items() if key not in secret})
@@ -41,9 +36,7 @@ def write_config(
         settings["encryptionsalt"] = crypter.state
         config.update({key: {"secure": crypter.encrypt(text)} for key, text in secret.items()})
     elif "encryptionsalt" not in settings and "secretsprovider" not in settings and exists:
-        salt = _salt_in_state(request, command, env)
-        if salt:
-            settings["encryptionsalt"] = salt
+        settings |= _provider_in_state(request, command, env)
     path = scratch / f"Pulumi.{request.stack}.yaml"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
@@ -78,10 +71,40 @@ def _crypter(
     return Crypter(passphrase, salt) if salt else new_crypter(passphrase)
 
 
+def secrets_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what stack settings say of the secrets provider."""
+    return {
+        key: settings[key] for key in ("secretsprovider", "encryptedkey", "encryptionsalt") if key in settings
+    }
+
+
+def own_settings(request: StackRequest) -> dict[str, Any]:
+    """Return the stack's own settings file; empty without one."""
+    root = request.project_root
+    project = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root)
+    own = root / str(project.get("stackConfigDir") or "") / f"Pulumi.{request.stack}.yaml"
+    return read_project_file(own, remedy="see `pulumi config`", within=root) if os.path.lexists(own) else {}
+
+
+def _provider_in_state(
+    request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the secrets provider that the state names, as stack settings: for a lost settings file."""
+    providers = _secrets_providers(request, command, env)
+    state = providers.get("state") or {}
+    if providers.get("type") == "cloud" and state.get("url"):
+        return {"secretsprovider": str(state["url"]), "encryptedkey": str(state.get("encryptedkey", ""))}
+    salt = str(state.get("salt", "")) if providers.get("type") == "passphrase" else ""
+    return {"encryptionsalt": salt} if salt else {}
+
+
 def _salt_in_state(request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]) -> str:
+    return str(_provider_in_state(request, command, env).get("encryptionsalt", ""))
+
+
+def _secrets_providers(
+    request: StackRequest, command: automation.PulumiCommand, env: Mapping[str, str]
+) -> dict[str, Any]:
     words = ["stack", "export", "--stack", request.stack]
     state = json.loads(command.run(words, str(request.project_root), dict(env)).stdout)
-    providers = (state.get("deployment") or {}).get("secrets_providers") or {}
-    return (
-        str((providers.get("state") or {}).get("salt", "")) if providers.get("type") == "passphrase" else ""
-    )
+    return dict((state.get("deployment") or {}).get("secrets_providers") or {})

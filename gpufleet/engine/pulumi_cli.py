@@ -24,15 +24,17 @@ from typing import Any, Literal
 
 from pulumi import automation
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError
+from ruamel.yaml import YAML
 from semver import VersionInfo
 
 from gpufleet.engine.api import OnEvent, RunResult, StackRequest, Verb
 from gpufleet.engine.cli_command import OwnSessionCommand
-from gpufleet.engine.cli_config import write_config
+from gpufleet.engine.cli_config import own_settings, secrets_settings, write_config
 from gpufleet.engine.cli_events import EventTranslator
 from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedError
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.preview_first import up_after_preview
+from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import CloudError, InputError
 from gpufleet.interruption import interruptible, notify_in_thread
 
@@ -267,8 +269,24 @@ def _create_stack(
     # In its own folder, because `stack init` writes a settings file beside Pulumi.yaml.
     folder = scratch / "project"
     folder.mkdir()
-    (folder / "Pulumi.yaml").write_text(f"name: {request.project}\nruntime: python\n", encoding="utf-8")
-    command.run(["stack", "init", request.stack, "--no-select"], str(folder), dict(env))
+    yaml = YAML(typ="safe")
+    project: dict[str, Any] = {"name": request.project, "runtime": "python"}
+    root = request.project_root
+    backend = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root).get(
+        "backend"
+    )
+    if backend:
+        project["backend"] = backend
+    with (folder / "Pulumi.yaml").open("w", encoding="utf-8") as out:
+        yaml.dump(project, out)
+    words = ["stack", "init", request.stack, "--no-select"]
+    secrets = secrets_settings(own_settings(request))
+    if secrets.get("secretsprovider"):
+        # With the stack's own key, so that the values in its settings file stay readable.
+        with (folder / f"Pulumi.{request.stack}.yaml").open("w", encoding="utf-8") as out:
+            yaml.dump(secrets, out)
+        words += ["--secrets-provider", str(secrets["secretsprovider"])]
+    command.run(words, str(folder), dict(env))
 
 
 def _last_lines(error: CommandError) -> str:

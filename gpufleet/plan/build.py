@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
-from gpufleet.plan.assumptions import assumptions_of
+from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.images import locked_image
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
-    BudgetPlan,
     CloudSitePlan,
     FleetPlan,
     KeyPlan,
@@ -45,14 +42,7 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
         tags=fleet_tags(spec),
         cloud=cloud,
         onprem=onprem,
-        budget=BudgetPlan(
-            monthly=spec.budget.monthly.amount,
-            currency=spec.budget.monthly.currency,
-            alerts=tuple(Decimal(alert.value) for alert in spec.budget.alerts),
-            on_breach=spec.budget.on_breach,
-            notify=spec.budget.notify,
-            assume=assumptions_of(spec),
-        ),
+        budget=plan_budget(spec, cloud),
         software_channel=spec.software.channel,
         keys=(KeyPlan(f"{name}{BUDGET_SUFFIX}", ""),) if cloud else (),
     )

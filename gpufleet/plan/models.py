@@ -15,6 +15,7 @@ from typing import Literal
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.kinds import LustreDeployment, NatKind
+from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
@@ -256,21 +257,6 @@ class OnPremSitePlan:
     def nodes(self) -> int:
         """How many GPU nodes it has."""
         return sum(1 for host in self.hosts if host.role == "gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetPlan:
-    """The budget that the stack installs in the cloud account. Thresholds in percent.
-
-    `assume` has USD a month for resources that no price is known for, by name or pattern.
-    """
-
-    monthly: Decimal = field(metadata=MONEY)
-    currency: str
-    alerts: tuple[Decimal, ...]
-    on_breach: Literal["notify", "stop-scale-out"]
-    notify: tuple[str, ...]
-    assume: Mapping[str, Decimal] = field(metadata=MONEY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,3 +52,13 @@ def gateway_resource_name(site_name: str, zone: str) -> str:
 def endpoint_resource_name(site_name: str, service: str) -> str:
     """The name of the interface endpoint of a service (`ecr.api`)."""
     return f"{site_name}-{service.replace('.', '-')}"
+
+
+def stopped_groups_parameter(fleet: str, environment: str) -> str:
+    """The name of the SSM parameter with the node groups that a breach of the budget stopped."""
+    return f"{parameters_path(fleet, environment)}/stopped-groups"
+
+
+def parameters_path(fleet: str, environment: str) -> str:
+    """The folder of an environment's SSM parameters."""
+    return f"/gpufleet/{fleet}/{environment}"

@@ -1,5 +1,6 @@
 """Texts for usage-based charges, which a fleet file does not declare."""
 
+FUNCTIONS = "calls of Lambda functions"
 LOGS = "logs (CloudWatch), by the GB"
 OBJECTS = "objects in S3 buckets, and requests to them"
 TOPICS = "messages of SNS topics"

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpufleet.plan.json import cents, model_to_json
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.cloud_budget import cloud_budgets
 from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_by
 
 
@@ -33,7 +34,11 @@ def cost_to_json(cost: FleetCost, plan: FleetPlan) -> dict[str, Any]:
             ],
         },
         "upfront": {"amount": cents(cost.upfront), "currency": cost.currency},
-        "budget": {"monthly": cents(plan.budget.monthly), "currency": cost.currency},
+        "budget": {
+            "monthly": cents(plan.budget.monthly),
+            "currency": cost.currency,
+            "aws": [model_to_json(each) for each in cloud_budgets(plan)],
+        },
         "by_site": _ranges(cost.by("site")),
         "by_owner": _ranges(cost.by("owner")),
         "by_tag": {key: _ranges(values) for key, values in by_tag(cost, plan).items()},

@@ -78,6 +78,9 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
     for key in plan.keys:
         book.price(PricedResource(types.KEY, key.name, Owner()), lambda: price_key(prices))
     if plan.cloud:
+        if plan.budget.stops_growth:
+            book.leave_out(by_use.LOGS)
+            book.leave_out(by_use.FUNCTIONS)
         book.leave_out(by_use.TOPICS)
         book.leave_out(by_use.TRAFFIC)
     price_rack_sites(plan, book)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.age import STALE_AFTER, of_fleet_file, price_age
+from gpufleet.pricing.cloud_budget import cloud_budgets
 from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped, sums_by
 from gpufleet.report.money import money, money_range
 from gpufleet.report.tables import print_table
@@ -39,6 +40,8 @@ def print_cost(cost: FleetCost, plan: FleetPlan, console: Console, today: dt.dat
     console.print("\n[bold]monthly cost[/bold] (730 hours)")
     print_table(table, console)
     console.print(budget_line(cost, plan.budget.monthly), soft_wrap=True)
+    for text in cloud_budget_lines(plan, cost.currency):
+        console.print(text, soft_wrap=True, markup=False)
     for text in (*unknown_lines(cost), *estimated_lines(cost)):
         console.print(text, soft_wrap=True)
     if cost.not_counted:
@@ -63,6 +66,21 @@ def print_budget(cost: FleetCost, plan: FleetPlan, console: Console, *, briefly:
             soft_wrap=True,
             markup=False,
         )
+
+
+def cloud_budget_lines(plan: FleetPlan, currency: str) -> list[str]:
+    """Return a line for each budget in AWS: its limit, and what a breach does."""
+    lines = []
+    for each in cloud_budgets(plan):
+        what = f"{each.kind} {each.name}" if each.name else "the cloud"
+        text = f"  AWS budget of {what}: {money(each.monthly, currency)} ({each.basis})"
+        if not each.complete:
+            text += "; the cost of racks is partly unknown, so it is too high by that"
+        if not each.name and plan.budget.stops_growth:
+            groups = len(plan.budget.growing)
+            text += f"; at 100% {groups} node group{'s' if groups != 1 else ''} grow no more"
+        lines.append(text)
+    return lines
 
 
 def budget_line(cost: FleetCost, monthly: Decimal) -> str:

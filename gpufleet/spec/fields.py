@@ -161,6 +161,7 @@ KMS_KEY = (
     r"^arn:aws[a-z-]*:kms:[a-z]{2}(-[a-z]+)+-[0-9]:[0-9]{12}:key/"
     r"(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 )
+ANOMALY_MONITOR = r"^arn:aws[a-z-]*:ce::[0-9]{12}:anomalymonitor/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
@@ -205,6 +206,10 @@ PATTERNS = {
     KMS_KEY: (
         "the ARN of a KMS key (an alias can come to mean another key),"
         " such as arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    ),
+    ANOMALY_MONITOR: (
+        "the ARN of a cost anomaly monitor, as `aws ce get-anomaly-monitors` prints it,"
+        " such as arn:aws:ce::111122223333:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
     ),
     CODE: "letters, digits, '.', '_' and '-', with a letter or digit first, such as p5.48xlarge",
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
@@ -274,6 +279,7 @@ Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]
 Cidr = Annotated[str, Field(pattern=CIDR, max_length=64)]
 MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
 Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]
+AnomalyMonitor = Annotated[str, Field(pattern=ANOMALY_MONITOR)]
 KmsKey = Annotated[str, Field(pattern=KMS_KEY)]
 Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]

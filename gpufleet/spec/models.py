@@ -38,6 +38,7 @@ from gpufleet.spec.cloud import (
 from gpufleet.spec.fields import (
     FEW_SITES,
     MOST_SITES,
+    AnomalyMonitor,
     ImageRelease,
     MailAddress,
     Name,
@@ -76,6 +77,7 @@ from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 
 __all__ = [
     "AlertReceivers",
+    "Anomalies",
     "Billing",
     "Bucket",
     "Budget",
@@ -139,6 +141,26 @@ __all__ = [
 ]
 
 
+class Anomalies(Model):
+    """AWS Cost Anomaly Detection, in the account of the cloud sites."""
+
+    above: Annotated[
+        Money,
+        Field(
+            description="The impact on cost from which an anomaly is reported to `notify`.",
+            examples=["500 USD"],
+        ),
+    ]
+    monitor: Annotated[
+        AnomalyMonitor | None,
+        Field(
+            description="ARN of an existing monitor; one of the environment's tag is made if left out, which "
+            "only the management account of an organization may do.",
+            examples=["arn:aws:ce::111122223333:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"],
+        ),
+    ] = None
+
+
 class Budget(Model):
     """What the environment may cost. `upfront` caps payments made at once (Capacity Blocks)."""
 
@@ -152,8 +174,15 @@ class Budget(Model):
     ] = (Percent(50), Percent(80), Percent(100))
     on_breach: Annotated[
         Literal["notify", "stop-scale-out"],
-        Field(description="At 100%: tell people, or also let no group grow any more."),
+        Field(
+            description="When AWS reports 100% of the cloud's part of `monthly`: tell people, or also let no "
+            "node group grow any more."
+        ),
     ] = "notify"
+    anomalies: Annotated[
+        Anomalies | None,
+        Field(description="Reports of unusual cost, by AWS Cost Anomaly Detection; none if left out."),
+    ] = None
     notify: Annotated[
         tuple[MailAddress, ...],
         Field(

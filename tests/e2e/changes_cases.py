@@ -426,28 +426,45 @@ def site_cases() -> Iterator[Case]:
 
 
 MONEY = "(aws:budgets/budget:Budget|aws:sns/topicSubscription:TopicSubscription) chg-test-budget"
+ANOMALIES = "|aws:costexplorer/.* chg-test-budget-anomalies$"
+MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
 def fleet_cases() -> Iterator[Case]:
     """Fields of the whole fleet."""
     yield Case("budget.monthly", "another amount", {"budget.monthly": "2900000 USD"}, MONEY)
     yield Case("budget.alerts", "another list", {"budget.alerts": ["60%"]}, MONEY)
-    yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY)
+    yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY + ANOMALIES)
+    # Its function uses the key of the alerts and the alert at 100%.
+    yield Case(
+        "budget.on_breach",
+        "another value",
+        {"budget.on_breach": "stop-scale-out"},
+        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$",
+    )
+    yield Case(
+        "budget.anomalies.above", "another amount", {"budget.anomalies.above": "900 USD"}, ANOMALIES[1:]
+    )
+    yield Case(
+        "budget.anomalies.monitor", "another one", {"budget.anomalies.monitor": MONITOR}, ANOMALIES[1:]
+    )
+    for path, name in (("budget.sites.kube", "site-kube"), ("budget.teams.red", "team-red")):
+        yield Case(
+            f"{path.rpartition('.')[0]}.<name>",
+            "another value",
+            {path: "550001 USD"},
+            f"aws:budgets/budget:Budget chg-test-budget-{name}$",
+        )
     unseen = {
-        "budget.on_breach": "stop-scale-out",
         "budget.upfront": "400000 USD",
         "budget.max_increase": "50000 USD",
         "budget.ends": "2099-01-01",
-        "budget.sites.kube": "750000 USD",
         "budget.node_groups.kube/one": "650000 USD",
-        "budget.teams.red": "550000 USD",
         "policies.scale-to-zero": {"enforcement": "advisory", "settings": {"workloads": ["batch"]}},
         "required_tags": ["team"],
     }
     named = {
-        "budget.sites.kube": "budget.sites.<name>",
         "budget.node_groups.kube/one": "budget.node_groups.<name>",
-        "budget.teams.red": "budget.teams.<name>",
         "policies.scale-to-zero": "policies.<name>",
     }
     for path, value in unseen.items():

@@ -174,6 +174,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             "sites": {"kube": "800000 USD"},
             "node_groups": {"kube/one": "700000 USD"},
             "teams": {"red": "600000 USD"},
+            "anomalies": {"above": "500 USD"},
         },
         "tags": {"team": "ml", "cost-center": "cc-1", "project": "atlas"},
         "cloud": [

@@ -163,6 +163,7 @@ FREE: Mapping[str, str] = {
         ),
         "budgets without actions and the settings of Cost Explorer are free of charge",
     ),
+    "aws:ssm/parameter:Parameter": "standard parameters are free of charge",
     BLOCK_OFFERING: "looks up an offering and creates nothing",
     BLOCK_SCHEDULE: "sets the size of a group, which is priced",
 }
@@ -176,9 +177,9 @@ BY_USE: Mapping[str, str] = {
     **dict.fromkeys(_tokens("s3", "BucketObject", "BucketObjectv2"), by_use.OBJECTS),
     **dict.fromkeys(_tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), by_use.LOGS),
     **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "custom events on an event bus"),
+    **dict.fromkeys(_tokens("lambda", "Function"), by_use.FUNCTIONS),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
     **dict.fromkeys(_tokens("sqs", "Queue"), "requests to SQS queues"),
-    **dict.fromkeys(_tokens("lambda", "Function"), "calls of Lambda functions"),
     **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
     **dict.fromkeys(_tokens("fsx", "Backup"), "backups of file systems, by the GB that changed"),
     **dict.fromkeys(

@@ -16,8 +16,9 @@ from gpufleet.resources.types import BLOCK_OFFERING, INSTANCE
 WITHOUT_REGION = frozenset({"account", "budgets", "cloudfront", "costexplorer", "iam", "organizations"})
 """Modules of pulumi_aws for global services: the region of their provider has no effect."""
 
-ACCOUNT_SERVICES = frozenset({"kms", "sns"})
-"""Types that AWS Budgets uses for alerts. AWS Budgets exists in one region only."""
+ACCOUNT_SERVICES = frozenset({"cloudwatch", "kms", "lambda", "sns", "ssm"})
+"""Modules of what alerts of AWS Budgets use: topic and key, and the function that stops growth with its logs
+and parameter. AWS Budgets exists in one region only."""
 
 
 class AllowedRegionsSettings(Settings):

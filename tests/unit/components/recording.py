@@ -68,6 +68,7 @@ class EchoMocks(Mocks):
             "aws:ec2/getInstances:getInstances": {"privateIps": ["10.0.1.6", "10.0.1.5"]},
             "aws:ec2/getAmi:getAmi": {"id": "ami-by-name"},
             "aws:ssm/getParameter:getParameter": {"value": "ami-0123456789abcdef0"},
+            "aws:ssm/getParametersByPath:getParametersByPath": {"names": [], "values": []},
         }
         return answers[args.token]
 

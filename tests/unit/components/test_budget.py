@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpufleet.components.budget import BudgetGuard, BudgetGuardArgs
+from gpufleet.components.budget import AnomalyArgs, BudgetGuard, BudgetGuardArgs, CapArgs
+from gpufleet.components.functions import stop_scale_out
+from gpufleet.components.scale_out_stop import GrowingSite, ScaleOutStopArgs
 from gpufleet.errors import InputError
 from tests.unit.components.recording import ACCOUNT, Recording, record
 
@@ -85,3 +89,157 @@ def test_each_address_gets_a_subscription() -> None:
 def test_too_many_alerts_are_refused() -> None:
     with pytest.raises(InputError, match="can have 9"):
         guard(thresholds=[Decimal(n) for n in range(10, 110, 10)])
+
+
+STOP = ScaleOutStopArgs(
+    sites=[
+        GrowingSite(name="use1", region="us-east-1", cluster="atlas-prod-use1"),
+        GrowingSite(name="usw2", region="us-west-2"),
+    ],
+    groups=["atlas-prod-use1-serve", "atlas-prod-usw2-burst"],
+    parameter="/gpufleet/atlas/prod/stopped-groups",
+)
+
+
+def test_caps_are_budgets_of_their_own_tags_with_the_same_alerts() -> None:
+    tags = {"gpufleet:fleet": "atlas", "gpufleet:environment": "prod", "gpufleet:site": "use1"}
+    built = guard(caps=[CapArgs(name="site-use1", monthly_usd=Decimal(900), cost_tags=tags)])
+    whole, cap = built.of("Budget")
+    assert (whole.name, cap.name, cap.inputs["limitAmount"]) == ("budget", "budget-site-use1", "900")
+    assert cap.inputs["notifications"] == whole.inputs["notifications"]
+    assert {"tags": {"key": "gpufleet:site", "values": ["use1"]}} in cap.inputs["filterExpression"]["ands"]
+
+
+def test_nothing_stops_growth_unless_asked() -> None:
+    built = guard()
+    assert not [each for each in built if "lambda" in each.type or "ssm" in each.type]
+    assert [s["Sid"] for s in json.loads(built.one("Key").inputs["policy"])["Statement"]] == [
+        "AccountGovernsThisKeyThroughIam",
+        "BudgetsEncryptAlerts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"), [([50, 80], [50, 80, 100]), ([100], [100]), ([50, 120], [50, 100, 120])]
+)
+def test_stop_needs_the_alert_of_100_percent(thresholds: list[int], expected: list[int]) -> None:
+    alerts = (
+        guard(thresholds=[Decimal(n) for n in thresholds], stop=STOP).one("Budget").inputs["notifications"]
+    )
+    assert [a["threshold"] for a in alerts if a["notificationType"] == "ACTUAL"] == expected
+
+
+def test_too_many_alerts_with_the_one_that_stops_are_refused() -> None:
+    with pytest.raises(InputError, match="10 alerts"):
+        guard(thresholds=[Decimal(n) for n in range(10, 100, 10)], stop=STOP)
+
+
+def test_function_is_the_code_of_the_package_with_its_settings() -> None:
+    function = guard(stop=STOP).one("Function")
+    texts = {name: asset.text for name, asset in function.inputs["code"].assets.items()}
+    assert texts["stop_scale_out.py"] == Path(stop_scale_out.__file__).read_text(encoding="utf-8")
+    settings = json.loads(texts["settings.json"])
+    assert settings["budget"] == "budget"
+    assert settings["groups"] == STOP.groups
+    assert settings["sites"][1] == {"name": "usw2", "region": "us-west-2", "cluster": ""}
+    assert function.inputs["handler"] == "stop_scale_out.handler"
+    assert hasattr(stop_scale_out, "handler")
+
+
+def test_only_the_topic_may_invoke_the_function() -> None:
+    built = guard(stop=STOP)
+    permission = built.one("Permission").inputs
+    assert permission["principal"] == "sns.amazonaws.com"
+    assert permission["sourceArn"].endswith("Topic/budget")
+    assert permission["sourceAccount"] == ACCOUNT
+    (subscription,) = [each for each in built.of("TopicSubscription") if each.inputs["protocol"] == "lambda"]
+    assert json.loads(subscription.inputs["filterPolicy"]) == {"gpufleet": [{"exists": False}]}
+    assert built.one("Permission").urn in subscription.dependencies
+
+
+def role_statements() -> list[dict[str, Any]]:
+    (policy,) = guard(stop=STOP).of("RolePolicy")
+    found: list[dict[str, Any]] = json.loads(policy.inputs["policy"])["Statement"]
+    return found
+
+
+def test_role_terminates_nothing_and_reads_no_other_budget() -> None:
+    actions = {action for each in role_statements() for action in each["Action"]}
+    assert actions == {
+        "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:SuspendProcesses",
+        "autoscaling:UpdateAutoScalingGroup",
+        "budgets:ViewBudget",
+        "eks:DescribeNodegroup",
+        "eks:ListNodegroups",
+        "eks:UpdateNodegroupConfig",
+        "kms:Decrypt",
+        "kms:GenerateDataKey*",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "sns:Publish",
+        "ssm:GetParameter",
+        "ssm:PutParameter",
+    }
+    everything = [each["Action"] for each in role_statements() if each["Resource"] == ["*"]]
+    assert everything == [["autoscaling:DescribeAutoScalingGroups"]]
+
+
+def test_role_changes_only_groups_with_the_cost_tags() -> None:
+    changing = {
+        "autoscaling:UpdateAutoScalingGroup": {
+            "aws:ResourceTag/gpufleet:fleet": "atlas",
+            "aws:ResourceTag/gpufleet:environment": "prod",
+        },
+        "eks:UpdateNodegroupConfig": {
+            "aws:ResourceTag/gpufleet:fleet": "atlas",
+            "aws:ResourceTag/gpufleet:environment": "prod",
+        },
+        "autoscaling:SuspendProcesses": {"aws:ResourceTag/eks:cluster-name": "atlas-prod-use1"},
+    }
+    for action, tags in changing.items():
+        (statement,) = [each for each in role_statements() if action in each["Action"]]
+        assert statement["Condition"] == {"StringEquals": tags}
+
+
+def test_stopped_groups_are_kept_in_a_parameter_whose_value_pulumi_leaves_alone() -> None:
+    parameter = guard(stop=STOP).one("Parameter")
+    assert (parameter.inputs["name"], parameter.inputs["insecureValue"]) == (STOP.parameter, "{}")
+    assert "insecureValue" in parameter.ignore_changes
+
+
+def test_log_group_of_the_function_is_encrypted_with_a_key_that_allows_it() -> None:
+    built = guard(stop=STOP)
+    group = built.one("LogGroup").inputs
+    assert group["name"] == "/aws/lambda/budget-stop" == f"/aws/lambda/{built.one('Function').inputs['name']}"
+    statements = json.loads(built.one("Key").inputs["policy"])["Statement"]
+    (logs,) = [each for each in statements if each["Sid"] == "LogsEncryptThisGroup"]
+    assert group["name"] in json.dumps(logs["Condition"])
+
+
+ANOMALIES = AnomalyArgs(above_usd=Decimal(500), tag=("gpufleet:environment", "prod"))
+
+
+def test_anomalies_of_the_tag_go_to_the_recipients_once_a_day() -> None:
+    built = guard(anomalies=ANOMALIES)
+    monitor = built.one("AnomalyMonitor").inputs
+    assert monitor["monitorType"] == "CUSTOM"
+    assert json.loads(monitor["monitorSpecification"]) == {
+        "Tags": {"Key": "gpufleet:environment", "Values": ["prod"]}
+    }
+    subscription = built.one("AnomalySubscription").inputs
+    assert subscription["frequency"] == "DAILY"
+    assert subscription["subscribers"] == [{"type": "EMAIL", "address": "ml@example.com"}]
+    assert subscription["thresholdExpression"]["dimension"]["values"] == ["500"]
+
+
+def test_existing_monitor_is_subscribed_to_and_none_is_made() -> None:
+    arn = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
+    built = guard(anomalies=replace(ANOMALIES, monitor_arn=arn))
+    assert built.of("AnomalyMonitor") == []
+    assert built.one("AnomalySubscription").inputs["monitorArnLists"] == [arn]
+
+
+def test_anomalies_without_a_recipient_are_refused() -> None:
+    with pytest.raises(InputError, match="nobody receives"):
+        guard(anomalies=ANOMALIES, emails=[])

@@ -25,6 +25,11 @@ SHAPE: dict[str, Any] = {
         "on_breach": str,
         "notify": [str],
         "assume": dict,
+        "sites": dict,
+        "teams": dict,
+        "growing": [str],
+        "anomalies": {"above": NUMBER, "monitor": TEXT_OR_NONE},
+        "stops_growth": bool,
     },
     "software_channel": str,
     "keys": [KEY],
@@ -82,7 +87,20 @@ SHAPE: dict[str, Any] = {
             "unknown": [{"site": str, "owner": str, "what": str, "reason": str}],
         },
         "upfront": {"amount": NUMBER, "currency": str},
-        "budget": {"monthly": NUMBER, "currency": str},
+        "budget": {
+            "monthly": NUMBER,
+            "currency": str,
+            "aws": [
+                {
+                    "kind": str,
+                    "name": str,
+                    "monthly": NUMBER,
+                    "tags": dict,
+                    "basis": str,
+                    "complete": bool,
+                }
+            ],
+        },
         "by_site": dict,
         "by_owner": dict,
         "by_tag": dict,

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import boto3
+import pulumi
 from moto import mock_aws
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
@@ -25,6 +26,7 @@ from gpufleet.lab.aws.provider.config import AwsProviderConfig
 from gpufleet.lab.aws.provider.handler import Aws
 from gpufleet.lab.aws.provider.invokes import run_invoke
 from gpufleet.lab.aws.provider.registry import handler_for
+from gpufleet.lab.aws.provider.wire import ARCHIVE
 from tests.unit.components.recording import ACCOUNT, EchoMocks, unsecret
 
 
@@ -92,7 +94,9 @@ class MotoMocks(EchoMocks):
         rid = handler.create(aws, filled)
         observed = handler.read(aws, rid, filled)
         assert observed is not None, f"{token} {name} is not there after its creation"
-        return rid, planning.state_of(handler, config, filled, rid, observed)
+        state = planning.state_of(handler, config, filled, rid, observed)
+        # The SDK wants an archive of the class that the program gave.
+        return rid, {key: value for key, value in state.items() if key != "code"}
 
     def _region(self, provider: str) -> str:
         # <urn of the provider>::<id>
@@ -114,7 +118,10 @@ def emulated_aws() -> Iterator[None]:
 
 
 def _whole(value: Any) -> Any:
-    """Numbers travel as floating point in Pulumi's protocol; the provider gives handlers integers."""
+    """Numbers travel as floating point in Pulumi's protocol; the provider gives handlers integers, and
+    archives as texts by name."""
+    if isinstance(value, pulumi.AssetArchive):
+        return {ARCHIVE: {name: asset.text for name, asset in value.assets.items()}}
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):

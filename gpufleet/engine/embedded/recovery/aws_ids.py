@@ -25,8 +25,11 @@ NAMED: dict[str, str] = {
     "aws:iam/policy:Policy": "arn:{partition}:iam::{account}:policy{path}{name}",
     "aws:iam/role:Role": "{name}",
     "aws:kms/alias:Alias": "{name}",
+    "aws:lambda/function:Function": "{name}",
+    "aws:lambda/permission:Permission": "{statementId}",
     "aws:s3/bucket:Bucket": "{bucket}",
     "aws:sns/topic:Topic": "arn:{partition}:sns:{region}:{account}:{name}",
+    "aws:ssm/parameter:Parameter": "{name}",
 }
 """Type -> its id, with inputs of the resource in braces (AWS rejects a second one of that name)."""
 

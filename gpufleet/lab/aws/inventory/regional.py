@@ -125,6 +125,12 @@ def _alarms(clients: Clients) -> Found:
         yield one["AlarmName"], tag_dict(tags)
 
 
+def _functions(clients: Clients) -> Found:
+    client = clients("lambda")
+    for one in pages(client, "list_functions", "Functions"):
+        yield one["FunctionName"], client.list_tags(Resource=one["FunctionArn"])["Tags"]
+
+
 def _parameters(clients: Clients) -> Found:
     ssm = clients("ssm")
     for one in pages(ssm, "describe_parameters", "Parameters"):
@@ -156,6 +162,7 @@ LISTERS: list[tuple[str, Lister]] = [
     ("sqs:queue", _queues),
     ("events:rule", _rules),
     ("cloudwatch:alarm", _alarms),
+    ("lambda:function", _functions),
     ("ssm:parameter", _parameters),
     ("secretsmanager:secret", _secrets),
 ]

@@ -52,6 +52,8 @@ _MODULES = {
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "iam",
     "aws:kms/alias:Alias": "kms",
     "aws:kms/key:Key": "kms",
+    "aws:lambda/function:Function": "lambda_function",
+    "aws:lambda/permission:Permission": "lambda_function",
     "aws:s3/bucket:Bucket": "s3",
     "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": "s3_settings",
     "aws:s3/bucketOwnershipControls:BucketOwnershipControls": "s3_settings",
@@ -64,6 +66,7 @@ _MODULES = {
     "aws:sns/topicSubscription:TopicSubscription": "sns",
     "aws:sqs/queue:Queue": "sqs",
     "aws:sqs/queuePolicy:QueuePolicy": "sqs",
+    "aws:ssm/parameter:Parameter": "ssm",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "security_group_rule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "security_group_rule",
 }

@@ -32,6 +32,7 @@ _FUNCTIONS = {
     "aws:resourcegroupstaggingapi/getResources:getResources": ("lookups", "get_resources"),
     "aws:s3/getObjects:getObjects": ("lookups", "get_objects"),
     "aws:ssm/getParameter:getParameter": ("account", "get_parameter"),
+    "aws:ssm/getParametersByPath:getParametersByPath": ("account", "get_parameters_by_path"),
 }
 
 

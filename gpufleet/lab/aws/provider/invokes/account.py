@@ -86,6 +86,23 @@ def get_parameter(aws: Aws, arguments: Props) -> Props:
     }  # fmt: skip
 
 
+def get_parameters_by_path(aws: Aws, arguments: Props) -> Props:
+    """The parameters in a folder of Systems Manager; empty lists if there are none."""
+    decrypt = bool(arguments.get("withDecryption", True))
+    recursive = bool(arguments.get("recursive", False))
+    pages = (
+        aws.client("ssm")
+        .get_paginator("get_parameters_by_path")
+        .paginate(Path=arguments["path"], WithDecryption=decrypt, Recursive=recursive)
+    )
+    found = [item for page in pages for item in page["Parameters"]]
+    lists = {"arns": "ARN", "names": "Name", "types": "Type", "values": "Value"}
+    return {
+        "id": arguments["path"], "path": arguments["path"], "withDecryption": decrypt, "recursive": recursive,
+        **{key: [item.get(name) for item in found] for key, name in lists.items()},
+    }  # fmt: skip
+
+
 def get_cluster_auth(aws: Aws, arguments: Props) -> Props:
     """Return a bearer token for a cluster: a presigned GetCallerIdentity, which the cluster would verify."""
     name = str(arguments["name"])

@@ -12,6 +12,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import json
+import keyword
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,14 @@ from typing import Any
 from gpufleet.lab.aws.provider.schema.tokens import FUNCTIONS, RESOURCES
 
 TARGET = Path(__file__).with_name("aws.json")
-_SCALARS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Any": "any"}
+_SCALARS = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "Any": "any",
+    "Archive": "any",
+}
 _SEQUENCES = {"Sequence", "List", "list"}
 _MAPPINGS = {"Mapping", "Dict", "dict"}
 _WRAPPERS = {"Input", "Output", "Optional", "NotRequired", "InputType"}
@@ -40,7 +48,9 @@ class _Package:
         return _classes(path)
 
     def module_folder(self, module: str) -> Path:
-        return self.root if module == "index" else self.root / module
+        # A module named like a keyword of Python ends in an underscore.
+        folder = f"{module}_" if keyword.iskeyword(module) else module
+        return self.root if module == "index" else self.root / folder
 
     def struct(self, node: ast.ClassDef, module: str) -> dict[str, Any]:
         """Properties (wire name to type) and required wire names of one arguments class."""
@@ -126,9 +136,9 @@ def _wire_names(node: ast.ClassDef) -> dict[str, str]:
         for decorator in item.decorator_list:
             if not isinstance(decorator, ast.Call) or not ast.unparse(decorator.func).endswith("getter"):
                 continue
-            for keyword in decorator.keywords:
-                if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
-                    names[item.name] = str(keyword.value.value)
+            for each in decorator.keywords:
+                if each.arg == "name" and isinstance(each.value, ast.Constant):
+                    names[item.name] = str(each.value.value)
     return names
 
 

@@ -43,6 +43,8 @@ RESOURCES = (
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
     "aws:kms/alias:Alias",
     "aws:kms/key:Key",
+    "aws:lambda/function:Function",
+    "aws:lambda/permission:Permission",
     "aws:s3/bucket:Bucket",
     "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
     "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
@@ -55,6 +57,7 @@ RESOURCES = (
     "aws:sns/topicSubscription:TopicSubscription",
     "aws:sqs/queue:Queue",
     "aws:sqs/queuePolicy:QueuePolicy",
+    "aws:ssm/parameter:Parameter",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
 )
@@ -76,4 +79,5 @@ FUNCTIONS = (
     "aws:resourcegroupstaggingapi/getResources:getResources",
     "aws:s3/getObjects:getObjects",
     "aws:ssm/getParameter:getParameter",
+    "aws:ssm/getParametersByPath:getParametersByPath",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from gpufleet.lab.aws.provider.wire import ARCHIVE
 from tests.unit.lab.aws.provider.driver import Resource
 from tests.unit.lab.aws.provider.scenarios import Inputs, Scenario, retagged
 from tests.unit.lab.aws.provider.world import World, allow
@@ -237,6 +238,53 @@ STORAGE = (
         lambda w: {"s3": {"autoImportPolicy": {"events": ["NEW", "CHANGED"]}}},
         lambda w: {"fileSystemPath": "/other"},
         association_drift,
+    ),
+)  # fmt: skip
+
+
+def code(text: str) -> Inputs:
+    return {"code": {ARCHIVE: {"index.py": text}}}
+
+
+def function_drift(world: World, resource: Resource) -> str:
+    world.client("lambda").update_function_configuration(FunctionName=resource.id, Timeout=77)
+    return "timeout"
+
+
+def parameter_drift(world: World, resource: Resource) -> str:
+    world.client("ssm").put_parameter(Name=resource.id, Value="changed", Type="String", Overwrite=True)
+    return "insecureValue"
+
+
+FUNCTIONS = (
+    Scenario(
+        "aws:lambda/function:Function",
+        lambda w: {
+            **code("def handler(event, context): ..."), "role": w.function_role.state["arn"],
+            "runtime": "python3.13", "handler": "index.handler", "timeout": 60, "memorySize": 256,
+            "environment": {"variables": {"TOPIC": "alerts"}},
+        },
+        lambda w: {**code("def handler(event, context): return 1"), "timeout": 90, "tags": {"Name": "f"}},
+        lambda w: {"name": "named-function"},
+        function_drift,
+    ),
+    Scenario(
+        "aws:lambda/permission:Permission",
+        lambda w: {
+            "function": w.function.id, "action": "lambda:InvokeFunction", "principal": "sns.amazonaws.com",
+            "sourceArn": w.topic.id, "sourceAccount": "123456789012",
+        },
+        None,
+        lambda w: {"sourceArn": w.other_topic.id},
+    ),
+    Scenario(
+        "aws:ssm/parameter:Parameter",
+        lambda w: {
+            "name": "/fleet/prod/stopped", "type": "String", "insecureValue": "{}", "description": "some",
+        },
+        lambda w: {"insecureValue": "{1}", "tags": {"Name": "p"}},
+        lambda w: {"name": "/fleet/prod/other"},
+        parameter_drift,
     ),
 )  # fmt: skip
 

@@ -16,10 +16,10 @@ from tests.unit.lab.aws.provider.scenarios import Scenario, changed
 from tests.unit.lab.aws.provider.scenarios_compute import COMPUTE
 from tests.unit.lab.aws.provider.scenarios_identity import IDENTITY
 from tests.unit.lab.aws.provider.scenarios_network import NETWORK
-from tests.unit.lab.aws.provider.scenarios_services import MESSAGES_AND_MONEY, STORAGE
+from tests.unit.lab.aws.provider.scenarios_services import FUNCTIONS, MESSAGES_AND_MONEY, STORAGE
 from tests.unit.lab.aws.provider.world import World
 
-SCENARIOS = (*NETWORK, *COMPUTE, *IDENTITY, *STORAGE, *MESSAGES_AND_MONEY)
+SCENARIOS = (*NETWORK, *COMPUTE, *IDENTITY, *STORAGE, *FUNCTIONS, *MESSAGES_AND_MONEY)
 NONE = provider_pb2.DiffResponse.DIFF_NONE
 each_type = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 

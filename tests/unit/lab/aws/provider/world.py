@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from gpufleet.lab.aws.provider.clients import Clients
+from gpufleet.lab.aws.provider.wire import ARCHIVE
 from tests.unit.lab.aws.provider.driver import Engine, Resource
 
 REGION = "us-east-1"
@@ -180,6 +181,17 @@ class World:
     @cached_property
     def topic(self) -> Resource:
         return self.make("aws:sns/topic:Topic", "topic")
+
+    @cached_property
+    def function_role(self) -> Resource:
+        return self.make("aws:iam/role:Role", "function", assumeRolePolicy=trust("lambda.amazonaws.com"))
+
+    @cached_property
+    def function(self) -> Resource:
+        return self.make(
+            "aws:lambda/function:Function", "function", role=self.function_role.state["arn"],
+            runtime="python3.13", handler="index.handler", code={ARCHIVE: {"index.py": "handler = print"}},
+        )  # fmt: skip
 
     @cached_property
     def other_topic(self) -> Resource:

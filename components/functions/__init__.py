@@ -1,0 +1,1 @@
+"""Code of Lambda functions: the standard library and boto3, which AWS's runtime of Python has."""

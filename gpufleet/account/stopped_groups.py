@@ -1,0 +1,203 @@
+"""Node groups that a breach of the budget stopped: what is known of them, and how they grow again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from gpufleet.errors import CloudError, InputError
+from gpufleet.plan.models import CloudSitePlan, FleetPlan
+from gpufleet.plan.names import (
+    BUDGET_SUFFIX,
+    FALLBACK_SUFFIX,
+    SYSTEM,
+    environment_resource_name,
+    group_resource_name,
+    site_resource_name,
+    stopped_groups_parameter,
+)
+
+Clients = Callable[[str, str], Any]
+"""Service and region -> boto3 client."""
+
+HOME = "us-east-1"
+"""The region of AWS Budgets and of the parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """The state of the budget in AWS: `spent` of `limit` USD this month, and the stopped groups with the
+    maximum that each had. `since` is empty if none is stopped."""
+
+    spent: Decimal
+    limit: Decimal
+    since: str
+    before: Mapping[str, int]
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left."""
+        return self.spent >= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    region: str
+    group: str
+    cluster: str
+    scaling_group: str
+    least: int
+    most: int
+
+
+class StoppedGroups:
+    """The groups of one environment. Sizes go back to those of the plan."""
+
+    def __init__(self, plan: FleetPlan, account: str, clients: Clients) -> None:
+        self._plan = plan
+        self._account = account
+        self._clients = clients
+        self._parameter = stopped_groups_parameter(plan.fleet, plan.environment)
+
+    def breach(self) -> Breach:
+        """Return the state of the budget. Raises InputError if the environment has none in this account."""
+        name = f"{environment_resource_name(self._plan.fleet, self._plan.environment)}{BUDGET_SUFFIX}"
+        try:
+            budgets = self._clients("budgets", HOME)
+            found = budgets.describe_budget(AccountId=self._account, BudgetName=name)["Budget"]
+            kept = self._kept()
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NotFoundException":
+                raise InputError(
+                    f"the account ending in {self._account[-4:]} has no budget {name}",
+                    remedy=f"run `gpufleet up {self._plan.environment}`, or use the account's credentials",
+                ) from None
+            raise _refused(error) from None
+        except BotoCoreError as error:
+            raise _refused(error) from None
+        return Breach(
+            Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"]),
+            Decimal(found["BudgetLimit"]["Amount"]),
+            str(kept.get("since", "")),
+            {str(group): int(most) for group, most in kept.get("before", {}).items()},
+        )
+
+    def resume(self, breach: Breach) -> dict[str, int]:
+        """Give the stopped groups the maxima of the plan, and forget that they were stopped.
+
+        A group that the plan no longer has gets the maximum that it had. Returns group -> maximum. A group
+        that does not exist any more is left out. The record goes last, so that a failure can be repeated.
+        """
+        maxima = dict(breach.before) | {
+            name: most for name, most in _maxima(self._plan).items() if name in breach.before
+        }
+        done: dict[str, int] = {}
+        try:
+            for group in self._groups():
+                if group.name not in maxima:
+                    continue
+                most = max(maxima[group.name], group.least, 1 if group.cluster else 0)
+                self._let_grow(group, most)
+                done[group.name] = most
+            self._clients("ssm", HOME).put_parameter(
+                Name=self._parameter, Value="{}", Type="String", Overwrite=True
+            )
+        except (ClientError, BotoCoreError) as error:
+            raise _refused(error) from None
+        return done
+
+    def _kept(self) -> dict[str, Any]:
+        ssm = self._clients("ssm", HOME)
+        try:
+            value: dict[str, Any] = json.loads(ssm.get_parameter(Name=self._parameter)["Parameter"]["Value"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ParameterNotFound":
+                return {}
+            raise
+        return value
+
+    def _groups(self) -> Iterator[_Group]:
+        tags = {
+            "gpufleet:fleet": self._plan.fleet,
+            "gpufleet:environment": self._plan.environment,
+        }
+        for site in self._plan.cloud:
+            yield from self._of_cluster(site, tags) if site.kubernetes else self._of_site(site, tags)
+
+    def _of_cluster(self, site: CloudSitePlan, tags: Mapping[str, str]) -> Iterator[_Group]:
+        eks = self._clients("eks", site.region)
+        cluster = site_resource_name(self._plan.fleet, self._plan.environment, site.site)
+        for page in eks.get_paginator("list_nodegroups").paginate(clusterName=cluster):
+            for name in page["nodegroups"]:
+                found = eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+                named = found.get("tags") or {}
+                if not tags.items() <= named.items():
+                    continue
+                scale, own = found["scalingConfig"], found["resources"]["autoScalingGroups"][0]["name"]
+                yield _Group(
+                    named.get("Name", ""),
+                    site.region,
+                    name,
+                    cluster,
+                    own,
+                    scale["minSize"],
+                    scale["maxSize"],
+                )
+
+    def _of_site(self, site: CloudSitePlan, tags: Mapping[str, str]) -> Iterator[_Group]:
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+        pages = self._clients("autoscaling", site.region).get_paginator("describe_auto_scaling_groups")
+        for page in pages.paginate(Filters=filters):
+            for found in page["AutoScalingGroups"]:
+                named = {tag["Key"]: tag["Value"] for tag in found["Tags"]}
+                name = found["AutoScalingGroupName"]
+                yield _Group(
+                    named.get("Name", ""), site.region, name, "", name, found["MinSize"], found["MaxSize"]
+                )
+
+    def _let_grow(self, group: _Group, most: int) -> None:
+        if not group.cluster:
+            self._clients("autoscaling", group.region).update_auto_scaling_group(
+                AutoScalingGroupName=group.group, MaxSize=most
+            )
+            return
+        self._clients("autoscaling", group.region).resume_processes(
+            AutoScalingGroupName=group.scaling_group, ScalingProcesses=["Launch"]
+        )
+        if group.most != most:
+            self._clients("eks", group.region).update_nodegroup_config(
+                clusterName=group.cluster,
+                nodegroupName=group.group,
+                scalingConfig={"minSize": group.least, "maxSize": most},
+            )
+
+
+def _maxima(plan: FleetPlan) -> dict[str, int]:
+    """Return the maximum of each growing group of the plan, by resource name."""
+    found: dict[str, int] = {}
+    for site in plan.cloud:
+
+        def name(group: str, site: str = site.site) -> str:
+            return group_resource_name(plan.fleet, plan.environment, site, group)
+
+        if site.kubernetes is not None:
+            found[name(SYSTEM)] = site.kubernetes.system_nodes.max
+        for group in site.node_groups:
+            for suffix in ("", FALLBACK_SUFFIX):
+                found[f"{name(group.name)}{suffix}"] = group.capacity.max
+    return found
+
+
+def _refused(error: ClientError | BotoCoreError) -> CloudError:
+    if isinstance(error, ClientError):
+        return CloudError(
+            f"AWS refuses {error.operation_name}: {error.response['Error'].get('Message', error)}",
+            remedy="use credentials that may read the budget and change the node groups",
+        )
+    return CloudError(f"AWS does not respond: {error}", remedy="check the network and the region")

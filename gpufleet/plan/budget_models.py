@@ -1,0 +1,48 @@
+"""The budget's part of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from gpufleet.plan.json import MONEY
+
+
+@dataclass(frozen=True, slots=True)
+class AnomaliesPlan:
+    """Reports of unusual cost: anomalies with an impact of at least `above` USD.
+
+    `monitor` is the ARN of an existing monitor; without one the stack makes its own.
+    """
+
+    above: Decimal = field(metadata=MONEY)
+    monitor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """The budget of the environment, for the cloud and for racks. Thresholds in percent.
+
+    `gpufleet.pricing.cloud_budget` has the part of it that AWS Budgets watches. `assume` has USD a month for
+    resources that no price is known for, by name or pattern. `sites` and `teams` are caps in USD a month.
+    `growing` are the node groups that `on_breach: stop-scale-out` stops: all but those in a reservation or
+    Capacity Block, which is paid for whether it is used or not.
+    """
+
+    monthly: Decimal = field(metadata=MONEY)
+    currency: str
+    alerts: tuple[Decimal, ...]
+    on_breach: Literal["notify", "stop-scale-out"]
+    notify: tuple[str, ...]
+    assume: Mapping[str, Decimal] = field(metadata=MONEY)
+    sites: Mapping[str, Decimal] = field(metadata=MONEY)
+    teams: Mapping[str, Decimal] = field(metadata=MONEY)
+    growing: tuple[str, ...]
+    anomalies: AnomaliesPlan | None
+
+    @property
+    def stops_growth(self) -> bool:
+        """Whether a breach stops node groups."""
+        return self.on_breach == "stop-scale-out" and bool(self.growing)

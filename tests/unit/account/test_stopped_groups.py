@@ -1,0 +1,112 @@
+"""Node groups that the function stopped grow again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.account.stopped_groups import StoppedGroups
+from gpufleet.catalog import load_catalog
+from gpufleet.components.functions.stop_scale_out import stop
+from gpufleet.errors import InputError
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from gpufleet.spec.load import load_fleet
+from tests.unit.components.functions.test_stop_scale_out import ACCOUNT, NOW, Account
+from tests.unit.stacks.moto_mocks import emulated_aws
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def plan() -> FleetPlan:
+    """The environment prod with the cluster and the Auto Scaling site of the account."""
+    found = build_plan(load_fleet("prod", root=ROOT).spec, load_catalog())
+    serve = replace(found.cloud[0].node_groups[0], name="serve")
+    return replace(
+        found,
+        cloud=(
+            replace(found.cloud[0], node_groups=(sized(serve, 12),)),
+            replace(found.cloud[1], node_groups=(sized(replace(serve, name="burst"), 5),)),
+        ),
+    )
+
+
+def sized(group: Any, most: int) -> Any:
+    from gpufleet.plan.capacity_models import OnDemandPlan
+
+    return replace(group, capacity=OnDemandPlan(min=0, max=most, desired=0))
+
+
+NAMES = {"serve": "atlas-prod-use1-serve", "idle": "atlas-prod-use1-gone", "burst": "atlas-prod-usw2-burst"}
+
+
+class Named(Account):
+    """The account with the names that gpufleet gives its groups."""
+
+    settings: Mapping[str, Any] = {**Account.settings, "groups": list(NAMES.values())}
+
+    def __init__(self) -> None:
+        super().__init__()
+        eks, scaling = self.client("eks", "us-east-1"), self.client("autoscaling", "us-west-2")
+        for short, group in self.node_groups().items():
+            tags = {"Name": NAMES.get(short, short)}
+            eks.tag_resource(resourceArn=group["nodegroupArn"], tags=tags)
+        scaling.create_or_update_tags(
+            Tags=[
+                {
+                    "ResourceId": "burst-1234567",
+                    "ResourceType": "auto-scaling-group",
+                    "Key": "Name",
+                    "Value": NAMES["burst"],
+                    "PropagateAtLaunch": True,
+                }
+            ]
+        )
+
+
+@pytest.fixture
+def account() -> Iterator[Named]:
+    with emulated_aws():
+        yield Named()
+
+
+def test_stopped_groups_get_the_maxima_of_the_plan_and_the_record_is_emptied(account: Named) -> None:
+    account.spend("1500")
+    stop(account.settings, account.topic, account.client, NOW)
+    groups = StoppedGroups(plan(), ACCOUNT, account.client)
+    breach = groups.breach()
+    assert (breach.spent, breach.limit, breach.is_spent) == (Decimal(1500), Decimal(1000), True)
+    assert dict(breach.before) == {NAMES["serve"]: 8, NAMES["idle"]: 4, NAMES["burst"]: 5}
+    before = account.sizes()
+    done = groups.resume(breach)
+    # The plan has another maximum of serve now, and no longer the third group.
+    assert done == {NAMES["serve"]: 12, NAMES["idle"]: 4, NAMES["burst"]: 5}
+    assert account.sizes() == before | {"serve": (0, 2, 12), "idle": (0, 0, 4), "burst": (0, 1, 5)}
+    assert account.remembered() == {}
+    assert groups.breach().before == {}
+    suspended = [
+        each
+        for region in ("us-east-1", "us-west-2")
+        for group in account.scaling_groups(region)
+        for each in group["SuspendedProcesses"]
+    ]
+    assert suspended == []
+
+
+def test_no_breach_without_a_parameter(account: Named) -> None:
+    account.client("ssm", "us-east-1").delete_parameter(Name=account.settings["parameter"])
+    account.spend("10")
+    breach = StoppedGroups(plan(), ACCOUNT, account.client).breach()
+    assert (breach.before, breach.since, breach.is_spent) == ({}, "", False)
+
+
+def test_account_without_the_budget_is_refused(account: Named) -> None:
+    other = replace(plan(), environment="other")
+    with pytest.raises(InputError, match="has no budget atlas-other-budget") as refused:
+        StoppedGroups(other, ACCOUNT, account.client).breach()
+    assert "gpufleet up other" in refused.value.remedy
