@@ -90,6 +90,11 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         volume=VolumePlan(200, 3000, 125),
         public_ip=False,
         image="AL2023_x86_64_NVIDIA",
+        image_kind="eks-release",
+        image_release="1.35.6-20260714",
+        software=None,
+        local_nvme=None,
+        user_data=(),
         tags={},
     )
     return CloudSitePlan(

@@ -19,7 +19,7 @@ from gpufleet.lab.aws.backends.operation import Call, Passthrough, operation
 _EKS = re.compile(
     r"/aws/service/eks/optimized-ami/1\.\d\d/"
     r"(?:amazon-linux-2023/(?P<arch>x86_64|arm64)/(?:standard|nvidia|neuron)|amazon-linux-2(?:-arm64|-gpu)?)"
-    r"/(?P<release>recommended|amazon-eks-[a-z0-9.-]+)(?P<field>/image_id|/image_name|/release_version)?"
+    r"/(?P<release>recommended|amazon-eks-[a-z0-9_.-]+)(?P<field>/image_id|/image_name|/release_version)?"
 )
 _PATTERNS = (
     _EKS,
@@ -62,8 +62,8 @@ def image_id(region: str, name: str) -> str:
 
 
 def eks_image(call: Call, version: str, ami_type: str, release: str) -> str:
-    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA) at a release (1.35.6-20260714):
-    that of the public parameter with the name of the release."""
+    """Return EKS's image for nodes of `ami_type` (such as AL2023_x86_64_NVIDIA) at a release
+    (1.35.6-20260714): that of the public parameter with the name of the release."""
     kind = ami_type.rpartition("_")[2].lower()
     arch = "arm64" if "ARM_64" in ami_type else "x86_64"
     variant = kind if kind in ("nvidia", "neuron") else "standard"
