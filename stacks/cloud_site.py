@@ -17,7 +17,7 @@ from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, Share
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
-from gpufleet.stacks.nodes import running_nodes
+from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.settings import StackSettings
 
 
@@ -70,11 +70,13 @@ def build_site(plan: FleetPlan, site: CloudSitePlan, settings: StackSettings) ->
     groups = {
         group.name: build_node_group(f"{name}-{group.name}", group, parts) for group in site.node_groups
     }
-    nodes = [
-        running_nodes(site.site, group, built.names, provider)
-        for group, built in groups.items()
-        if cluster is None
-    ]
+    nodes = []
+    if cluster is None:
+        # After everything else: a shortage must not stop what has room.
+        others = [*(built.component for built in groups.values()), *storage.values()]
+        for group in site.node_groups:
+            names = await_nodes(f"{name}-{group.name}", group, groups[group.name], parts, after=others)
+            nodes.append(running_nodes(site.site, group.name, names, provider))
     if cluster and site.kubernetes:
         build_cluster_base(name, site, site.kubernetes, cluster)
     return SiteOutputs(
