@@ -37,9 +37,9 @@ class StackSettings:
     fleet_file: str
     protect: bool
     allow_upfront: str | None
-    capacity_wait_s: float
     aws_provider: Mapping[str, Any]
     aws_client: Mapping[str, Any]
+    capacity_wait_s: float = 0.0
 
 
 def load_settings(root: Path) -> StackSettings:
@@ -52,7 +52,7 @@ def load_settings(root: Path) -> StackSettings:
         # Emulated nodes run at once or not at all.
         wait_s = _minutes(config.get("capacityWait") or "0")
         protected = bool(config.get_bool("protect"))
-        return StackSettings(cloud, fleet_file, protected, None, wait_s, provider, client)
+        return StackSettings(cloud, fleet_file, protected, None, provider, client, wait_s)
     if cloud != "aws":
         raise InputError(
             f"gpufleet:cloud is {cloud!r}; it must be sandbox or aws",

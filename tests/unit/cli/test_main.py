@@ -24,7 +24,7 @@ from .conftest import FakeEngine, Gpufleet
 PARTS = {
     "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
-    "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
+    "The cloud half": ["preflight", "up", "refresh", "destroy", "outputs", "state"],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets", "mirror"],
     "Try it on this machine": ["sandbox", "rack"],
 }

@@ -71,7 +71,9 @@ SERVICES = {
     "servicequotas": ServiceExtension(
         "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
     ),
-    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients")),
+    "iam": ServiceExtension(
+        "moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients", "iam_simulation")
+    ),
     "resourcegroupstaggingapi": ServiceExtension(
         "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)
     ),
