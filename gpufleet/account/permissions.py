@@ -43,8 +43,13 @@ def check_permissions(needs: RegionNeeds, caller: Caller, clients: Clients) -> C
     return CheckResult(PERMISSIONS, needs.region, findings)
 
 
-def check_linked_roles(plan: FleetPlan, region: str, caller: Caller, clients: Clients) -> CheckResult:
-    """Check the service-linked roles: each exists, or the caller may create it at the first use."""
+def check_linked_roles(
+    plan: FleetPlan, region: str, shown: str, caller: Caller, clients: Clients
+) -> CheckResult:
+    """Check the service-linked roles: each exists, or the caller may create it at the first use.
+
+    IAM is global: `region` is that of the clients, and `shown` that of the result.
+    """
     findings: list[AccountFinding] = []
     unchecked: list[str] = []
     for service, name in linked_roles(plan).items():
@@ -60,7 +65,7 @@ def check_linked_roles(plan: FleetPlan, region: str, caller: Caller, clients: Cl
             )
         except NotCheckedError as error:
             unchecked.append(f"{S3_LINK}: {error}")
-    return CheckResult(ROLES, region, tuple(findings), tuple(unchecked))
+    return CheckResult(ROLES, shown, tuple(findings), tuple(unchecked))
 
 
 def _exists(iam: object, name: str) -> bool:

@@ -42,7 +42,7 @@ def run_preflight(plan: FleetPlan, catalog: Catalog, clients: Clients, now: dt.d
     jobs: list[tuple[str, str, Callable[[], CheckResult]]] = []
     for needs in regions:
         jobs += _jobs(catalog, needs, caller, clients, now)
-    jobs.append((ROLES, GLOBAL, lambda: check_linked_roles(plan, regions[0].region, caller, clients)))
+    jobs.append((ROLES, GLOBAL, lambda: check_linked_roles(plan, regions[0].region, GLOBAL, caller, clients)))
     with ThreadPoolExecutor(_PARALLEL) as pool:
         results = [*pool.map(lambda job: _run(*job), jobs)]
     notes = (

@@ -20,7 +20,7 @@ _HEADER = """# What `gpufleet preflight` checks
 | `quota` | a service quota is below what others use and the fleet needs | error if needed now, else warning |
 | `zone-unknown` | the account has no zone of that name in the region | error |
 | `eks-zone` | a zone of a Kubernetes site is one in which EKS accepts no subnet of a cluster | error |
-| `type-offered` | a zone of a group does not offer an instance type | error if none offers any, else warning |
+| `type-offered` | a zone of a group lacks an instance type | error if no zone has any type, else warning |
 | `reservation-id` | the account has no such reservation, or it is of the other kind | error |
 | `reservation-state` | it is not active (a Capacity Block: nor scheduled), or has ended | error |
 | `reservation-instance_type`, `reservation-zone` | it holds another type, or is in another zone | error |

@@ -133,20 +133,22 @@ def _policies(call: Call, arn: str) -> tuple[Statements, Statements | None]:
     else:
         raise AwsError("NoSuchEntity", f"The principal {arn} cannot be found.")
     statements = [each for owner in owners for each in _of_owner(owner)]
-    boundary = getattr(principal, "permissions_boundary", None)
-    boundary_arn = getattr(principal, "permissions_boundary_arn", None) or (
-        boundary.get("PermissionsBoundaryArn") if isinstance(boundary, dict) else None
-    )
+    # moto keeps the boundary of a role, and none of a user.
+    boundary_arn = getattr(principal, "permissions_boundary_arn", None)
     if boundary_arn is None:
         return statements, None
-    return statements, _statements(backend.get_policy(boundary_arn).default_version.document)
+    return statements, _of_policy(backend.get_policy(boundary_arn))
 
 
 def _of_owner(owner: Any) -> Iterator[dict[str, Any]]:
     for document in owner.policies.values():
         yield from _statements(document)
     for policy in owner.managed_policies.values():
-        yield from _statements(policy.default_version.document)
+        yield from _of_policy(policy)
+
+
+def _of_policy(policy: Any) -> Statements:
+    return _statements(next(each.document for each in policy.versions if each.is_default))
 
 
 def _statements(document: Any) -> Statements:

@@ -1,8 +1,8 @@
 """Service quotas of EC2, VPC, EKS and FSx: list, get, and increase requests, which are granted at once.
 
 Codes and defaults: EC2 user guide ("Spot Instance quotas") and the quota tables published with the Service
-Quotas API. moto's own table serves VPC. The applied values of EC2 and FSx are fictitious: large enough that no
-fleet is rejected unless a test requests less.
+Quotas API. moto's own table serves VPC. The applied values of EC2 and FSx are fictitious: large enough that
+no fleet is rejected unless a test requests less.
 """
 
 from __future__ import annotations
