@@ -74,7 +74,7 @@ def complete(workplace: Path, *words: str) -> list[str]:
 
 
 def test_shell_completes_commands_environments_and_values(workplace: Path) -> None:
-    assert complete(workplace, "pre") == ["preview"]
+    assert complete(workplace, "previ") == ["preview"]
     assert complete(workplace, "up", "") == ["dev", "prod", "sandbox"]
     assert complete(workplace, "state", "list", "p") == ["prod"]
     assert complete(workplace, "up", "dev", "--cloud", "s") == ["sandbox"]
