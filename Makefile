@@ -67,6 +67,7 @@ docs: setup ## generate instance types, reference pages, the table of packages, 
 	@$(BIN)/python -m tests.documents.rack_variables >docs/reference/.new && mv docs/reference/.new docs/reference/rack_variables.md
 	@$(BIN)/python -m gpufleet.changes.fleet_file >docs/reference/.new && mv docs/reference/.new docs/reference/fleet_file.md
 	@$(BIN)/python -m gpufleet.changes.reference >docs/reference/.new && mv docs/reference/.new docs/reference/changes.md
+	@$(BIN)/python -m gpufleet.account.reference >docs/reference/.new && mv docs/reference/.new docs/reference/preflight.md
 	@$(BIN)/python -m tests.documents.tool_formats >docs/reference/.new && mv docs/reference/.new docs/reference/tool_formats.md
 	@$(BIN)/python -m tests.documents.aws_features >docs/reference/.new && mv docs/reference/.new docs/reference/aws.md
 	@$(BIN)/python -m tests.documents.packages

@@ -14,13 +14,14 @@ from typing import Any
 
 def client(props: Mapping[str, Any], service: str) -> Any:
     """Return the boto3 client of a resource: in its `region`, with the options of its `client`."""
-    import boto3
+    from gpufleet.aws_session import open_session
 
     options = dict(props.get("client") or {})
     if "endpoint_url" in options:
         # The state has the old address of an emulated AWS; the environment has the current one.
         options["endpoint_url"] = os.environ.get("AWS_ENDPOINT_URL") or options["endpoint_url"]
-    session = boto3.Session(profile_name=options.pop("profile", None), region_name=props["region"])
+    profile, roles = options.pop("profile", None), options.pop("assume_roles", ())
+    session = open_session(profile, props["region"], roles)
     return session.client(service, **options)
 
 

@@ -267,8 +267,8 @@ class NodeGroup(Component):
             mixed_instances_policy=_mixed(args, capacity, template, version) if mixed else None,
             capacity_rebalance=True if spot else None,
             health_check_type="EC2",
-            # GPU capacity is often short. The group is complete once it exists, and `gpufleet verify`
-            # reports a shortage, instead of a failed update ten minutes later.
+            # `NodesInService` waits for the nodes: the provider would wait only once, and the next run would
+            # pass without them.
             wait_for_capacity_timeout="0",
             tags=[
                 aws.autoscaling.GroupTagArgs(key=key, value=value, propagate_at_launch=True)

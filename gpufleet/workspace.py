@@ -148,6 +148,15 @@ class Workspace:
             contained(self.root / named, f"{FLEET_FILE_KEY} of {shown}", within=self.root)
         return values
 
+    def assumed_roles(self, environment: str) -> tuple[dict[str, Any], ...]:
+        """Return the entries of `aws:assumeRoles` in the stack's settings, without encrypted values."""
+        path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
+        if not os.path.lexists(path):
+            return ()
+        config = _settings_file(path, shown_in(path, self.root), self.root).get("config") or {}
+        roles = config.get("aws:assumeRoles") if isinstance(config, dict) else None
+        return tuple(role for role in roles or () if isinstance(role, dict) and role.get("roleArn"))
+
     def cloud(self, environment: str, asked: str | None) -> Cloud:
         """Return the cloud to use: the requested one, else the stack configuration's, else a real account."""
         name = asked or self.stack_config(environment, plain_only=True).get(CLOUD_KEY) or "aws"

@@ -25,7 +25,7 @@ from gpufleet.stacks.cluster_access import (
 )
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
-from gpufleet.stacks.nodes import running_nodes
+from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.team_buckets import build_team_buckets
 
@@ -85,11 +85,13 @@ def build_site(
     groups = {
         group.name: build_node_group(f"{name}-{group.name}", group, parts) for group in site.node_groups
     }
-    nodes = [
-        running_nodes(site.site, group, built.names, provider)
-        for group, built in groups.items()
-        if cluster is None
-    ]
+    nodes = []
+    if cluster is None:
+        # After everything else: a shortage must not stop what has room.
+        others = [*(built.component for built in groups.values()), *storage.values()]
+        for group in site.node_groups:
+            names = await_nodes(f"{name}-{group.name}", group, groups[group.name], parts, after=others)
+            nodes.append(running_nodes(site.site, group.name, names, provider))
     ways = _contents(this, site.kubernetes, cluster) if cluster and site.kubernetes else {}
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)

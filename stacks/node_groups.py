@@ -67,8 +67,9 @@ class SiteParts:
 
 @dataclass(frozen=True)
 class NodeGroupOutputs:
-    """A node group: its names in AWS, and its exports."""
+    """A node group: its component, its names in AWS, and its exports."""
 
+    component: NodeGroup
     names: Sequence[pulumi.Output[str]]
     outputs: dict[str, Any]
 
@@ -154,7 +155,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
         "placement_group": built.placement_group_name,
         "reservation": purchase.reservation,
     }
-    return NodeGroupOutputs(built.group_names, outputs)
+    return NodeGroupOutputs(built, built.group_names, outputs)
 
 
 def _image(group: NodeGroupPlan) -> NodeImageArgs:

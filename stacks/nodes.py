@@ -1,4 +1,4 @@
-"""The running nodes of a Slurm site's Auto Scaling group, for the inventory."""
+"""The nodes of a Slurm site's Auto Scaling group: the wait for them, and their inventory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,43 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.components.base import available_after
+from gpufleet.components.nodes_in_service import NodesInService
+from gpufleet.plan.models import NodeGroupPlan
+from gpufleet.stacks.node_groups import NodeGroupOutputs, SiteParts
+
 LOGIN_USER = "ubuntu"
 """The login name of AWS's Ubuntu images."""
+
+
+def await_nodes(
+    name: str,
+    group: NodeGroupPlan,
+    built: NodeGroupOutputs,
+    parts: SiteParts,
+    *,
+    after: Sequence[pulumi.Resource],
+) -> Sequence[pulumi.Output[str]]:
+    """Make the run fail if the group asks for nodes and they do not run; return the names of its groups.
+
+    The names are known once the nodes run. A Capacity Block's nodes start later, by their schedule, and so do
+    those of a fallback. The wait starts once everything in `after` exists.
+    """
+    nodes = group.capacity.desired
+    if nodes == 0 or group.capacity.kind == "capacity-block":
+        return built.names
+    main, *others = built.names
+    wait = NodesInService(
+        name,
+        group_name=main,
+        nodes=nodes,
+        region=parts.region,
+        wait_s=parts.settings.capacity_wait_s,
+        client=parts.settings.aws_client,
+        # Not a child of the group: it depends on the group with all of its children.
+        opts=pulumi.ResourceOptions(depends_on=list(after)),
+    )
+    return [available_after(main, [wait]), *others]
 
 
 def running_nodes(

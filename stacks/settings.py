@@ -17,6 +17,11 @@ from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.errors import InputError
 from gpufleet.lab_extra import sandbox_access
 
+CAPACITY_WAIT = "10"
+"""Minutes to wait for the nodes of an Auto Scaling group, as pulumi_aws waits by default."""
+
+LONGEST_WAIT = 120
+
 
 @dataclass(frozen=True)
 class StackSettings:
@@ -24,8 +29,9 @@ class StackSettings:
 
     `fleet_file` is a path or an environment's name, by default the stack's. `protect` prevents the deletion
     and replacement of storage, clusters and Capacity Blocks. `allow_upfront` limits, in USD, the price of
-    one Capacity Block; None is no limit. `aws_provider` and `aws_client` are arguments of the AWS provider
-    and of boto3 clients: for a real account, those of the stack's `aws:` settings. `identity` is who that is.
+    one Capacity Block; None is no limit. `capacity_wait_s` is how long a run waits for the nodes of an Auto
+    Scaling group. `aws_provider` and `aws_client` are arguments of the AWS provider and of boto3 clients: for
+    a real account, those of the stack's `aws:` settings. `identity` is who that is.
     """
 
     cloud: str
@@ -33,7 +39,8 @@ class StackSettings:
     protect: bool
     allow_upfront: str | None
     aws_provider: Mapping[str, Any]
-    aws_client: Mapping[str, str]
+    aws_client: Mapping[str, Any]
+    capacity_wait_s: float = 0.0
     identity: AwsIdentity = field(default_factory=AwsIdentity)
 
 
@@ -44,7 +51,10 @@ def load_settings(root: Path) -> StackSettings:
     fleet_file = fleet_file_of_settings(config.get("fleetFile") or pulumi.get_stack(), root)
     if cloud == "sandbox":
         provider, client = sandbox_access(root)
-        return StackSettings(cloud, fleet_file, config.get_bool("protect") or False, None, provider, client)
+        # Emulated nodes run at once or not at all.
+        wait_s = _minutes(config.get("capacityWait") or "0")
+        protected = bool(config.get_bool("protect"))
+        return StackSettings(cloud, fleet_file, protected, None, provider, client, wait_s)
     if cloud != "aws":
         raise InputError(
             f"gpufleet:cloud is {cloud!r}; it must be sandbox or aws",
@@ -56,8 +66,9 @@ def load_settings(root: Path) -> StackSettings:
         fleet_file=fleet_file,
         protect=True if protect is None else protect,
         allow_upfront=_amount(config.get("allowUpfront") or "0"),
+        capacity_wait_s=_minutes(config.get("capacityWait") or CAPACITY_WAIT),
         aws_provider=_account(),
-        aws_client=_named_profile(),
+        aws_client=_client_options(),
         identity=AwsIdentity(_named_profile().get("profile"), tuple(_roles())),
     )
 
@@ -73,6 +84,20 @@ def _amount(text: str) -> str:
             remedy="run `pulumi config set gpufleet:allowUpfront 800000`",
         )
     return text
+
+
+def _minutes(text: str) -> float:
+    """Return minutes as seconds."""
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = -1.0
+    if not 0 <= minutes <= LONGEST_WAIT:
+        raise InputError(
+            f"gpufleet:capacityWait is {text!r}; it must be a number of minutes from 0 to {LONGEST_WAIT}",
+            remedy=f"run `pulumi config set gpufleet:capacityWait {CAPACITY_WAIT}`",
+        )
+    return minutes * 60
 
 
 def _account() -> dict[str, Any]:
@@ -134,7 +159,13 @@ def _not_a_role(role: Any) -> InputError:
     )
 
 
+def _client_options() -> dict[str, Any]:
+    """Return the options of boto3 clients in the provider's account (see `gpufleet.aws_session`)."""
+    roles = _list_of(pulumi.Config("aws"), "assumeRoles")
+    return {**_named_profile(), **({"assume_roles": roles} if roles else {})}
+
+
 def _named_profile() -> dict[str, str]:
-    """Return the profile of `aws:profile`, so that the offering search uses the provider's account."""
+    """Return the profile of `aws:profile`."""
     profile = pulumi.Config("aws").get("profile")
     return {"profile": profile} if profile else {}

@@ -33,6 +33,8 @@ UNNOTICED = frozenset(
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
         # Start times of Capacity Block nodes: the times of the block, written again.
         "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
+        # The wait for nodes that run.
+        "pulumi-python:dynamic/node_group:NodesInService",
         # The link of a file system to its bucket: existing files stay.
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
     }

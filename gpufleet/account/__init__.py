@@ -1,1 +1,1 @@
-"""What commands do in an AWS account beside the engines: the backend of the state, and stopped node groups"""
+"""Commands in an AWS account beside the engines: preflight, backend of the state, stopped node groups"""

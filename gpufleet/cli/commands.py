@@ -32,6 +32,7 @@ _PARTS = {
         "report": "report",
     },
     "The cloud half": {
+        "preflight": "preflight",
         "up": "run",
         "refresh": "run",
         "destroy": "run",

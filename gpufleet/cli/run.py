@@ -11,6 +11,7 @@ from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.engine_choice import choose_engine
 from gpufleet.cli.hints import complete_hints
 from gpufleet.cli.policy_options import PolicyConfig, SkipPolicies
+from gpufleet.cli.preflight import refuse_missing, start_preflight
 from gpufleet.cli.run_shown import finish, show_preview
 from gpufleet.cli.stack_run import RunOptions, StackRun, state_summary
 from gpufleet.errors import ExitCode
@@ -20,6 +21,9 @@ Parallel = Annotated[
     int, typer.Option("--parallel", min=1, max=256, help="Parallel operations on resources.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+SkipPreflight = Annotated[
+    bool, typer.Option("--skip-preflight", help="Do not check the account before the changes.")
+]
 AllowDataLoss = Annotated[
     bool,
     typer.Option("--allow-data-loss", help="Allow the deletion of file systems and buckets with their data."),
@@ -74,14 +78,15 @@ def up(
     skip_policies: SkipPolicies = False,
     policy_config: PolicyConfig = None,
     allow_data_loss: AllowDataLoss = False,
+    skip_preflight: SkipPreflight = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Create and change cloud resources according to the fleet file.
 
     Shows a preview and asks for confirmation, unless --yes is set. Before any change it stops if a mandatory
-    policy rule is violated, if storage would be deleted or replaced without --allow-data-loss, or if a
-    reservation would be replaced.
+    policy rule is violated, if the account lacks what the fleet needs now (`gpufleet preflight`), if storage
+    would be deleted or replaced without --allow-data-loss, or if a reservation would be replaced.
     """
     options = RunOptions(
         environment,
@@ -99,6 +104,7 @@ def up(
     _ = run.plan
     run.introduce()
     run.show_findings()
+    account = None if skip_preflight else start_preflight(run)
     if yes:
         run.show_plan()
         if run.needs_preview:
@@ -106,12 +112,14 @@ def up(
             if not foreseen.result.ok:
                 return finish(run, foreseen)
             run.refuse_data_loss(foreseen)
+        refuse_missing(run, account)
     else:
         foreseen = run.execute("preview")
         if not foreseen.result.ok:
             return finish(run, foreseen)
         show_preview(run, foreseen)
         run.refuse_data_loss(foreseen)
+        refuse_missing(run, account)
         if foreseen.result.changes.total:
             run.confirm("Apply these changes?")
     return finish(run, run.execute("up"))

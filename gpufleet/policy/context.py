@@ -60,6 +60,13 @@ class PolicyContext:
         return self.config.get("gpufleet:cloud") == "sandbox" and "gpufleet:protect" not in self.config
 
     @property
+    def is_verdict(self) -> bool:
+        """Whether the stack before the change is that of a verdict: in an emulated account, where the dates
+        of a purchase are not those of the real one.
+        """
+        return self.config.get("gpufleet:cloud") == "sandbox" and "gpufleet:protect" in self.config
+
+    @property
     def region(self) -> str:
         """The region of resources whose provider has none."""
         return self.config.get("aws:region", "")

@@ -28,7 +28,8 @@ SECURITY_GROUP_EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule
 SECURITY_GROUP_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
 BLOCK_OFFERING = "pulumi-python:dynamic/capacity:CapacityBlockOffering"
 BLOCK_SCHEDULE = "pulumi-python:dynamic/capacity:CapacityBlockSchedule"
-"""The last two are this project's own dynamic resources (components/capacity_block_*.py)."""
+NODES_IN_SERVICE = "pulumi-python:dynamic/node_group:NodesInService"
+"""The last three are this project's own dynamic resources (capacity_block_*.py, nodes_in_service.py)."""
 
 ADDRESS = "aws:ec2/eip:Eip"
 NAT_GATEWAY = "aws:ec2/natGateway:NatGateway"

@@ -64,6 +64,22 @@ def test_node_group_without_capacity_fails_with_the_reason_and_the_next_run_fini
     assert _node_group_states(eks) == {"ACTIVE"}
 
 
+def test_slurm_group_without_capacity_fails_with_the_reason_and_the_next_run_finishes(place: Place) -> None:
+    place.write({f"{NODES}.capacity": {"on_demand": {"min": 0, "max": 2, "desired": 2}}})
+    place.faults("--no-capacity", "g6e.2xlarge")
+    (said,) = [each for each in place.failures() if "none is in service" in each]
+    assert "asks for 2 nodes" in said
+    assert "sufficient g6e.2xlarge capacity in the Availability Zone you requested (us-east-1a)" in said
+    assert "use another zone or type" in said
+    # The next run waits again instead of passing without nodes, and changes nothing else.
+    again = place.up(code=4)
+    assert [each for each in again["failures"] if "none is in service" in each.get("error", "")]
+    assert {again["changes"][key] for key in ("create", "update", "replace", "delete")} == {0}
+    place.finished()
+    nodes = place.checkout.json("outputs", "test")["nodes"]
+    assert len(nodes) == 2
+
+
 def _node_group_states(url: str) -> set[str]:
     import boto3
 

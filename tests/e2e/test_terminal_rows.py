@@ -29,5 +29,5 @@ def test_confirmation_of_235_resources_fits_one_screen(checkout: Checkout) -> No
     rows = terminal.rows
     terminal.type("n\n")
     assert terminal.ended() == 1
-    assert "235 to create" in terminal.text
+    assert "236 to create" in terminal.text
     assert rows <= 60

@@ -37,6 +37,7 @@ from gpufleet.resources.types import (
     LUSTRE,
     NAT_GATEWAY,
     NODE_GROUP,
+    NODES_IN_SERVICE,
     SCHEDULE,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
@@ -166,6 +167,7 @@ FREE: Mapping[str, str] = {
     "aws:ssm/parameter:Parameter": "standard parameters are free of charge",
     BLOCK_OFFERING: "looks up an offering and creates nothing",
     BLOCK_SCHEDULE: "sets the size of a group, which is priced",
+    NODES_IN_SERVICE: "waits for the nodes of a group, which are priced",
 }
 """Types without a charge, with the reason."""
 

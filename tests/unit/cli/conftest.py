@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
+from gpufleet.account.result import Preflight
 from gpufleet.catalog import KeyPrices, Price
 from gpufleet.catalog.store import SERVICES, services_text
 from gpufleet.checks.rules import Fleet
@@ -182,6 +183,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     )
     monkeypatch.setattr("gpufleet.engine.select.select_engine", lambda *_, **__: fake)
     monkeypatch.setattr("gpufleet.cli.account.require_account", lambda *_, **__: "********9012")
+    monkeypatch.setattr("gpufleet.cli.preflight.read_account", lambda *_: Preflight("********9012", ()))
     yield fake
 
 

@@ -24,7 +24,7 @@ from .conftest import FakeEngine, Gpufleet
 PARTS = {
     "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
-    "The cloud half": ["up", "refresh", "destroy", "outputs", "state"],
+    "The cloud half": ["preflight", "up", "refresh", "destroy", "outputs", "state"],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets", "mirror"],
     "Try it on this machine": ["sandbox", "rack"],
 }
@@ -74,7 +74,7 @@ def complete(workplace: Path, *words: str) -> list[str]:
 
 
 def test_shell_completes_commands_environments_and_values(workplace: Path) -> None:
-    assert complete(workplace, "pre") == ["preview"]
+    assert complete(workplace, "previ") == ["preview"]
     assert complete(workplace, "up", "") == ["dev", "prod", "sandbox"]
     assert complete(workplace, "state", "list", "p") == ["prod"]
     assert complete(workplace, "up", "dev", "--cloud", "s") == ["sandbox"]

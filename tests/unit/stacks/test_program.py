@@ -133,6 +133,25 @@ def test_invalid_upfront_cap_is_refused(monkeypatch: pytest.MonkeyPatch, amount:
     assert "pulumi config set" in refused.value.remedy
 
 
+def test_wait_for_nodes_is_a_stack_setting_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings(monkeypatch).capacity_wait_s == 600
+    assert settings(monkeypatch, capacityWait="0.5").capacity_wait_s == 30
+    assert settings(monkeypatch, cloud="sandbox").capacity_wait_s == 0
+    assert settings(monkeypatch, cloud="sandbox", capacityWait="1").capacity_wait_s == 60
+
+
+@pytest.mark.parametrize("minutes", ["soon", "-1", "nan", "inf", "121"])
+def test_invalid_wait_is_refused(monkeypatch: pytest.MonkeyPatch, minutes: str) -> None:
+    with pytest.raises(InputError, match="capacityWait") as refused:
+        settings(monkeypatch, capacityWait=minutes)
+    assert "pulumi config set" in refused.value.remedy
+
+
+def test_role_to_assume_reaches_the_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = settings(monkeypatch, **{"aws:assumeRoles": ROLES}).aws_client
+    assert client == {"assume_roles": json.loads(ROLES)}
+
+
 def test_unknown_cloud_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="gcp"):
         settings(monkeypatch, cloud="gcp")

@@ -61,7 +61,8 @@ SERVICES = {
     ),
     "fsx": ServiceExtension("moto.fsx.responses:FSxResponse", ("fsx_file_systems", "fsx_associations")),
     "autoscaling": ServiceExtension(
-        "moto.autoscaling.responses:AutoScalingResponse", ("autoscaling_groups", "autoscaling_refresh")
+        "moto.autoscaling.responses:AutoScalingResponse",
+        ("autoscaling_groups", "autoscaling_refresh", "autoscaling_activities"),
     ),
     "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_private_keys", "kms_rotation")),
     "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_groups",)),
@@ -70,7 +71,9 @@ SERVICES = {
     "servicequotas": ServiceExtension(
         "moto.servicequotas.responses:ServiceQuotasResponse", ("service_quotas",)
     ),
-    "iam": ServiceExtension("moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients")),
+    "iam": ServiceExtension(
+        "moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients", "iam_simulation")
+    ),
     "resourcegroupstaggingapi": ServiceExtension(
         "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)
     ),

@@ -88,7 +88,8 @@ def describe_traffic_sources(call: Call) -> Params:
     return {"TrafficSources": []}
 
 
-def _groups(call: Call) -> dict[str, Any]:
+def groups_of(call: Call) -> dict[str, Any]:
+    """Return moto's groups of the caller's account and region, by name."""
     from moto.autoscaling.models import autoscaling_backends
 
     found: dict[str, Any] = autoscaling_backends[call.account][call.region].autoscaling_groups
@@ -98,7 +99,7 @@ def _groups(call: Call) -> dict[str, Any]:
 def find_group(call: Call) -> Any:
     """Return moto's group of the request; Auto Scaling's own error if there is none."""
     name = call.params["AutoScalingGroupName"]
-    group = _groups(call).get(name)
+    group = groups_of(call).get(name)
     if group is None:
         message = f"AutoScalingGroup name not found - AutoScalingGroup {name!r} not found"
         raise AwsError("ValidationError", message)

@@ -1,8 +1,8 @@
-"""Service quotas of EC2 and VPC: list, get, and increase requests, which are granted at once.
+"""Service quotas of EC2, VPC, EKS and FSx: list, get, and increase requests, which are granted at once.
 
 Codes and defaults: EC2 user guide ("Spot Instance quotas") and the quota tables published with the Service
-Quotas API. moto's own table serves VPC. The applied values of EC2 are fictitious: large enough that no fleet
-is rejected unless a test requests less.
+Quotas API. moto's own table serves VPC. The applied values of EC2 and FSx are fictitious: large enough that
+no fleet is rejected unless a test requests less.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from moto.core.utils import utcnow
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 APPLIED_VCPUS = 100_000.0
+APPLIED_GIB = 10_000_000.0
 
 EC2_QUOTAS = {
     "L-1216C47A": ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", 5.0),
@@ -24,11 +25,31 @@ EC2_QUOTAS = {
     "L-34B43A08": ("All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", 5.0),
     "L-3819A6DF": ("All G and VT Spot Instance Requests", 0.0),
     "L-7212CCBC": ("All P4, P3 and P2 Spot Instance Requests", 0.0),
+    "L-C4BD4855": ("All P5 Spot Instance Requests", 0.0),
     "L-0263D0A3": ("EC2-VPC Elastic IPs", 5.0),
 }
 """Code -> name and AWS's default for a new account; vCPUs, except for Elastic IPs."""
 
+OTHER_QUOTAS = {
+    "eks": {
+        "L-1194D53C": ("Clusters", 100.0),
+        "L-6D54EA21": ("Managed node groups per cluster", 30.0),
+        "L-BD136A63": ("Nodes per managed node group", 450.0),
+    },
+    "fsx": {
+        "L-C48231E5": ("Lustre Scratch file systems", 100.0),
+        "L-AD2FC696": ("Lustre Scratch storage capacity", 100_800.0),
+        "L-9AFA1F09": ("Lustre Persistent_1 file systems", 100.0),
+        "L-C8640C82": ("Lustre Persistent_1 storage capacity", 100_800.0),
+        "L-FD6F2F22": ("Lustre Persistent_2 file systems", 100.0),
+        "L-8F1B9C74": ("Lustre Persistent_2 storage capacity", 100_800.0),
+    },
+}
+"""Service -> code -> name and AWS's default; capacities are GiB."""
+
 NAMES = {
+    "eks": "Amazon Elastic Kubernetes Service (Amazon EKS)",
+    "fsx": "Amazon FSx",
     "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)",
     "vpc": "Amazon Virtual Private Cloud (Amazon VPC)",
 }
@@ -141,13 +162,14 @@ def _defaults(call: Call, service: str) -> dict[str, Params]:
 
         arn = f"arn:{call.partition}:servicequotas:{call.region}::vpc/"
         return {one["QuotaCode"]: {**one, "QuotaArn": arn + one["QuotaCode"]} for one in VPC_DEFAULT_QUOTAS}
-    if service != "ec2":
+    quotas = EC2_QUOTAS if service == "ec2" else OTHER_QUOTAS.get(service)
+    if quotas is None:
         raise AwsError("NoSuchResourceException", f"The sandbox has no quotas of the service {service}.")
     return {
         code: {
-            "ServiceCode": "ec2",
-            "ServiceName": NAMES["ec2"],
-            "QuotaArn": f"arn:{call.partition}:servicequotas:{call.region}::ec2/{code}",
+            "ServiceCode": service,
+            "ServiceName": NAMES[service],
+            "QuotaArn": f"arn:{call.partition}:servicequotas:{call.region}::{service}/{code}",
             "QuotaCode": code,
             "QuotaName": name,
             "Value": value,
@@ -155,7 +177,7 @@ def _defaults(call: Call, service: str) -> dict[str, Params]:
             "Adjustable": True,
             "GlobalQuota": False,
         }
-        for code, (name, value) in EC2_QUOTAS.items()
+        for code, (name, value) in quotas.items()
     }
 
 
@@ -168,7 +190,8 @@ def _find(call: Call) -> Any:
 
 def _applied(call: Call, service: str, code: str) -> Params:
     quota = _defaults(call, service)[code]
-    value = APPLIED_VCPUS if service == "ec2" and code != "L-0263D0A3" else quota["Value"]
+    made_up = {"ec2": APPLIED_VCPUS, "fsx": APPLIED_GIB} if code != "L-0263D0A3" else {}
+    value = made_up.get(service, quota["Value"])
     value = _backend(call).raised.get((service, code), value)
     arn = f"arn:{call.partition}:servicequotas:{call.region}:{call.account}:{service}/{code}"
     return {**quota, "Value": value, "QuotaArn": arn, "QuotaAppliedAtLevel": "ACCOUNT"}

@@ -116,6 +116,8 @@ def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> N
     usable = [subnet for subnet, zone in zones.items() if not has_shortage(_current(), kind, zone)]
     if zones and not usable:
         group.gpufleet_shortage = shortage_message(kind, ", ".join(dict.fromkeys(zones.values())))
+        if count:
+            _record(group, kind, zones)
         return
     whole = group.vpc_zone_identifier
     if usable:
@@ -124,6 +126,14 @@ def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> N
         original(group, count, tags)
     finally:
         group.vpc_zone_identifier = whole
+
+
+def _record(group: Any, kind: str, zones: dict[str, str]) -> None:
+    """Record a failed launch in each of the group's subnets."""
+    from gpufleet.lab.aws.backends.autoscaling_activities import record_failed_launch
+
+    for subnet, zone in zones.items():
+        record_failed_launch(group, shortage_message(kind, zone), {subnet: zone})
 
 
 def _make_group(original: Callable[..., Any], response: Any) -> Any:

@@ -110,3 +110,21 @@ def test_auto_scaling_group_launches_when_there_is_capacity(account: Account) ->
     (found,) = account.scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     assert len(found["Instances"]) == 2
     assert not shortage.launch_waiting()
+
+
+def test_failed_launches_are_scaling_activities_of_each_zone(account: Account) -> None:
+    account.shortages = (Shortage(type=KIND),)
+    account.group()
+    found = account.scaling.describe_scaling_activities(AutoScalingGroupName="nodes")["Activities"]
+    assert {each["StatusCode"] for each in found} == {"Failed"}
+    assert len(found) == 2
+    for each, zone in zip(found, "ba", strict=True):
+        assert f"({REGION}{zone})" in each["StatusMessage"]
+        assert each["StatusMessage"].endswith("Launching EC2 instance failed.")
+    page = account.scaling.describe_scaling_activities(MaxRecords=1)
+    assert len(page["Activities"]) == 1
+    rest = account.scaling.describe_scaling_activities(NextToken=page["NextToken"])["Activities"]
+    assert [each["ActivityId"] for each in [*page["Activities"], *rest]] == [
+        each["ActivityId"] for each in found
+    ]
+    assert account.scaling.describe_scaling_activities(AutoScalingGroupName="other")["Activities"] == []

@@ -1,0 +1,244 @@
+"""IAM actions that `up` of a fleet needs, and the resources that they act on.
+
+Source: the API calls of each resource of the stack (those of the emulated `up`, which a test records), named
+as the Service Authorization Reference names their actions. S3 has actions with other names than its calls.
+Only actions that create, change or read a fleet: `destroy` needs others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpufleet.account.needs import SiteNeeds
+from gpufleet.plan.capacity_models import CapacityBlockPlan, ReservationPlan, SpotPlan
+from gpufleet.plan.models import CloudSitePlan, FleetPlan
+
+NETWORK = (
+    "ec2:AllocateAddress",
+    "ec2:AssociateRouteTable",
+    "ec2:AttachInternetGateway",
+    "ec2:AuthorizeSecurityGroupEgress",
+    "ec2:AuthorizeSecurityGroupIngress",
+    "ec2:CreateFlowLogs",
+    "ec2:CreateInternetGateway",
+    "ec2:CreateNatGateway",
+    "ec2:CreateRoute",
+    "ec2:CreateRouteTable",
+    "ec2:CreateSecurityGroup",
+    "ec2:CreateSubnet",
+    "ec2:CreateTags",
+    "ec2:CreateVpc",
+    "ec2:CreateVpcEndpoint",
+    "ec2:DescribeAddresses",
+    "ec2:DescribeAvailabilityZones",
+    "ec2:DescribeFlowLogs",
+    "ec2:DescribeInternetGateways",
+    "ec2:DescribeManagedPrefixLists",
+    "ec2:DescribeNatGateways",
+    "ec2:DescribeNetworkAcls",
+    "ec2:DescribePrefixLists",
+    "ec2:DescribeRouteTables",
+    "ec2:DescribeSecurityGroupRules",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcAttribute",
+    "ec2:DescribeVpcEndpoints",
+    "ec2:DescribeVpcs",
+    "ec2:GetManagedPrefixListEntries",
+    "ec2:ModifySubnetAttribute",
+    "ec2:ModifyVpcAttribute",
+    "ec2:RevokeSecurityGroupEgress",
+    "ec2:RevokeSecurityGroupIngress",
+    "logs:CreateLogGroup",
+    "logs:DescribeLogGroups",
+    "logs:ListTagsForResource",
+    "logs:PutRetentionPolicy",
+    "logs:TagResource",
+)
+KEYS = (
+    "kms:CreateKey",
+    "kms:DescribeKey",
+    "kms:EnableKeyRotation",
+    "kms:GetKeyPolicy",
+    "kms:GetKeyRotationStatus",
+    "kms:ListResourceTags",
+    "kms:PutKeyPolicy",
+    "kms:TagResource",
+)
+ROLES = (
+    "iam:AttachRolePolicy",
+    "iam:CreateRole",
+    "iam:GetRole",
+    "iam:GetRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+    "iam:PassRole",
+    "iam:PutRolePolicy",
+    "iam:TagRole",
+)
+LAUNCH = (
+    "ec2:CreateLaunchTemplate",
+    "ec2:CreateLaunchTemplateVersion",
+    "ec2:CreatePlacementGroup",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeInstances",
+    "ec2:DescribeLaunchTemplateVersions",
+    "ec2:DescribeLaunchTemplates",
+    "ec2:DescribePlacementGroups",
+    "ec2:RunInstances",
+)
+CLUSTER = (
+    "eks:AssociateAccessPolicy",
+    "eks:CreateAccessEntry",
+    "eks:CreateAddon",
+    "eks:CreateCluster",
+    "eks:CreateNodegroup",
+    "eks:CreatePodIdentityAssociation",
+    "eks:DescribeAccessEntry",
+    "eks:DescribeAddon",
+    "eks:DescribeCluster",
+    "eks:DescribeNodegroup",
+    "eks:DescribePodIdentityAssociation",
+    "eks:DescribeUpdate",
+    "eks:ListAssociatedAccessPolicies",
+    "eks:TagResource",
+    "eks:UpdateClusterConfig",
+    "eks:UpdateNodegroupConfig",
+    "eks:UpdateNodegroupVersion",
+)
+SCALING = (
+    "autoscaling:CreateAutoScalingGroup",
+    "autoscaling:CreateOrUpdateTags",
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeScalingActivities",
+    "autoscaling:UpdateAutoScalingGroup",
+    "iam:AddRoleToInstanceProfile",
+    "iam:CreateInstanceProfile",
+    "iam:GetInstanceProfile",
+    "ssm:GetParameter",
+    "ssm:GetParameters",
+)
+BLOCKS = (
+    "autoscaling:DescribeScheduledActions",
+    "autoscaling:PutScheduledUpdateGroupAction",
+    "ec2:DescribeCapacityBlockOfferings",
+    "ec2:DescribeCapacityReservations",
+    "ec2:PurchaseCapacityBlock",
+)
+RESERVATIONS = (
+    "ec2:CreateCapacityReservation",
+    "ec2:DescribeCapacityReservations",
+    "ec2:ModifyCapacityReservation",
+)
+LUSTRE = (
+    "fsx:CreateDataRepositoryAssociation",
+    "fsx:CreateFileSystem",
+    "fsx:DescribeDataRepositoryAssociations",
+    "fsx:DescribeFileSystems",
+    "fsx:ListTagsForResource",
+    "fsx:TagResource",
+    "fsx:UpdateFileSystem",
+)
+BUCKET = (
+    "s3:CreateBucket",
+    "s3:GetBucketOwnershipControls",
+    "s3:GetBucketPolicy",
+    "s3:GetBucketPublicAccessBlock",
+    "s3:GetBucketTagging",
+    "s3:GetBucketVersioning",
+    "s3:GetEncryptionConfiguration",
+    "s3:GetLifecycleConfiguration",
+    "s3:ListBucket",
+    "s3:PutBucketOwnershipControls",
+    "s3:PutBucketPolicy",
+    "s3:PutBucketPublicAccessBlock",
+    "s3:PutBucketTagging",
+    "s3:PutBucketVersioning",
+    "s3:PutEncryptionConfiguration",
+    "s3:PutLifecycleConfiguration",
+)
+BUDGET = (
+    "budgets:ListTagsForResource",
+    "budgets:ModifyBudget",
+    "budgets:ViewBudget",
+    "sns:CreateTopic",
+    "sns:GetSubscriptionAttributes",
+    "sns:GetTopicAttributes",
+    "sns:ListTagsForResource",
+    "sns:SetTopicAttributes",
+    "sns:Subscribe",
+    "sns:TagResource",
+)
+LINKED_ROLE = "iam:CreateServiceLinkedRole"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSet:
+    """Actions on the same resources: ARNs with `*` only where AWS names them."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...] = ("*",)
+
+
+def action_sets(sites: tuple[SiteNeeds, ...], partition: str, account: str) -> Iterator[ActionSet]:
+    """Yield the actions that `up` needs in a region with these sites.
+
+    Names in AWS have a random suffix: `-0000000` stands for it.
+    """
+    general: set[str] = set()
+    for site in sites:
+        general |= {*NETWORK, *KEYS, *_of_site(site.plan)}
+    general |= {*KEYS, *BUDGET}
+    yield ActionSet(tuple(sorted(general)))
+    roles = tuple(f"arn:{partition}:iam::{account}:role/{site.name}-node-0000000" for site in sites)
+    yield ActionSet(ROLES, roles)
+    buckets = tuple(f"arn:{partition}:s3:::{item.bucket}" for site in sites for item in site.plan.buckets)
+    if buckets:
+        yield ActionSet(BUCKET, buckets)
+
+
+def _of_site(site: CloudSitePlan) -> Iterator[str]:
+    if site.node_groups or site.kubernetes is not None:
+        yield from LAUNCH
+    if site.kubernetes is not None:
+        yield from CLUSTER
+        yield "iam:CreateOpenIDConnectProvider"
+    elif site.node_groups:
+        yield from SCALING
+    kinds = [type(group.capacity) for group in site.node_groups]
+    if CapacityBlockPlan in kinds:
+        yield from BLOCKS
+    if ReservationPlan in kinds:
+        yield from RESERVATIONS
+    if site.lustre:
+        yield from LUSTRE
+
+
+def linked_roles(plan: FleetPlan) -> Mapping[str, str]:
+    """Return service -> name of each service-linked role that the fleet uses.
+
+    AWS creates them at the first use, if the caller may (IAM user guide, "Create a service-linked role").
+    Names: the user guides of EC2 Auto Scaling, EC2 ("Spot Instances"), EKS and FSx for Lustre. The role of a
+    link to S3 is made for each file system, and has no fixed name.
+    """
+    found: dict[str, str] = {}
+    if any(site.node_groups or site.kubernetes for site in plan.cloud):
+        found["autoscaling.amazonaws.com"] = "AWSServiceRoleForAutoScaling"
+    if any(isinstance(group.capacity, SpotPlan) for group in plan.node_groups):
+        found["spot.amazonaws.com"] = "AWSServiceRoleForEC2Spot"
+    if any(site.kubernetes for site in plan.cloud):
+        found["eks.amazonaws.com"] = "AWSServiceRoleForAmazonEKS"
+        found["eks-nodegroup.amazonaws.com"] = "AWSServiceRoleForAmazonEKSNodegroup"
+    if any(site.lustre for site in plan.cloud):
+        found["fsx.amazonaws.com"] = "AWSServiceRoleForAmazonFSx"
+    return found
+
+
+def s3_linked(plan: FleetPlan) -> bool:
+    """Return whether a file system is linked to a bucket."""
+    return any(item.import_bucket is not None for site in plan.cloud for item in site.lustre)
+
+
+S3_LINK = "s3.data-source.lustre.fsx.amazonaws.com"
+"""The service whose linked role reads and writes the bucket of a file system."""
