@@ -228,6 +228,18 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ("AWS Budgets API Reference, CreateBudget and Subscriber",),
         ),
         AwsFeature(
+            "Monitors of cost anomalies",
+            ("costexplorer.AnomalyMonitor", "costexplorer.AnomalySubscription"),
+            ("ce:CreateAnomalyMonitor", "ce:CreateAnomalySubscription"),
+            ('User Guide of AWS Cost Management, "Getting started with AWS Cost Anomaly Detection"',),
+        ),
+        AwsFeature(
+            "Function that stops scale-out",
+            ("lambda_.Function", "lambda_.Permission", "ssm.Parameter"),
+            ("lambda:CreateFunction", "lambda:AddPermission", "ssm:PutParameter"),
+            ("EKS API Reference, NodegroupScalingConfig",),
+        ),
+        AwsFeature(
             "Topics of alerts",
             ("sns.Topic", "sns.TopicPolicy", "sns.TopicSubscription"),
             ("sns:CreateTopic", "sns:SetTopicAttributes", "sns:Subscribe"),
