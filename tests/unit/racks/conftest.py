@@ -125,7 +125,7 @@ def fleet(*onprem: OnPremSitePlan, cloud: tuple[CloudSitePlan, ...] = (), **chan
         "tags": {"team": "ml"},
         "cloud": cloud,
         "onprem": onprem,
-        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", (), {}),
+        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", (), {}, {}, {}, (), None),
         "software_channel": "2026.11",
         "keys": (),
     }
