@@ -13,7 +13,7 @@ import pulumi_aws as aws
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
-from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
+from gpufleet.components.node_group import EksNodesArgs, HeldSize, NodeGroup, NodeGroupArgs, VolumeArgs
 from gpufleet.errors import InputError
 from gpufleet.kinds import (
     CONTROL_PLANE_LOGS,
@@ -30,15 +30,15 @@ CLUSTER_ADMIN = "arn:{0}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPol
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """Nodes without GPUs that run the cluster's own services. With `sizes_stay` Pulumi ignores changes of
-    their number, which something else changed."""
+    """Nodes without GPUs that run the cluster's own services. `held` has sizes that
+    were set outside and must not grow."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
     max_size: int = SYSTEM_NODES_MAX
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
-    sizes_stay: bool = False
+    held: HeldSize | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ class EksCluster(Component):
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],
-                sizes_stay=[f"{name}-system"] if args.system_nodes.sizes_stay else [],
+                held={f"{name}-system": held} if (held := args.system_nodes.held) else {},
                 tags=args.tags,
             ),
             opts=self.child(),
