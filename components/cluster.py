@@ -14,7 +14,7 @@ from gpufleet.components.access_entries import AccessKind, access_entries
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.kubeconfig import TokenCommandArgs, kubeconfig
-from gpufleet.components.node_group import EksNodesArgs, NodeGroup, NodeGroupArgs, VolumeArgs
+from gpufleet.components.node_group import EksNodesArgs, HeldSize, NodeGroup, NodeGroupArgs, VolumeArgs
 from gpufleet.errors import InputError
 from gpufleet.kinds import (
     CONTROL_PLANE_LOGS,
@@ -29,8 +29,8 @@ from gpufleet.kinds import (
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """Nodes without GPUs that run the cluster's own services. With `sizes_stay` Pulumi ignores changes of
-    their number, which something else changed."""
+    """Nodes without GPUs that run the cluster's own services. `held` has sizes that
+    were set outside and must not grow."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
@@ -38,7 +38,7 @@ class SystemNodesArgs:
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
     release_version: str | None = None
-    sizes_stay: bool = False
+    held: HeldSize | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +244,7 @@ class EksCluster(Component):
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],
-                sizes_stay=[f"{name}-system"] if args.system_nodes.sizes_stay else [],
+                held={f"{name}-system": held} if (held := args.system_nodes.held) else {},
                 tags=args.tags,
             ),
             opts=self.child(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
 __all__ = [
     "BlockNodes",
     "EksNodesArgs",
+    "HeldSize",
     "NodeCapacity",
     "NodeGroup",
     "NodeGroupArgs",
@@ -91,6 +92,14 @@ class AutoScalingNodesArgs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeldSize:
+    """The maximum and the size of a group that must not grow."""
+
+    max_size: int
+    desired_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
     """Inputs of `NodeGroup`. Set exactly one of `eks` and `auto_scaling`.
 
@@ -104,8 +113,8 @@ class NodeGroupArgs:
 
     `user_data` is in base64; EKS takes a MIME document only.
 
-    `sizes_stay` names groups (this one, its `-fallback`) whose sizes were changed outside and must not be
-    changed back: Pulumi ignores all changes of them.
+    `held` has sizes by name (of this group, of its `-fallback`) that were set outside and must not grow: they
+    take the place of larger ones.
     """
 
     instance_types: Sequence[str]
@@ -123,7 +132,7 @@ class NodeGroupArgs:
     eks: EksNodesArgs | None = None
     auto_scaling: AutoScalingNodesArgs | None = None
     after: Sequence[pulumi.Resource] = ()
-    sizes_stay: Collection[str] = ()
+    held: Mapping[str, HeldSize] = field(default_factory=dict)
     tags: Tags
 
 
@@ -205,7 +214,7 @@ class NodeGroup(Component):
     ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
         eks = args.eks
         assert eks is not None  # noqa: S101 - the caller chose this method by it
-        least, desired = _start(args, capacity)
+        least, desired, most, scales = _sizes(label, args, capacity)
         # EKS takes none of these three for an image of the launch template.
         own = eks.image is not None
         group = aws.eks.NodeGroup(
@@ -222,7 +231,7 @@ class NodeGroup(Component):
                 id=template.id, version=template.latest_version.apply(str)
             ),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(
-                min_size=least, max_size=args.max_size, desired_size=desired
+                min_size=least, max_size=most, desired_size=desired
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=1,
@@ -239,7 +248,7 @@ class NodeGroup(Component):
             ],
             tags=self.tags(label),
             opts=self.child(
-                ignore_changes=_ignored(label, args, capacity, "scalingConfig", "scalingConfig.desiredSize"),
+                ignore_changes=["scalingConfig.desiredSize"] if scales else [],
                 depends_on=list(args.after),
                 # Two groups do not fit into one reservation: the old one must be deleted first.
                 delete_before_replace=True if isinstance(capacity, AllNodes) else None,
@@ -251,7 +260,7 @@ class NodeGroup(Component):
     def _auto_scaling_group(
         self, label: str, args: NodeGroupArgs, capacity: NodeCapacity, template: aws.ec2.LaunchTemplate
     ) -> tuple[pulumi.Output[str], pulumi.Output[str]]:
-        least, desired = _start(args, capacity)
+        least, desired, most, scales = _sizes(label, args, capacity)
         spot = isinstance(capacity, SpotNodes)
         mixed = spot or len(args.instance_types) > 1
         version = template.latest_version.apply(str)
@@ -259,7 +268,7 @@ class NodeGroup(Component):
             label,
             vpc_zone_identifiers=args.subnet_ids,
             min_size=least,
-            max_size=args.max_size,
+            max_size=most,
             desired_capacity=desired,
             launch_template=None
             if mixed
@@ -275,9 +284,7 @@ class NodeGroup(Component):
                 for key, value in self.tags(label).items()
             ],
             opts=self.child(
-                ignore_changes=_ignored(
-                    label, args, capacity, "minSize maxSize desiredCapacity", "desiredCapacity"
-                ),
+                ignore_changes=["desiredCapacity"] if scales else [],
                 depends_on=list(args.after),
             ),
         )
@@ -338,11 +345,15 @@ def _scales(args: NodeGroupArgs, capacity: NodeCapacity) -> bool:
     return args.min_size < args.max_size or _start(args, capacity)[0] < args.max_size
 
 
-def _ignored(label: str, args: NodeGroupArgs, capacity: NodeCapacity, sizes: str, desired: str) -> list[str]:
-    """Return the properties of a group's sizes that do not follow the program."""
-    if label in args.sizes_stay:
-        return sizes.split()
-    return [desired] if _scales(args, capacity) else []
+def _sizes(label: str, args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int, int, int, bool]:
+    """Return minimum, initial size and maximum of a group, and whether something else owns its size."""
+    least, desired = _start(args, capacity)
+    held = args.held.get(label)
+    if held is None:
+        return least, desired, args.max_size, _scales(args, capacity)
+    most = max(min(held.max_size, args.max_size), least)
+    # With the size that it has: Pulumi's last known one would end nodes.
+    return least, max(min(held.desired_size, most), least), most, False
 
 
 def _auto_scaling_group(resources: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from gpufleet.components.bucket import Bucket, BucketArgs
 from gpufleet.components.cluster import EksCluster, EksClusterArgs, SystemNodesArgs
 from gpufleet.components.identity import IamRoles, IamRolesArgs
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
+from gpufleet.components.node_group import HeldSize
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.plan.names import SYSTEM
@@ -35,7 +36,7 @@ class _Site:
     name: str
     plan: CloudSitePlan
     settings: StackSettings
-    stopped: Collection[str]
+    stopped: Mapping[str, HeldSize]
     opts: pulumi.ResourceOptions
 
 
@@ -51,12 +52,15 @@ class SiteOutputs:
 
 
 def build_site(
-    plan: FleetPlan, site: CloudSitePlan, settings: StackSettings, stopped: Collection[str] = ()
+    plan: FleetPlan,
+    site: CloudSitePlan,
+    settings: StackSettings,
+    stopped: Mapping[str, HeldSize] | None = None,
 ) -> SiteOutputs:
-    """Create all resources of one site; the sizes of `stopped` node groups (resource names) stay."""
+    """Create all resources of one site; `stopped` node groups (resource names) keep their maximum."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
-    this = _Site(name, site, settings, stopped, pulumi.ResourceOptions(providers=[provider]))
+    this = _Site(name, site, settings, stopped or {}, pulumi.ResourceOptions(providers=[provider]))
     network = _network(this)
     buckets = _buckets(this)
     roles = IamRoles(
@@ -79,7 +83,7 @@ def build_site(
         cluster=cluster,
         client_group=client_group,
         settings=settings,
-        stopped=stopped,
+        stopped=this.stopped,
         opts=this.opts,
     )
     groups = {
@@ -188,7 +192,7 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 volume=volume_args(system.volume),
                 ami_type=system.image,
                 release_version=system.image_release,
-                sizes_stay=f"{this.name}-{SYSTEM}" in this.stopped,
+                held=this.stopped.get(f"{this.name}-{SYSTEM}"),
             ),
             support_type=settings.support_type,
             log_types=settings.log_types,

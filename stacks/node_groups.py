@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -24,6 +24,7 @@ from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
+    HeldSize,
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
@@ -45,7 +46,6 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.models import NodeGroupPlan, TaintPlan, VolumePlan
-from gpufleet.plan.names import FALLBACK_SUFFIX
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
@@ -53,7 +53,7 @@ from gpufleet.user_data import encoded, mime_document
 @dataclass(frozen=True)
 class SiteParts:
     """The parts of a site that a node group needs. `client_group` is the security group that nodes share,
-    `stopped` are resource names of groups whose sizes stay."""
+    `stopped` has resource names of groups that keep their maximum."""
 
     region: str
     network: Network
@@ -61,7 +61,7 @@ class SiteParts:
     cluster: EksCluster | None
     client_group: pulumi.Output[str]
     settings: StackSettings
-    stopped: Collection[str]
+    stopped: Mapping[str, HeldSize]
     opts: pulumi.ResourceOptions
 
 
@@ -129,7 +129,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
                 instance_profile_arn=parts.roles.instance_profile_arn, image=_image(group)
             ),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
-            sizes_stay=[each for each in (name, f"{name}{FALLBACK_SUFFIX}") if each in parts.stopped],
+            held=parts.stopped,
             tags=group.tags,
         ),
         parts.opts,

@@ -56,7 +56,7 @@ def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
 
     require_access(plan, settings)
     account = account_provider(plan, settings) if plan.cloud else None
-    stopped = stopped_groups(plan, account) if account and plan.budget.stops_growth else frozenset()
+    stopped = stopped_groups(plan, account) if account and plan.budget.stops_growth else {}
     nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
     for site in plan.cloud:
         outputs = build_site(plan, site, settings, stopped)

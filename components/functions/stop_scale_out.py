@@ -7,8 +7,8 @@ then launches no further node; running nodes stay, and failed ones are replaced.
 An EKS node group cannot have the maximum 0 (EKS API Reference, NodegroupScalingConfig). One without nodes
 gets the maximum 1, and the process `Launch` of its Auto Scaling group is suspended.
 
-The parameter keeps the maximum that each group had. It is written before a group changes, so that a run that
-ends halfway can be undone. `gpufleet budget resume` undoes it.
+The parameter keeps the maximum that each group had, and what it has now. It is written before a group
+changes, so that a run that ends halfway can be undone. `gpufleet budget resume` undoes it.
 """
 
 from __future__ import annotations
@@ -154,12 +154,16 @@ def _of_site(site: Mapping[str, str], tags: Mapping[str, str], client: Clients) 
 
 
 def _remember(ssm: Any, parameter: str, groups: list[Group], now: dt.datetime) -> None:
-    """Add the maxima of groups to the parameter. One that is already there was stopped before: it stays."""
+    """Write the groups into the parameter: the maximum before, the maximum now, and the size. The maximum
+    before of one that is already there stays."""
     kept = json.loads(ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
-    before = {group.name: group.most for group in groups} | kept.get("before", {})
-    if before != kept.get("before", {}):
-        value = {"since": kept.get("since") or now.isoformat(timespec="seconds"), "before": before}
-        # A standard parameter holds 4 KB: some hundred groups. Above, it becomes an advanced one.
+    known = kept.get("groups", {})
+    stopped = known | {
+        group.name: [known.get(group.name, [group.most])[0], group.limit, group.desired] for group in groups
+    }
+    if stopped != known:
+        value = {"since": kept.get("since") or now.isoformat(timespec="seconds"), "groups": stopped}
+        # A standard parameter holds 4 KB: some eighty groups. Above, it becomes an advanced one.
         ssm.put_parameter(
             Name=parameter,
             Value=json.dumps(value, separators=(",", ":")),

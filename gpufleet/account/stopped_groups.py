@@ -85,7 +85,7 @@ class StoppedGroups:
             Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"]),
             Decimal(found["BudgetLimit"]["Amount"]),
             str(kept.get("since", "")),
-            {str(group): int(most) for group, most in kept.get("before", {}).items()},
+            {str(group): int(sizes[0]) for group, sizes in kept.get("groups", {}).items()},
         )
 
     def resume(self, breach: Breach) -> dict[str, int]:

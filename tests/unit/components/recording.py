@@ -125,7 +125,7 @@ class RecordingMonitor(MockMonitor):
                         urn=response.urn,
                         parent=request.parent,
                         custom=request.custom,
-                        inputs=unsecret(inputs),
+                        inputs=_comparable(unsecret(inputs)),
                         provider=request.provider,
                         protect=request.protect,
                         retain_on_delete=request.retainOnDelete,
@@ -150,6 +150,15 @@ def unsecret(value: Any) -> Any:
     if isinstance(value, list):
         return [unsecret(item) for item in value]
     return value
+
+
+def _comparable(value: Any) -> Any:
+    """The value with archives of texts as texts by name: two equal archives are not equal."""
+    if isinstance(value, pulumi.AssetArchive):
+        return {name: getattr(asset, "text", asset) for name, asset in value.assets.items()}
+    if isinstance(value, Mapping):
+        return {key: _comparable(item) for key, item in value.items()}
+    return [_comparable(item) for item in value] if isinstance(value, list) else value
 
 
 def record(program: Callable[[], Any], mocks: Mocks | None = None, *, preview: bool = False) -> Recording:

@@ -136,7 +136,7 @@ def test_too_many_alerts_with_the_one_that_stops_are_refused() -> None:
 
 def test_function_is_the_code_of_the_package_with_its_settings() -> None:
     function = guard(stop=STOP).one("Function")
-    texts = {name: asset.text for name, asset in function.inputs["code"].assets.items()}
+    texts = function.inputs["code"]
     assert texts["stop_scale_out.py"] == Path(stop_scale_out.__file__).read_text(encoding="utf-8")
     settings = json.loads(texts["settings.json"])
     assert settings["budget"] == "budget"

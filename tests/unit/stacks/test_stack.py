@@ -12,7 +12,7 @@ from typing import Any
 import pulumi_aws
 import pytest
 from pulumi.output import Unknown
-from pulumi.runtime.mocks import MockResourceArgs
+from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
@@ -208,3 +208,32 @@ def test_first_preview_registers_the_same_resources_with_unknown_ids(environment
     foreseen = record(lambda: build_fleet(plan(environment), settings), FirstPreviewMocks(), preview=True)
     assert {r.urn for r in foreseen} == {r.urn for r in built(environment)}
     assert {type(subnet.inputs["vpcId"]) for subnet in foreseen.of("Subnet")} == {Unknown}
+
+
+class StoppedMocks(EchoMocks):
+    """The budget was spent: two groups are stopped, one of them without nodes."""
+
+    def call(self, args: MockCallArgs) -> Any:
+        if args.token != "aws:ssm/getParametersByPath:getParametersByPath":
+            return super().call(args)
+        assert args.args["path"] == "/gpufleet/atlas/sandbox"
+        groups = {"atlas-sandbox-use1-sweep": [4, 1, 0], "atlas-sandbox-usw2-burst": [2, 1, 1]}
+        value = json.dumps({"since": "2030-05-04", "groups": groups})
+        return {"names": ["/gpufleet/atlas/sandbox/stopped-groups"], "values": [value]}
+
+
+def test_stopped_groups_keep_their_maximum_and_all_else_is_as_before(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = StackSettings("sandbox", "sandbox", True, None, {}, {})
+    again = record(lambda: build_fleet(plan("sandbox"), settings), StoppedMocks())
+    first = {r.urn: r for r in built("sandbox")}
+    assert {r.urn for r in again} == first.keys()
+    differ = {r.name: r for r in again if r.inputs != first[r.urn].inputs}
+    assert differ.keys() == {"atlas-sandbox-use1-sweep", "atlas-sandbox-usw2-burst"}
+    sweep, burst = differ["atlas-sandbox-use1-sweep"], differ["atlas-sandbox-usw2-burst"]
+    assert sweep.inputs["scalingConfig"] == {"minSize": 0, "maxSize": 1, "desiredSize": 0}
+    assert (burst.inputs["maxSize"], burst.inputs["desiredCapacity"]) == (1, 1)
+    # The size is sent too: Pulumi's last known one could end running nodes.
+    assert sweep.ignore_changes == burst.ignore_changes == ()
+    assert "atlas-sandbox-use1-sweep, atlas-sandbox-usw2-burst grow no more" in caplog.text

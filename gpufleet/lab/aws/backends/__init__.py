@@ -77,6 +77,7 @@ SERVICES = {
     "resourcegroupstaggingapi": ServiceExtension(
         "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)
     ),
+    "s3": ServiceExtension("moto.s3.responses:S3Response", ("s3_bucket_policies",)),
     "ssm": ServiceExtension("moto.ssm.responses:SimpleSystemManagerResponse", ("ssm_public_parameters",)),
 }
 """By moto's name of the service."""

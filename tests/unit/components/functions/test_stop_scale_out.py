@@ -166,7 +166,7 @@ def test_at_the_limit_each_maximum_becomes_the_present_size_and_nothing_else_cha
     assert result["failed"] == {}
     assert account.remembered() == {
         "since": "2030-05-04T12:00:00+00:00",
-        "before": {"serve": 8, "idle": 4, "burst": 5},
+        "groups": {"serve": [8, 2, 2], "idle": [4, 1, 0], "burst": [5, 1, 1]},
     }
 
 
@@ -202,7 +202,7 @@ def test_group_that_shrinks_later_is_stopped_at_its_new_size_and_keeps_its_first
     )
     assert account.answer()["stopped"] == {"burst": {"before": 1, "now": 0}}
     assert account.sizes()["burst"] == (0, 0, 0)
-    assert account.remembered()["before"]["burst"] == 5
+    assert account.remembered()["groups"]["burst"] == [5, 0, 0]
 
 
 def test_its_message_lists_the_groups_and_has_the_attribute_that_its_subscription_leaves_out(
@@ -227,7 +227,7 @@ def test_group_that_cannot_be_changed_is_reported_and_does_not_save_the_others(a
     assert account.sizes()["burst"] == (0, 1, 5)
     assert "burst could not be stopped: AccessDenied" in account.messages[0]["Message"]
     # It is remembered before it is changed.
-    assert account.remembered()["before"]["burst"] == 5
+    assert account.remembered()["groups"]["burst"] == [5, 1, 1]
 
 
 def test_site_that_does_not_answer_is_reported_and_does_not_save_the_others(account: Account) -> None:
