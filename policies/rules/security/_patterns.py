@@ -103,7 +103,7 @@ def kind_and_share(resource: str) -> tuple[str, str, Fraction]:
     return service, "" if has_wildcard(kind) else kind.lower(), min(measured, default=Fraction(0))
 
 
-def measure(resources: Iterable[str], service: str = "") -> Fraction:
+def measure(resources: Iterable[str], service: str) -> Fraction:
     """Return the largest share that the elements cover together of any type of resource of a service.
 
     An element of another service does not count. `ssm` and `backup` act on resources of others.
@@ -111,7 +111,7 @@ def measure(resources: Iterable[str], service: str = "") -> Fraction:
     by_kind: dict[str, Fraction] = defaultdict(Fraction)
     for each in dict.fromkeys(resources):
         own, kind, part = kind_and_share(each)
-        if own and service and own != service and service not in ("ssm", "backup"):
+        if own and own != service and service not in ("ssm", "backup"):
             continue
         by_kind[kind] += part
     for_all = by_kind.pop("", Fraction(0))

@@ -125,6 +125,7 @@ def test_no_condition_that_is_true_for_others_makes_it_pass(ask: Ask, data: st.D
                 ("StringLike", "aws:ResourceTag/team", "*"),
                 ("StringLike", "aws:ResourceTag/team", "?*"),
                 ("StringEquals", "aws:ResourceTag/team", "${aws:ResourceTag/team}"),
+                ("StringEquals", "aws:ResourceTag/team", "${aws:RequestTag/team}"),
                 ("Null", "aws:ResourceTag/team", "true"),
                 ("Null", "aws:ResourceTag/Name", "false"),
                 ("Null", "aws:ResourceTag/kubernetes.io/cluster", "true"),
@@ -246,6 +247,22 @@ def test_policy_that_the_stack_does_not_define_is_found_unless_reviewed(ask: Ask
     (found,) = ask("iam-no-combined-rights", attached)
     assert arn in found.message
     assert ask("iam-no-combined-rights", attached, settings={"reviewed": [arn]}) == []
+
+
+def test_policies_inside_a_role_count_with_those_beside_it(ask: Ask) -> None:
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    passing = json.dumps({"Statement": allow("iam:PassRole", Condition=to_ec2)})
+    nodes = {
+        "type": ROLE,
+        "name": "nodes",
+        "props": {"name": "nodes", "inlinePolicies": [{"name": "pass", "policy": passing}]},
+    }
+    assert refused(ask, nodes) == []
+    (found,) = ask("iam-no-combined-rights", nodes, policy(allow("ec2:RunInstances")))
+    assert "ec2:runinstances" in found.message
+    outside = f"arn:aws:iam::{ACCOUNT}:policy/whatever"
+    attached = {"type": ROLE, "name": "nodes", "props": {"managedPolicyArns": [outside]}}
+    assert ask("iam-no-combined-rights", attached)
 
 
 @pytest.mark.parametrize("service", ["ec2", "pods.eks", "backup"])
@@ -385,6 +402,12 @@ def test_condition_on_what_the_caller_chooses_restricts_nobody(ask: Ask, key: st
 def test_pattern_in_a_principal_is_everyone(ask: Ask, principal: Any) -> None:
     assert ask("no-public-policies", bucket_policy({}, principal))
     assert ask("iam-trust-restricted", trust_of(principal, {}))
+
+
+@pytest.mark.parametrize("operator", ["ArnLike", "ArnEquals", "StringLike", "StringEquals"])
+@pytest.mark.parametrize("value", ["arn:*", "arn:aws:iam::123456789012", "123456789012", "", "*:*:*:*:*:*"])
+def test_value_that_is_no_arn_of_an_account_restricts_nobody(ask: Ask, operator: str, value: str) -> None:
+    assert ask("no-public-policies", bucket_policy({operator: {"aws:PrincipalArn": value}}))
 
 
 def test_wildcard_after_an_account_in_a_string_may_match_a_chosen_name(ask: Ask) -> None:
@@ -626,6 +649,12 @@ CONTROLLERS = {
             "ec2:DeleteVolume", Condition={"StringLike": {"ec2:ResourceTag/ebs.csi.aws.com/cluster": "true"}}
         ),
         allow("ec2:DeleteVolume", Condition={"StringLike": {"ec2:ResourceTag/CSIVolumeName": "*"}}),
+    ],
+    "tags of the caller": [
+        allow(
+            "ec2:TerminateInstances",
+            Condition={"StringEquals": {"aws:ResourceTag/team": "${aws:PrincipalTag/team}"}},
+        ),
     ],
     "registry": [
         allow("ecr:GetAuthorizationToken"),

@@ -255,6 +255,11 @@ def role(rule: dict[str, Any], *, type_: str = CLUSTER_ROLE, **metadata: str) ->
             "resourceNames": ["system:masters"],
         },
         {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"]},
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["certificatesigningrequests/approval"],
+            "verbs": ["update"],
+        },
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": UNKNOWN, "verbs": ["get"]},
     ],
@@ -275,6 +280,11 @@ def test_role_that_gives_rights_of_others_is_found(ask: Ask, rule: dict[str, Any
         {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]},
         {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["certificatesigningrequests/approval"],
+            "verbs": ["get"],
+        },
     ],
 )
 def test_role_of_a_controller_passes(ask: Ask, rule: dict[str, Any]) -> None:

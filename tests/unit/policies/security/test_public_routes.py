@@ -130,6 +130,20 @@ def test_node_in_a_subnet_behind_nat_passes(ask: Ask, kind: str) -> None:
     assert subnets_of(ask, *network, public, {**TABLE, "name": "open"}, beside, out, node) == []
 
 
+def test_main_table_applies_to_subnets_of_its_network_without_their_own(ask: Ask) -> None:
+    prop, props = NODES["aws:eks/nodeGroup:NodeGroup"]
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": props}
+    own = {**SUBNET, "name": "own", "props": {"vpcId": UNKNOWN}}
+    elsewhere = {**SUBNET, "name": "elsewhere", "props": {"vpcId": UNKNOWN}, "depends": {"vpcId": ["other"]}}
+    private = {**ASSOCIATION, "depends": {"subnetId": ["own"], "routeTableId": ["table"]}}
+    plain = {**SUBNET, "props": {"vpcId": UNKNOWN}}
+    network = [VPC, {**VPC, "name": "other"}, GATEWAY, own, elsewhere, plain, TABLE, private, NAT]
+    for name, found in {"own": False, "elsewhere": False, "subnet": True}.items():
+        placed = {**node, "depends": {prop: [name]}}
+        assert bool(subnets_of(ask, *network, *ROUTES["main table"], placed)) == found, name
+        assert bool(ask("no-public-ip", *network, *ROUTES["main table"], placed)) == found, name
+
+
 def test_subnet_outside_the_stack_is_found_by_its_id(ask: Ask) -> None:
     outside = {**ASSOCIATION, "props": {"subnetId": "subnet-1", "routeTableId": UNKNOWN}}
     outside["depends"] = {"routeTableId": ["table"]}
