@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from gpufleet.checks.rules import FieldFinding, Fleet, check
 from gpufleet.pricing.age import STALE_AFTER, stale_prices
-from gpufleet.pricing.cloud_budget import LEAST, cloud_budgets
+from gpufleet.pricing.cloud_budget import cloud_budgets
 
 
 def _usd(amount: Decimal) -> str:
@@ -68,18 +68,9 @@ def price_age(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("budget-cloud-part")
 def budget_cloud_part(fleet: Fleet) -> Iterator[FieldFinding]:
-    """AWS watches what the racks leave of the budget: that must be something, and the racks' cost known."""
+    """AWS watches what the racks leave of the budget, which needs the cost of the racks."""
     whole = next(iter(cloud_budgets(fleet.plan)), None)
-    if whole is None:
-        return
-    if whole.monthly <= LEAST:
-        yield FieldFinding(
-            ("budget", "monthly"),
-            f"the racks use the whole budget ({whole.basis}): AWS alerts at the first dollar of the cloud",
-            "raise budget.monthly",
-            "warning",
-        )
-    elif not whole.complete:
+    if whole is not None and not whole.complete:
         yield FieldFinding(
             ("budget", "monthly"),
             f"the cost of racks is partly unknown, so AWS alerts at {_usd(whole.monthly)}, which is too late",

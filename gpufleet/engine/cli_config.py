@@ -16,6 +16,8 @@ from gpufleet.engine.embedded.crypter import Crypter, new_crypter
 from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import InputError
 
+_CLOUD = "gpufleet:cloud"
+
 
 def write_config(
     scratch: Path,
@@ -79,11 +81,27 @@ def secrets_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_settings(request: StackRequest) -> dict[str, Any]:
-    """Return the stack's own settings file; empty without one."""
+    """Return the stack's own settings file; empty without one.
+
+    In the sandbox without a key of KMS and what it encrypted: that key is in a real account.
+    """
     root = request.project_root
     project = read_project_file(root / "Pulumi.yaml", remedy="write `runtime: python`", within=root)
     own = root / str(project.get("stackConfigDir") or "") / f"Pulumi.{request.stack}.yaml"
-    return read_project_file(own, remedy="see `pulumi config`", within=root) if os.path.lexists(own) else {}
+    if not os.path.lexists(own):
+        return {}
+    settings = read_project_file(own, remedy="see `pulumi config`", within=root)
+    if request.config.get(_CLOUD) != "sandbox" or not str(settings.get("secretsprovider", "")).startswith(
+        "awskms:"
+    ):
+        return settings
+    kept = {key: value for key, value in settings.items() if key not in ("secretsprovider", "encryptedkey")}
+    config = {
+        key: value
+        for key, value in (settings.get("config") or {}).items()
+        if not (isinstance(value, Mapping) and "secure" in value)
+    }
+    return {**kept, "config": config}
 
 
 def _provider_in_state(

@@ -63,6 +63,36 @@ def test_too_many_alerts_for_aws_are_refused(judge: Judge) -> None:
     judge({"budget.alerts": alerts}).only("budget-alerts")
 
 
+def test_alert_that_stops_scale_out_counts_too(judge: Judge) -> None:
+    alerts = [f"{10 * number}%" for number in range(1, MOST_ALERTS + 1)]
+    stopping = {"budget.on_breach": "stop-scale-out"}
+    finding = judge({"budget.alerts": alerts, **stopping}).only("budget-alerts")
+    assert "besides the one of 100%" in finding.message
+    assert judge({"budget.alerts": [*alerts[:-1], "100%"], **stopping}).rules == set()
+
+
+ANOMALIES = {"budget.anomalies": {"above": "500 USD"}, "budget.notify": ["a@example.com"]}
+
+
+def test_anomalies_need_an_impact_above_zero(judge: Judge) -> None:
+    assert judge(ANOMALIES).rules == judge({}).rules
+    finding = judge({**ANOMALIES, "budget.anomalies": {"above": "0 USD"}}).only("budget-anomalies")
+    assert finding.field == "budget.anomalies.above"
+
+
+def test_anomalies_without_a_recipient_are_refused(judge: Judge) -> None:
+    finding = judge({**ANOMALIES, "budget.notify": []}).only("budget-anomalies")
+    assert "budget.notify" in finding.remedy
+
+
+def test_monitor_must_be_the_arn_of_one(judge: Judge) -> None:
+    with pytest.raises(SpecError) as raised:
+        judge({"budget.anomalies": {"above": "5 USD", "monitor": "arn:aws:iam::111122223333:role/x"}})
+    (finding,) = raised.value.findings
+    assert finding.field == "budget.anomalies.monitor"
+    assert "aws ce get-anomaly-monitors" in finding.message + finding.remedy
+
+
 @pytest.mark.parametrize("address", ["finops", "finops@@example.com", "a@b", "a@-b.com"])
 def test_invalid_mail_address_is_refused(judge: Judge, address: str) -> None:
     finding = judge({"budget.notify": ["ok@example.com", address]}).only("budget-notify")
