@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gpufleet.catalog import load_catalog
+from gpufleet.catalog.eks_registries import REGISTRY_ACCOUNTS
 from gpufleet.components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
 from gpufleet.components.device_plugins import EFA_IMAGE
-from gpufleet.catalog.eks_registries import REGISTRY_ACCOUNTS
 from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
 
