@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.errors import SpecError
 from tests.unit.checks.fleets import FLEET, GONE, Judge
 
 KUBERNETES = "cloud.0.kubernetes"
@@ -33,15 +34,16 @@ def test_port_without_access_through_a_node_is_refused(judge: Judge, access: str
     finding = judge({f"{KUBERNETES}.access": access, f"{KUBERNETES}.access_port": 20443}).only(
         "cluster-access"
     )
-    assert (finding.value, access in finding.message) == (20443, True)
+    assert (finding.value, access in finding.message) == ("20443", True)
 
 
 @pytest.mark.parametrize("port", [0, 443, 65536, "none"])
 def test_port_that_a_process_cannot_take_is_refused(judge: Judge, port: object) -> None:
-    found = judge({f"{KUBERNETES}.access_port": port})
-    assert [finding.field for finding in found.findings if finding.severity == "error"] == [
-        "cloud[0].kubernetes.access_port"
-    ]
+    with pytest.raises(SpecError) as error:
+        judge({f"{KUBERNETES}.access_port": port})
+    (finding,) = error.value.findings
+    assert finding.field == "cloud[0].kubernetes.access_port"
+    assert finding.remedy
 
 
 @pytest.mark.parametrize("port", [65535, 20443])

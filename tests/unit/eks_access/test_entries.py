@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import boto3
 import pytest
+from moto import mock_aws
 
 from gpufleet.eks_access.entries import cluster_entries
 from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.errors import CloudError
-from gpufleet.lab.aws import daemon
-from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab.aws.backends import install
 
 TAGS = {"gpufleet:fleet": "atlas", "gpufleet:environment": "dev"}
 ROLES = {
@@ -22,21 +21,19 @@ CREATOR = "arn:aws:iam::123456789012:user/moto"
 POLICY = "arn:aws:eks::aws:cluster-access-policy/{}"
 
 
-@pytest.fixture(scope="module")
-def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Options of clients of an emulated AWS."""
-    root = tmp_path_factory.mktemp("sandbox")
-    yield {
-        "endpoint_url": daemon.ensure(root).url,
-        "aws_access_key_id": ACCESS_KEY_ID,
-        "aws_secret_access_key": SECRET_ACCESS_KEY,
-    }
-    daemon.stop(root)
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The emulated AWS in this process."""
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    install("ec2", "eks", "iam")
+    with mock_aws():
+        yield
 
 
-def make_cluster(options: Mapping[str, Any]) -> None:
+def make_cluster() -> None:
     session = boto3.Session(region_name="us-east-1")
-    ec2, iam, eks = (session.client(name, **options) for name in ("ec2", "iam", "eks"))
+    ec2, iam, eks = (session.client(name) for name in ("ec2", "iam", "eks"))
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [
         ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{i}.0/24", AvailabilityZone=f"us-east-1{zone}")[
@@ -64,14 +61,13 @@ def make_cluster(options: Mapping[str, Any]) -> None:
 
 
 def test_creator_of_a_cluster_that_does_not_exist_is_the_caller_and_later_its_own_entry(
-    options: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+    aws: None,
 ) -> None:
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    before = cluster_entries("atlas", "us-east-1", AwsIdentity(), options, TAGS)
+    before = cluster_entries("atlas", "us-east-1", AwsIdentity(), {}, TAGS)
     assert (before.exists, before.principals) == (False, before.admins)
     assert [arn.rpartition(":")[2] for arn in before.principals] == ["user/moto"]
-    make_cluster(options)
-    found = cluster_entries("atlas", "us-east-1", AwsIdentity(), options, TAGS)
+    make_cluster()
+    found = cluster_entries("atlas", "us-east-1", AwsIdentity(), {}, TAGS)
     assert found.exists
     assert set(found.principals) == {CREATOR, ROLES["other-fleet"], ROLES["by-hand"]}
     assert set(found.admins) == {CREATOR, ROLES["other-fleet"]}
