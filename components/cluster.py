@@ -12,9 +12,17 @@ import pulumi_aws as aws
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.access_entries import AccessKind, access_entries
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
+from gpufleet.components.eks_user_data import eks_user_data, join_config
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.kubeconfig import TokenCommandArgs, kubeconfig
-from gpufleet.components.node_group import EksNodesArgs, HeldSize, NodeGroup, NodeGroupArgs, VolumeArgs
+from gpufleet.components.node_group import (
+    EksNodesArgs,
+    HeldSize,
+    NodeGroup,
+    NodeGroupArgs,
+    NodeImageArgs,
+    VolumeArgs,
+)
 from gpufleet.errors import InputError
 from gpufleet.kinds import (
     CONTROL_PLANE_LOGS,
@@ -29,15 +37,15 @@ from gpufleet.kinds import (
 
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
-    """Nodes without GPUs that run the cluster's own services. `held` has sizes that
-    were set outside and must not grow."""
+    """Nodes without GPUs that run the cluster's own services, from `image` or EKS's newest of `ami_type` (see
+    `EksNodesArgs`). `held` has sizes that were set outside and must not grow."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
     max_size: int = SYSTEM_NODES_MAX
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     ami_type: str = EKS_IMAGE
-    release_version: str | None = None
+    image: NodeImageArgs | None = None
     held: HeldSize | None = None
 
 
@@ -209,6 +217,19 @@ class EksCluster(Component):
             )
         )
 
+    def user_data(self, parts: Sequence[str] = (), taints: Sequence[str] = ()) -> pulumi.Output[str]:
+        """Return user data, in base64, by which a node joins whose image the launch template names.
+
+        `parts` follow (see `gpufleet.user_data`), and the last of several NodeConfigs wins. `taints`
+        (`key=value:Effect`) are set as the node registers.
+        """
+        joined: pulumi.Output[str] = pulumi.Output.all(
+            self.cluster_name, self.endpoint, self.certificate_authority, self.service_cidr
+        ).apply(
+            lambda found: eks_user_data(join_config(found[0], found[1], found[2], found[3], taints), parts)
+        )
+        return joined
+
     def _addons_for_nodes(self, name: str, args: EksClusterArgs) -> list[pulumi.Resource]:
         """Install what a node needs to become ready: Pod Identity, then the network plugin that uses it."""
         made: list[pulumi.Resource] = []
@@ -235,12 +256,13 @@ class EksCluster(Component):
                 subnet_ids=list(args.subnet_ids),
                 security_group_ids=[self.security_group_id],
                 volume=args.system_nodes.volume,
+                user_data=self.user_data() if args.system_nodes.image is not None else None,
                 eks=EksNodesArgs(
                     cluster_name=self.cluster_name,
                     version=self.version,
                     node_role_arn=args.node_role_arn,
                     ami_type=args.system_nodes.ami_type,
-                    release_version=args.system_nodes.release_version,
+                    image=args.system_nodes.image,
                     labels={"gpufleet.io/node-group": "system"},
                 ),
                 after=[*args.after, *self.ready],

@@ -27,7 +27,7 @@ from gpufleet.components.node_capacity import (
 )
 from gpufleet.components.node_image import NodeImageArgs, check_image, image_id
 from gpufleet.errors import InputError
-from gpufleet.kinds import OWN_IMAGE_SUFFIX, CapacityKind
+from gpufleet.kinds import CapacityKind
 
 EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",
@@ -66,18 +66,18 @@ class TaintArgs:
 class EksNodesArgs:
     """Settings of an EKS managed node group.
 
-    The image is EKS's for `ami_type` at `release_version` (1.35.6-20260714); without one, EKS takes its
-    newest for `version`, and changes it with `version` and the launch template. An `image` of your own is
-    Amazon Linux 2023 with nodeadm, and needs its NodeConfig in `user_data`, since EKS adds nothing to it.
-    The group then has another name, because EKS cannot change between the two (EKS User Guide, "Limits and
-    conditions when specifying an AMI ID").
+    With `image`, the launch template has one image, which only a change of `image` changes: Amazon Linux 2023
+    with nodeadm, from EKS or your own. `user_data` must then have the NodeConfig by which nodes join
+    (`EksCluster.user_data`), since EKS adds nothing. Without it, EKS takes its newest image of `ami_type` for
+    `version`, at creation and at each new version of the launch template, whatever the reason (EKS API
+    Reference, UpdateNodegroupVersion; pulumi_aws sends a release version only when it changes). A change
+    between the two replaces the group, which EKS requires.
     """
 
     cluster_name: pulumi.Input[str]
     version: pulumi.Input[str] | None = None
     node_role_arn: pulumi.Input[str]
     ami_type: str = EKS_GPU_IMAGE
-    release_version: str | None = None
     image: NodeImageArgs | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[TaintArgs] = ()
@@ -215,15 +215,14 @@ class NodeGroup(Component):
         eks = args.eks
         assert eks is not None  # noqa: S101 - the caller chose this method by it
         least, desired, most, scales = _sizes(label, args, capacity)
-        # EKS takes none of these three for an image of the launch template.
+        # With an image of the launch template EKS takes no version, and no AMI type other than CUSTOM.
         own = eks.image is not None
         group = aws.eks.NodeGroup(
-            f"{label}{OWN_IMAGE_SUFFIX}" if own else label,
+            label,
             cluster_name=eks.cluster_name,
             version=None if own else eks.version,
-            release_version=None if own else eks.release_version,
             node_role_arn=eks.node_role_arn,
-            ami_type=None if own else eks.ami_type,
+            ami_type="CUSTOM" if own else eks.ami_type,
             capacity_type=EKS_CAPACITY_TYPE[capacity.kind],
             instance_types=None if isinstance(capacity, BlockNodes) else list(args.instance_types),
             subnet_ids=args.subnet_ids,

@@ -25,8 +25,8 @@ MOST_BYTES = 16_384
 """EC2 takes 16 KB of user data, counted before base64 (EC2 User Guide, "Run commands at launch")."""
 
 EKS_BYTES = 4_096
-"""Left free for what EKS adds to the user data of its own images: the cluster's name, endpoint, certificate
-and labels. Unverified: AWS states no size, and a certificate of 2,048 bits takes about 1.5 KB."""
+"""Left free for the NodeConfig by which a node joins its cluster: name, endpoint, certificate and taints. Its
+size is known only with the cluster; a certificate of 2,048 bits takes about 1.5 KB."""
 
 
 def part_kind(part: str) -> PartKind | None:
@@ -37,9 +37,8 @@ def part_kind(part: str) -> PartKind | None:
 def mime_document(parts: Sequence[str]) -> str:
     """Return the parts as one MIME document (multipart/mixed), in order.
 
-    Equal parts give an equal document: its boundary follows from them. EKS requires this form of a launch
-    template, and nodeadm merges NodeConfigs in it so that the last one wins. Raises ValueError for a part of
-    an unknown kind.
+    Equal parts give an equal document: its boundary follows from them. nodeadm merges the NodeConfigs in it,
+    and the last one wins. Raises ValueError for a part of an unknown kind.
     """
     boundary = f"==gpufleet-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}=="
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]

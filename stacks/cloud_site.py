@@ -25,7 +25,7 @@ from gpufleet.stacks.cluster_access import (
     uses_forward,
 )
 from gpufleet.stacks.cluster_contents import build_cluster_base
-from gpufleet.stacks.node_groups import SiteParts, build_node_group, volume_args
+from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
 from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.team_buckets import build_team_buckets
@@ -190,8 +190,7 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 min_size=system.min,
                 max_size=system.max,
                 volume=volume_args(system.volume),
-                ami_type=system.image,
-                release_version=system.image_release,
+                image=node_image("eks-release", system.image),
                 held=this.stopped.get(f"{this.name}-{SYSTEM}"),
             ),
             support_type=settings.support_type,

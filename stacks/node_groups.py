@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 import pulumi
 
+from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.components.capacity import (
     CapacityBlock,
     CapacityBlockArgs,
@@ -45,7 +45,8 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
-from gpufleet.plan.models import NodeGroupPlan, TaintPlan, VolumePlan
+from gpufleet.plan.image_models import ImageKind
+from gpufleet.plan.models import NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
@@ -90,6 +91,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
     purchase = _purchase(name, group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     cluster = parts.cluster
+    image = node_image(group.image_kind, group.image)
     labels = dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
     built = NodeGroup(
         name,
@@ -119,15 +121,13 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
                 cluster_name=cluster.cluster_name,
                 version=cluster.version,
                 node_role_arn=parts.roles.node_role_arn,
-                **_eks_image(group),
+                image=image,
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
             ),
             auto_scaling=None
             if cluster is not None
-            else AutoScalingNodesArgs(
-                instance_profile_arn=parts.roles.instance_profile_arn, image=_image(group)
-            ),
+            else AutoScalingNodesArgs(instance_profile_arn=parts.roles.instance_profile_arn, image=image),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
             held=parts.stopped,
             tags=group.tags,
@@ -158,59 +158,27 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
     return NodeGroupOutputs(built, built.group_names, outputs)
 
 
-def _image(group: NodeGroupPlan) -> NodeImageArgs:
-    """Return the image of nodes that is not EKS's own."""
-    match group.image_kind:
+def node_image(kind: ImageKind, image: str) -> NodeImageArgs:
+    """Return the component arguments of a planned image."""
+    match kind:
         case "ami-id":
-            return NodeImageArgs(ami_id=group.image)
+            return NodeImageArgs(ami_id=image)
         case "ami-name":
-            return NodeImageArgs(name=group.image)
-        case _:
-            return NodeImageArgs(parameter=group.image)
-
-
-def _eks_image(group: NodeGroupPlan) -> dict[str, Any]:
-    if group.image_kind == "eks-release":
-        return {"ami_type": group.image, "release_version": group.image_release}
-    return {"image": _image(group)}
+            return NodeImageArgs(name=image)
+        case "eks-release":
+            return NodeImageArgs(parameter=eks_image_parameter(image))
+        case "parameter":
+            return NodeImageArgs(parameter=image)
+        case other:
+            assert_never(other)
 
 
 def _user_data(group: NodeGroupPlan, cluster: EksCluster | None) -> pulumi.Input[str] | None:
-    """Return the group's user data. A node with an image of the user's own joins the cluster by it."""
-    if cluster is None or group.image_kind == "eks-release":
-        return encoded(mime_document(group.user_data)) if group.user_data else None
-    joined: pulumi.Output[str] = pulumi.Output.all(
-        cluster.cluster_name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr
-    ).apply(
-        lambda found: encoded(
-            mime_document(
-                [join_config(found[0], found[1], found[2], found[3], group.taints), *group.user_data]
-            )
-        )
-    )
-    return joined
-
-
-def join_config(
-    name: str, endpoint: str, certificate: str, service_cidr: str, taints: Sequence[TaintPlan]
-) -> str:
-    """Return the NodeConfig by which a node joins a cluster (awslabs/amazon-eks-ami, nodeadm API).
-
-    EKS sets taints only after such a node has joined, so the kubelet registers with them. Values are JSON,
-    which is YAML too.
-    """
-    registered = ",".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in taints)
-    spec: dict[str, Any] = {
-        "cluster": {
-            "name": name,
-            "apiServerEndpoint": endpoint,
-            "certificateAuthority": certificate,
-            "cidr": service_cidr,
-        }
-    }
-    if registered:
-        spec["kubelet"] = {"flags": [f"--register-with-taints={registered}"]}
-    return f"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {json.dumps(spec)}\n"
+    """Return the group's user data; nodes of a cluster join it by theirs."""
+    if cluster is not None:
+        taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in group.taints]
+        return cluster.user_data(group.user_data, taints)
+    return encoded(mime_document(group.user_data)) if group.user_data else None
 
 
 def volume_args(volume: VolumePlan) -> VolumeArgs:

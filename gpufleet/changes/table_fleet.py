@@ -80,8 +80,7 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange(
             "another release",
             Effect.ROLLING,
-            "running jobs of every Kubernetes node group, node by node; EKS takes no older release than that"
-            " of a running group",
+            "running jobs of every Kubernetes node group, node by node",
         ),
     ),
     "software.node_images.slurm": in_place("another release", "no one: new nodes use it"),

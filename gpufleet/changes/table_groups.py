@@ -34,6 +34,12 @@ def _on_nodes(how: str, affects: str) -> tuple[FieldChange, ...]:
     return (FieldChange(how, Effect.IN_PLACE, affects, slurm=Effect.NOTHING),)
 
 
+def _registers(how: str) -> tuple[FieldChange, ...]:
+    """Return the entry of a field with which the nodes of a cluster register."""
+    affects = "running jobs of the group, node by node: nodes register with their taints"
+    return (FieldChange(how, Effect.ROLLING, affects, slurm=Effect.NOTHING),)
+
+
 def _buys_again(how: str) -> tuple[FieldChange, ...]:
     return (FieldChange(how, Effect.REPLACEMENT, _AGAIN, Approval.RESERVATION),)
 
@@ -131,25 +137,16 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     f"{_G}.zones": _replaces("another zone"),
     f"{_G}.team": _rolls("another team"),
     f"{_G}.labels.<name>": _on_nodes("another value", "the scheduler; running pods stay"),
-    f"{_G}.taints[]": _on_nodes("add or remove an entry", "new pods; with NoExecute also running ones"),
-    f"{_G}.taints[].key": _on_nodes("another key", "new pods; with NoExecute also running ones"),
-    f"{_G}.taints[].value": _on_nodes("another value", "new pods; with NoExecute also running ones"),
-    f"{_G}.taints[].effect": _on_nodes("another effect", "new pods; with NoExecute also running ones"),
+    f"{_G}.taints[]": _registers("add or remove an entry"),
+    f"{_G}.taints[].key": _registers("another key"),
+    f"{_G}.taints[].value": _registers("another value"),
+    f"{_G}.taints[].effect": _registers("another effect"),
     f"{_G}.volume.size": _rolls("another size"),
     f"{_G}.volume.iops": _rolls("another number"),
     f"{_G}.volume.throughput": _rolls("another number"),
     f"{_G}.public_ip": _replaces("on or off"),
     f"{_G}.local_nvme.use": _rolls("used or not"),
     f"{_G}.local_nvme.mount": in_place("another folder", "no one; Slurm sites only, new nodes use it"),
-    f"{_G}.image": (
-        FieldChange(
-            "your own instead of AWS's, or back",
-            Effect.REPLACEMENT,
-            "running jobs of the group: a new group is created, then its nodes are terminated, so a full"
-            " reservation needs the group removed in a run before; Slurm: no one, new nodes use it",
-            slurm=Effect.IN_PLACE,
-        ),
-        *_rolls("another of your own"),
-    ),
+    f"{_G}.image": (*_rolls("your own instead of AWS's, or back"), *_rolls("another of your own")),
     f"{_G}.user_data": _rolls("another text"),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
-from gpufleet.kinds import OWN_IMAGE_SUFFIX
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     LONGEST_ROLE_SUFFIX,
@@ -107,8 +106,6 @@ def derived_lengths(fleet: Fleet) -> Iterator[FieldFinding]:
         for index, group in enumerate(site.node_groups):
             name = group_resource_name(fleet_name, environment, site.site, group.name)
             length = len(name) + PULUMI_SUFFIX + (len(FALLBACK_SUFFIX) if falls_back(group) else 0)
-            if group.image is not None and site.scheduler == "kubernetes":
-                length += len(OWN_IMAGE_SUFFIX)
             if length > EKS_NODE_GROUP:
                 yield _too_long(
                     (*path, "node_groups", index, "name"), f"EKS node group '{name}'", length, EKS_NODE_GROUP

@@ -23,7 +23,7 @@ does not."""
 
 @check("user-data-fits")
 def user_data_fits(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EC2 takes 16 KB of user data, before base64. For its own images EKS adds its part to it."""
+    """EC2 takes 16 KB of user data, before base64, with the part by which an EKS node joins its cluster."""
     for each in fleet.groups():
         types = fleet.types(each.group)
         if not each.group.user_data or len(types) != len(each.group.instance_types):
@@ -35,7 +35,7 @@ def user_data_fits(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*each.path, "user_data"),
                 f"the user data of {each.group.name} has {size:,} bytes"
-                + (f" and needs {reserved:,} more for EKS's own part" if reserved else "")
+                + (f" and needs {reserved:,} more to join its cluster" if reserved else "")
                 + f", and EC2 takes {MOST_BYTES:,}",
                 "keep the script in a bucket of the site or in the image, and let the user data fetch it",
                 value=f"{size:,} bytes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.catalog import Catalog, NodeImage
-from gpufleet.catalog.images import EKS_IMAGE
+from gpufleet.catalog.images import eks_image_name
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.budget import plan_budget
@@ -105,7 +105,7 @@ def _plan_kubernetes(
             min=settings.system_nodes.min,
             max=settings.system_nodes.max,
             volume=plan_volume(Volume()),
-            image=EKS_IMAGE,
+            image=eks_image_name("standard", locked.kubernetes, locked.release),
             image_release=locked.version,
         ),
         support_type="STANDARD",

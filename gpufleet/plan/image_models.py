@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 ImageKind = Literal["eks-release", "ami-name", "ami-id", "parameter"]
-"""How the image is identified: by a release of EKS for an AMI type, by the exact name of one of AWS's AMIs,
-by an AMI id, or by an SSM parameter."""
+"""How the image is identified: by the public parameter of a release of EKS's image, by the exact name of one
+of AWS's AMIs, by an AMI id, or by an SSM parameter."""
 
 
 @dataclass(frozen=True, slots=True)

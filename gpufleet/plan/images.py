@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.catalog import Catalog, NodeImage
-from gpufleet.catalog.images import EKS_GPU_IMAGE, EKS_IMAGE
+from gpufleet.catalog.images import EksVariant, eks_image_name
 from gpufleet.catalog.models import ImageFamily
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan
 from gpufleet.plan.marks import NEURON
@@ -37,10 +37,14 @@ def group_image(
         return group.image, "ami-id" if group.image.startswith("ami-") else "parameter", "", None
     if site.scheduler == "slurm":
         return locked.name, "ami-name", locked.release, image_software(locked)
-    if not gpu:
-        return EKS_IMAGE, "eks-release", locked.version, None
-    software = None if gpu in NEURON else image_software(locked)
-    return EKS_GPU_IMAGE, "eks-release", locked.version, software
+    variant: EksVariant = "neuron" if gpu in NEURON else "nvidia" if gpu else "standard"
+    software = image_software(locked) if variant == "nvidia" else None
+    return (
+        eks_image_name(variant, locked.kubernetes, locked.release),
+        "eks-release",
+        locked.version,
+        software,
+    )
 
 
 def image_software(image: NodeImage) -> ImageSoftwarePlan:

@@ -38,8 +38,8 @@ class TeamPlan:
 
 @dataclass(frozen=True, slots=True)
 class SystemNodesPlan:
-    """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is an AMI type of EKS, and
-    `image_release` its release."""
+    """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is the name of EKS's
+    image, and `image_release` its release."""
 
     instance_types: tuple[str, ...]
     min: int

@@ -41,7 +41,7 @@ class SubnetPlan:
 class NodeGroupPlan:
     """A cloud node group, ready to be built.
 
-    `image` is an AMI type of EKS, the exact name of AWS's image of Slurm nodes, or an image of the user's
+    `image` is the name of EKS's image, the name of AWS's image of Slurm nodes, or an image of the user's
     own, by `image_kind`; `image_release` is the release of AWS's. `software` is what the release notes say
     of it, None if unknown. `user_data` are the parts of the user data, gpufleet's own first.
     `network_interfaces` is the layout of `instance_type`, the first of `instance_types` (all types

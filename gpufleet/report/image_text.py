@@ -58,12 +58,19 @@ def _row(group: NodeGroupPlan) -> tuple[str, ...]:
     if nvme is not None and nvme.mount is not None:
         drives += f" at {nvme.mount}"
     return (
-        group.image,
+        _name(group),
         group.image_release or "your own",
         *_software(group),
         drives,
         f"{parts} part{'' if parts == 1 else 's'}" if parts else "none",
     )
+
+
+def _name(group: NodeGroupPlan) -> str:
+    """Return the image's name; EKS's without what all have in common and the release, which is beside it."""
+    if group.image_kind != "eks-release":
+        return group.image
+    return group.image.removeprefix("amazon-eks-node-").rpartition("-v")[0]
 
 
 def _software(group: NodeGroupPlan) -> tuple[str, ...]:

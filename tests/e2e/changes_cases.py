@@ -55,7 +55,7 @@ def _group(
     """
     for site, scheduler in SITES.items():
         zoned = _zoned(value, site)
-        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?(-image)?$"
+        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?$"
         yield Case(
             f"{GROUP}.{path}" if path else GROUP,
             how,
@@ -370,7 +370,7 @@ def site_cases() -> Iterator[Case]:
         "cloud[].kubernetes.version",
         "the next minor version",
         {"cloud[kube].kubernetes.version": "1.35"},
-        "aws:eks/(cluster|nodeGroup|addon):.* chg-test-kube(?!-(added|other))",
+        "aws:(eks/(cluster|nodeGroup|addon)|ec2/launchTemplate):.* chg-test-kube(?!-(added|other))",
     )
     yield _kube(
         "private_cidrs",

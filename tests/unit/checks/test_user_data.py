@@ -18,7 +18,7 @@ def script(size: int) -> str:
     return "#!/bin/sh\n" + "#" * size + "\n"
 
 
-def test_user_data_leaves_room_for_the_part_of_eks(judge: Judge) -> None:
+def test_user_data_leaves_room_for_the_part_that_joins_the_cluster(judge: Judge) -> None:
     finding = judge({f"{GROUP}.user_data": [script(MOST_BYTES - EKS_BYTES)]}).only("user-data-fits")
     assert finding.field == f"{FIELD}.user_data"
     assert "needs 4,096 more" in finding.message
@@ -30,7 +30,7 @@ def test_slurm_nodes_have_the_whole_limit_with_the_mount_of_their_drives(judge: 
     assert "user-data-fits" not in judge({**SLURM, f"{GROUP}.user_data": parts}).rules
     big = [script(8_000), script(7_000)]
     (finding,) = judge({**SLURM, f"{GROUP}.user_data": big}).of("user-data-fits")
-    assert "more for EKS" not in finding.message
+    assert "more to join" not in finding.message
     unused = {**SLURM, f"{GROUP}.user_data": big, f"{GROUP}.local_nvme": {"use": "none"}}
     assert "user-data-fits" not in judge(unused).rules
 

@@ -350,24 +350,14 @@ def test_image_is_searched_by_its_exact_name_among_those_of_amazon_deprecated_on
     ]
 
 
-def test_eks_group_keeps_its_release_of_the_image() -> None:
+def test_eks_group_with_an_image_has_it_in_the_launch_template_and_sets_no_version() -> None:
     assert BASE.eks is not None
-    nodes = group(eks=dataclasses.replace(BASE.eks, release_version="1.35.6-20260714"))
-    inputs = nodes.one("aws:eks/nodeGroup:NodeGroup").inputs
-    assert (inputs["version"], inputs["releaseVersion"]) == ("1.35", "1.35.6-20260714")
-    assert "imageId" not in nodes.one("LaunchTemplate").inputs
-    assert "releaseVersion" not in group().one("aws:eks/nodeGroup:NodeGroup").inputs
-
-
-def test_eks_group_with_an_image_of_its_own_is_another_group_and_sets_no_release() -> None:
-    assert BASE.eks is not None
-    own = dataclasses.replace(
-        BASE.eks, release_version="1.35.6-20260714", image=NodeImageArgs(ami_id="ami-mine")
-    )
+    own = dataclasses.replace(BASE.eks, image=NodeImageArgs(ami_id="ami-mine"))
     built = group(eks=own, user_data="Zm9v")
     nodes = built.one("aws:eks/nodeGroup:NodeGroup")
-    assert nodes.name == "pretrain-image"
-    assert not {"amiType", "version", "releaseVersion"} & nodes.inputs.keys()
+    assert nodes.name == "pretrain"
+    assert nodes.inputs["amiType"] == "CUSTOM"
+    assert not {"version", "releaseVersion"} & nodes.inputs.keys()
     template = built.one("LaunchTemplate").inputs
     assert (template["imageId"], template["userData"]) == ("ami-mine", "Zm9v")
     assert template["blockDeviceMappings"][0]["deviceName"] == "/dev/xvda"

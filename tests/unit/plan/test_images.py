@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
@@ -89,5 +90,17 @@ def test_image_of_the_users_own_has_no_release_and_unknown_software(
     assert (found.image, found.image_kind, found.image_release, found.software) == (image, kind, "", None)
 
 
-def test_nvidia_driver_is_not_claimed_for_other_accelerators() -> None:
-    assert only(site("trn1.32xlarge", **kubernetes("1.35"))).software is None
+def test_other_accelerators_get_their_own_image_and_claim_no_nvidia_driver() -> None:
+    neuron = only(site("trn1.32xlarge", **kubernetes("1.35")))
+    assert neuron.image == "amazon-eks-node-al2023-x86_64-neuron-1.35-v20260714"
+    assert neuron.software is None
+
+
+def test_image_of_a_release_has_one_public_parameter() -> None:
+    name = only(site(**kubernetes("1.35"))).image
+    assert name == "amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260714"
+    assert eks_image_parameter(name) == (
+        f"/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/{name}/image_id"
+    )
+    with pytest.raises(ValueError, match="not the name of an image of EKS"):
+        eks_image_parameter("ami-1")

@@ -26,7 +26,7 @@ def row(lines: list[str], name: str) -> str:
 def test_driver_cuda_nccl_and_efa_of_each_group_are_shown(eks: CloudSitePlan, text: Printed) -> None:
     lines = text(print_images, eks, width=170)
     pretrain = row(lines, "pretrain").split()
-    assert pretrain[1:4] == ["AL2023_x86_64_NVIDIA", "1.35.6-20260714", "580.159.03"]
+    assert pretrain[1:4] == ["al2023-x86_64-nvidia-1.35", "1.35.6-20260714", "580.159.03"]
     assert row(lines, "pretrain").count("in containers") == 2
     assert "kernel module 3.1.0" in row(lines, "pretrain")
     assert "8 x 3,800 GB" in row(lines, "pretrain")

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 import yaml
+from pulumi.runtime.mocks import MockCallArgs
 
 from gpufleet.catalog import load_catalog
+from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.plan import build_plan
 from gpufleet.plan.capacity_models import CapacityPlan, ExistingReservationPlan, OnDemandPlan
 from gpufleet.plan.models import FleetPlan, TeamBucketPlan
 from gpufleet.spec.load import load_fleet
 from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
-from tests.unit.components.recording import Recording, record
+from tests.unit.components.recording import EchoMocks, Recording, record
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -152,13 +154,28 @@ def user_data(made: Recording, name: str) -> str:
     return base64.b64decode(given).decode()
 
 
-def test_every_eks_group_has_the_release_of_the_plan_and_every_add_on_its_version() -> None:
+class ParameterMocks(EchoMocks):
+    """Answers an SSM parameter with its own name."""
+
+    def call(self, args: MockCallArgs) -> Any:
+        if args.token == "aws:ssm/getParameter:getParameter":
+            return {"value": args.args["name"]}
+        return super().call(args)
+
+
+def test_every_eks_group_has_the_image_of_the_plan_and_every_add_on_its_version() -> None:
     dev = plan("dev")
     cluster = dev.cloud[0].kubernetes
     assert cluster is not None
-    made = built(with_site(dev))
-    releases = {each.inputs["releaseVersion"] for each in made.of("aws:eks/nodeGroup:NodeGroup")}
-    assert releases == {cluster.system_nodes.image_release, dev.node_groups[0].image_release}
+    settings = StackSettings("sandbox", dev.environment, True, None, {}, {})
+    made = record(lambda: build_fleet(with_site(dev), settings), ParameterMocks())
+    images = {each.name: each.inputs["imageId"] for each in made.of("LaunchTemplate")}
+    assert images == {"atlas-dev-use1-system": eks_image_parameter(cluster.system_nodes.image)} | {
+        f"atlas-dev-use1-{group.name}": eks_image_parameter(group.image) for group in dev.cloud[0].node_groups
+    }
+    groups = made.of("aws:eks/nodeGroup:NodeGroup")
+    assert {each.inputs["amiType"] for each in groups} == {"CUSTOM"}
+    assert not any({"version", "releaseVersion"} & each.inputs.keys() for each in groups)
     versions = {each.inputs["addonName"]: each.inputs["addonVersion"] for each in made.of("Addon")}
     assert versions == cluster.addon_versions
 
@@ -172,31 +189,36 @@ def test_striped_drives_and_the_users_parts_are_one_document() -> None:
     )
     assert text.startswith("MIME-Version: 1.0\nContent-Type: multipart/mixed;")
     assert text.index("strategy: RAID0") < text.index("echo ready")
-    plain = built(with_group(dev, user_data=())).one("LaunchTemplate", f"atlas-dev-use1-{group.name}")
-    assert "userData" not in plain.inputs
+    assert text.index("certificateAuthority") < text.index("strategy: RAID0")
 
 
-def test_node_with_an_image_of_its_own_joins_the_cluster_by_its_user_data() -> None:
-    dev = plan("dev")
-    group = dev.cloud[0].node_groups[0]
-    made = built(
-        with_group(dev, image="ami-0123456789abcdef0", image_kind="ami-id", image_release="", software=None)
-    )
-    name = f"atlas-dev-use1-{group.name}"
+def test_slurm_nodes_without_drives_or_parts_have_no_user_data() -> None:
+    prod = plan("prod")
+    group = replace(prod.cloud[1].node_groups[0], user_data=())
+    made = built(replace(prod, cloud=[replace(prod.cloud[1], node_groups=[group])]))
+    assert "userData" not in made.one("LaunchTemplate").inputs
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [("system", []), ("ci", ["--register-with-taints=nvidia.com/gpu=present:NoSchedule"])],
+)
+def test_nodes_join_the_cluster_by_their_user_data_with_their_taints(name: str, flags: list[str]) -> None:
     first, *_ = [
-        part for part in email.message_from_string(user_data(made, name)).walk() if not part.is_multipart()
+        part
+        for part in email.message_from_string(
+            user_data(built(with_site(plan("dev"))), f"atlas-dev-use1-{name}")
+        ).walk()
+        if not part.is_multipart()
     ]
     config = yaml.safe_load(str(first.get_payload()))
+    assert config["spec"].get("kubelet", {}).get("flags", []) == flags
     assert config["spec"]["cluster"] == {
         "name": "atlas-dev-use1",
         "apiServerEndpoint": "https://1234.eks.test",
         "certificateAuthority": "Q0E=",
         "cidr": "172.20.0.0/16",
     }
-    assert config["spec"]["kubelet"]["flags"] == ["--register-with-taints=nvidia.com/gpu=present:NoSchedule"]
-    nodes = made.one("aws:eks/nodeGroup:NodeGroup", f"{name}-image").inputs
-    assert not {"amiType", "version", "releaseVersion"} & nodes.keys()
-    assert made.one("LaunchTemplate", name).inputs["imageId"] == "ami-0123456789abcdef0"
 
 
 @pytest.mark.parametrize(

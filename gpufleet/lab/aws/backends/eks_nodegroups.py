@@ -39,7 +39,7 @@ def create_nodegroup(call: Call) -> Passthrough:
     group.scaling_config = scaling
     group.capacity_type = capacity
     group.version = version
-    group.release_version = given.get("releaseVersion") or f"{version}.0-20261101"
+    group.release_version = data.get("ImageId") or given.get("releaseVersion") or newest_release(version)
     group.health = {"issues": []}
     group.update_config = given.get("updateConfig") or {"maxUnavailable": 1}
     group.node_repair_config = given.get("nodeRepairConfig") or {"enabled": False}
@@ -107,10 +107,9 @@ def update_nodegroup_version(call: Call) -> Params:
     elif not template:
         group.version = cluster.version
     _check_release(group.version, given)
-    if given.get("releaseVersion"):
-        group.release_version = given["releaseVersion"]
-    elif given.get("version"):
-        group.release_version = f"{group.version}.0-20261101"
+    # Whatever the update is for: without a release, EKS takes the newest (API Reference).
+    own = _group_data(call, group).get("ImageId")
+    group.release_version = own or given.get("releaseVersion") or newest_release(group.version)
     group.modified_at = utcnow()
     nodes.roll_nodes(call, cluster, group, _group_data(call, group))
     params = {
@@ -128,6 +127,11 @@ def delete_nodegroup(call: Call) -> Passthrough:
     answer = call.original()
     nodes.end_nodes(call, group)
     return answer
+
+
+def newest_release(version: str) -> str:
+    """Return the newest release of EKS's images for a version of Kubernetes; a fictitious one."""
+    return f"{version}.0-20261101"
 
 
 def _find(call: Call) -> Any:
@@ -210,10 +214,21 @@ def _check_image(data: Params, given: Params) -> None:
     """Reject what EKS does not take for an image of the launch template ("Limits and conditions when
     specifying an AMI ID")."""
     if data.get("ImageId"):
-        for key in ("amiType", "releaseVersion", "version"):
-            if given.get(key):
-                message = f"{key} cannot be specified with an image ID in the launch template."
-                raise AwsError(_BAD_REQUEST, message)
+        if (given.get("amiType") or "CUSTOM") != "CUSTOM":
+            message = (
+                "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch"
+                " template."
+            )
+            raise AwsError(_BAD_REQUEST, message)
+        if given.get("version") or given.get("releaseVersion"):
+            message = (
+                "You cannot specify a kubernetes version to use when specifying an image id to use within the"
+                " launch template."
+            )
+            raise AwsError(_BAD_REQUEST, message)
+    elif given.get("amiType") == "CUSTOM":
+        message = "AMI Type CUSTOM needs an image id in the launch template."
+        raise AwsError(_BAD_REQUEST, message)
 
 
 def _check_release(version: str, given: Params) -> None:

@@ -128,7 +128,8 @@ class NodeGroup(Handler):
             return
         waiting = {"name": of["clusterName"], "nodegroupName": of["nodegroupName"]}
         if changed & {"launchTemplate", "releaseVersion", "version"}:
-            parameters = only(new, "releaseVersion", "version")
+            # As the real provider does, and EKS takes its newest image for a version that is left out.
+            parameters = only(new, *changed & {"releaseVersion", "version"})
             if new.get("launchTemplate"):
                 parameters["launchTemplate"] = _one_name(new["launchTemplate"])
             forced = {"force": True} if new.get("forceUpdateVersion") else {}

@@ -287,6 +287,8 @@ def test_release_of_the_image_is_of_the_groups_version_of_kubernetes(
         eks.update_nodegroup_version(**group, releaseVersion="20260714")
     eks.update_nodegroup_config(**group, scalingConfig={"desiredSize": 1})
     older = image_of_nodes(aws, "pinned")
+    with refused("InvalidParameterException"):
+        eks.update_nodegroup_version(**group, releaseVersion="1.20.4-20260714")
     eks.update_nodegroup_version(**group, releaseVersion=f"{version}.4-20260714")
     name = f"amazon-eks-node-al2023-x86_64-standard-{version}-v20260714"
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/standard/{name}/image_id"
@@ -334,4 +336,51 @@ def test_group_cannot_change_between_an_image_of_its_own_and_one_of_eks(
     )
     with refused("InvalidParameterException"):
         eks.update_nodegroup_version(**group, launchTemplate={"id": template_id, "version": "2"})
+    eks.delete_nodegroup(**group)
+
+
+def test_update_without_a_release_takes_the_newest_image_whatever_it_is_for(
+    aws: Any, cluster: Any, network: Any, role: str
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    version = eks.describe_cluster(name="atlas")["cluster"]["version"]
+    template_id = template_with(aws, "moves")
+    group = {"clusterName": "atlas", "nodegroupName": "moves"}
+    eks.create_nodegroup(
+        **group,
+        subnets=list(network.subnets),
+        nodeRole=role,
+        launchTemplate={"id": template_id},
+        releaseVersion=f"{version}.3-20260625",
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
+    )
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template_id, SourceVersion="1", LaunchTemplateData={"EbsOptimized": True}
+    )
+    eks.update_nodegroup_version(**group, launchTemplate={"id": template_id, "version": "2"})
+    moved = eks.describe_nodegroup(**group)["nodegroup"]["releaseVersion"]
+    assert moved != f"{version}.3-20260625"
+    eks.delete_nodegroup(**group)
+
+
+def test_tags_of_a_template_with_an_image_do_not_change_the_image_of_nodes(
+    aws: Any, cluster: Any, network: Any, role: str
+) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    template_id = template_with(aws, "stays", ImageId=OWN_IMAGE)
+    group = {"clusterName": "atlas", "nodegroupName": "stays"}
+    eks.create_nodegroup(
+        **group,
+        subnets=list(network.subnets),
+        nodeRole=role,
+        amiType="CUSTOM",
+        launchTemplate={"id": template_id},
+        scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 1},
+    )
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "project", "Value": "other"}]}]
+    ec2.create_launch_template_version(
+        LaunchTemplateId=template_id, SourceVersion="1", LaunchTemplateData={"TagSpecifications": tags}
+    )
+    eks.update_nodegroup_version(**group, launchTemplate={"id": template_id, "version": "2"})
+    assert image_of_nodes(aws, "stays") == {OWN_IMAGE}
     eks.delete_nodegroup(**group)
