@@ -35,9 +35,11 @@ def run_preflight(plan: FleetPlan, catalog: Catalog, clients: Clients, now: dt.d
     regions = region_needs(plan)
     if not regions:
         return Preflight("", ())
+    from botocore.exceptions import BotoCoreError, ClientError
+
     try:
         caller = find_caller(clients, regions[0].region)
-    except NotCheckedError as error:
+    except (BotoCoreError, ClientError, NotCheckedError) as error:
         caller = Caller("", "aws", "", str(error))
     jobs: list[tuple[str, str, Callable[[], CheckResult]]] = []
     for needs in regions:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import ClientError
 
-from .conftest import Account, allow, check, fleet, group
+from gpufleet.account.preflight import run_preflight
+from gpufleet.catalog import load_catalog
+
+from .conftest import NOW, Account, allow, check, fleet, group
 
 READING = ("Describe", "Get", "List", "Simulate")
 
@@ -84,3 +88,14 @@ def test_missing_things_outweigh_unchecked_ones(account: Account) -> None:
 def test_account_without_the_simulation_has_no_note_about_it(account: Account) -> None:
     account.refused = {"iam:SimulatePrincipalPolicy": "AccessDenied"}
     assert account.preflight(fleet(group())).notes == ()
+
+
+def test_account_whose_role_cannot_be_assumed_is_not_checked(account: Account) -> None:
+    def refuse(service: str, region: str) -> None:
+        del service, region
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "AssumeRole")
+
+    found = run_preflight(fleet(group()), load_catalog(), refuse, NOW)
+    assert {each.status for each in found.checks if each.check != "reservations"} == {"not-checked"}
+    assert all("AccessDenied" in each for each in found.unchecked)
+    assert found.account == ""
