@@ -66,6 +66,7 @@ def _document() -> dict[str, Any]:
                     "private_cidrs": ["10.60.0.0/24"],
                     "public_cidrs": ["203.0.113.0/24"],
                     "admins": ["arn:aws:iam::123456789012:role/platform"],
+                    "viewers": ["arn:aws:iam::123456789012:role/preview"],
                 },
                 storage=[
                     {"name": "fs", "mount": "/fsx", "lustre": lustre},
