@@ -20,7 +20,7 @@ def used(pattern: str) -> set[str]:
 
 
 def test_services_of_the_program_are_imported_once() -> None:
-    services = used(r"\baws\.([a-z0-9]+)\.(?:[A-Z]|get_)")
+    services = used(r"\baws\.([a-z0-9_]+)\.(?:[A-Z]|get_)")
     assert {f"pulumi_aws.{service}" for service in services} == {
         name for name in LIBRARIES if name.startswith("pulumi_aws.")
     }

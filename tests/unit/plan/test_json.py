@@ -89,7 +89,11 @@ def _document() -> dict[str, Any]:
                 **RACK,
             ),
         ],
-        budget={"monthly": "1000 USD", "notify": ["a@example.com"]},
+        budget={
+            "monthly": "1000 USD",
+            "notify": ["a@example.com"],
+            "anomalies": {"above": "50 USD"},
+        },
     )
     return _of(fleet)
 
