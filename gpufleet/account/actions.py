@@ -81,12 +81,15 @@ LAUNCH = (
     "ec2:CreateLaunchTemplate",
     "ec2:CreateLaunchTemplateVersion",
     "ec2:CreatePlacementGroup",
+    "ec2:DescribeImages",
     "ec2:DescribeInstanceTypes",
     "ec2:DescribeInstances",
     "ec2:DescribeLaunchTemplateVersions",
     "ec2:DescribeLaunchTemplates",
     "ec2:DescribePlacementGroups",
     "ec2:RunInstances",
+    "ssm:GetParameter",
+    "ssm:GetParameters",
 )
 CLUSTER = (
     "eks:AssociateAccessPolicy",
@@ -116,8 +119,6 @@ SCALING = (
     "iam:AddRoleToInstanceProfile",
     "iam:CreateInstanceProfile",
     "iam:GetInstanceProfile",
-    "ssm:GetParameter",
-    "ssm:GetParameters",
 )
 BLOCKS = (
     "autoscaling:DescribeScheduledActions",
