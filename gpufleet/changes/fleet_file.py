@@ -29,8 +29,8 @@ number is in parentheses.
   `site`, node groups, storage and teams by `name`, other lists are replaced, and `null` removes a value.
 - Changes: **rolling** replaces nodes one after another, **replacement** deletes what work or data depends on
   and creates it again; a Slurm site's effect is behind a slash. [What a change does](changes.md) states who
-  is affected, and which option `up` needs. Fields of racks change nothing in the cloud: `gpufleet configure`
-  applies them to the hosts.
+  is affected, and which option `up` needs. `gpufleet configure` applies fields of racks to the hosts; in the
+  cloud their cost changes the limit of the AWS budget only.
 - `gpufleet schema` prints the same as a JSON schema, for completion and checks in an editor.
 - In addition, rules check several fields together (`gpufleet validate`) and resources ([rules](rules.md)).
 
