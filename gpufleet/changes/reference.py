@@ -41,9 +41,9 @@ the effect differs, it is behind a slash: *Kubernetes / Slurm*.
 This page is written by `make docs`; a test keeps it current.
 """
 
-_RACKS = """Fields of racks change nothing in the cloud but the limit of its AWS budget, which is what racks leave of
-`budget.monthly`. `gpufleet configure` applies them to the hosts. The README of a role states what it restarts or
-reboots for a change; reboots run in batches of `reboot.batch`.
+_RACKS = """`gpufleet configure` applies fields of racks to the hosts. In the cloud their cost changes the limit of
+the AWS budget only, which is what racks leave of `budget.monthly`. The README of a role states what it
+restarts or reboots for a change; reboots run in batches of `reboot.batch`.
 """
 
 
