@@ -41,8 +41,8 @@ the effect differs, it is behind a slash: *Kubernetes / Slurm*.
 This page is written by `make docs`; a test keeps it current.
 """
 
-_RACKS = """`gpufleet configure` applies fields of racks to the hosts. In the cloud their cost changes the limit of
-the AWS budget only, which is what racks leave of `budget.monthly`. The README of a role states what it
+_RACKS = """`gpufleet configure` applies fields of racks to the hosts. In the cloud their cost changes the
+limit of the AWS budget only, which is what racks leave of `budget.monthly`. The README of a role states what it
 restarts or reboots for a change; reboots run in batches of `reboot.batch`.
 """
 
