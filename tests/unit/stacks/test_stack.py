@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import keyword
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -42,7 +43,9 @@ def taggable(resource: Registration) -> bool:
     if not resource.type.startswith("aws:"):
         return False
     _, module, name = resource.type.split(":")
-    kind = getattr(getattr(pulumi_aws, module.split("/")[0]), name)
+    # A module named like a keyword of Python ends in an underscore.
+    folder = module.split("/")[0]
+    kind = getattr(getattr(pulumi_aws, f"{folder}_" if keyword.iskeyword(folder) else folder), name)
     return "tags" in inspect.signature(kind._internal_init).parameters
 
 
