@@ -42,8 +42,8 @@ This page is written by `make docs`; a test keeps it current.
 """
 
 _RACKS = """`gpufleet configure` applies fields of racks to the hosts. In the cloud their cost changes the
-limit of the AWS budget only, which is what racks leave of `budget.monthly`. The README of a role states what it
-restarts or reboots for a change; reboots run in batches of `reboot.batch`.
+limit of the AWS budget only, which is what racks leave of `budget.monthly`. The README of a role states what
+it restarts or reboots for a change; reboots run in batches of `reboot.batch`.
 """
 
 
