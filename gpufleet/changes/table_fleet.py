@@ -34,7 +34,13 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
         "another value", "no one: the function that stops growth is created or deleted; `budget resume` first"
     ),
     "budget.anomalies.above": in_place("another amount", "recipients of budget alerts"),
-    "budget.anomalies.monitor": in_place("another one", "recipients of budget alerts"),
+    "budget.anomalies.monitor": (
+        FieldChange(
+            "another one",
+            Effect.REPLACEMENT,
+            "recipients of budget alerts: the stack's own monitor is deleted",
+        ),
+    ),
     "budget.upfront": nothing("another value", _JUDGED),
     "budget.max_increase": nothing("another value", _JUDGED),
     "budget.ends": nothing("another value", _JUDGED),

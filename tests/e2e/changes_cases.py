@@ -425,7 +425,10 @@ def site_cases() -> Iterator[Case]:
     )
 
 
-MONEY = "(aws:budgets/budget:Budget|aws:sns/topicSubscription:TopicSubscription) chg-test-budget"
+MONEY = (
+    "(aws:budgets/budget:Budget chg-test-budget"
+    "|aws:sns/topicSubscription:TopicSubscription chg-test-budget-email-)"
+)
 ANOMALIES = "|aws:costexplorer/.* chg-test-budget-anomalies$"
 MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
 
