@@ -21,7 +21,6 @@ NOT_OURS = {
     "data-stores-encrypted": "a fleet has no databases; an added one is judged",
     "no-long-lived-keys": "our programs make roles and no users: the rule says that it stays so",
     "queues-encrypted": "no component creates a queue; an added one is judged",
-    "secrets-encrypted": "no component makes a secret: pods and nodes get roles",
     "secrets-rotated": "no component makes a secret: pods and nodes get roles",
     "cost-allocation-tags": "only the account that pays activates keys, and it is none of our stacks'",
 }

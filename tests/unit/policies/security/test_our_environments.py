@@ -20,7 +20,6 @@ RULES = [rule for rule in load_rules(ROOT) if rule.group == "security"]
 NOT_OURS = {
     # No component creates types of these rules.
     "queues-encrypted",
-    "secrets-encrypted",
     "secrets-rotated",
     "data-stores-encrypted",
     "no-long-lived-keys",
