@@ -17,6 +17,15 @@ ACCEPTED = {
     ("CKV2_AWS_62", "aws_s3_bucket"): "nothing listens: a notification without a receiver protects nothing",
     ("CKV_AWS_190", "aws_fsx_lustre_file_system.atlas-prod-usw2-scratch"): "FSx takes no key for scratch",
     ("CKV2_AWS_5", "aws_security_group.atlas-prod-use1-nodes"): "a group without members opens nothing",
+    (
+        "CKV_AWS_50",
+        "aws_lambda_function",
+    ): "one function that runs a few times a month: its log says what it did",
+    ("CKV_AWS_116", "aws_lambda_function"): "a lost alert comes again with the next update of the budget",
+    ("CKV_AWS_117", "aws_lambda_function"): "it calls AWS's APIs only, and has no address to be reached at",
+    ("CKV_AWS_173", "aws_lambda_function"): "its settings are names of groups and of a budget, no secrets",
+    ("CKV_AWS_272", "aws_lambda_function"): "its code is in the package, and its hash in the state",
+    ("CKV2_AWS_34", "aws_ssm_parameter"): "names and sizes of groups are no secret",
 }
 """(check id, Terraform type or address) -> why the finding is accepted."""
 
