@@ -20,7 +20,7 @@ ACCEPTED = {
     (
         "CKV_AWS_50",
         "aws_lambda_function",
-    ): "one function that runs a few times a month: its log says what it did",
+    ): "it runs a few times a month, and its log says what it did",
     ("CKV_AWS_116", "aws_lambda_function"): "a lost alert comes again with the next update of the budget",
     ("CKV_AWS_117", "aws_lambda_function"): "it calls AWS's APIs only, and has no address to be reached at",
     ("CKV_AWS_173", "aws_lambda_function"): "its settings are names of groups and of a budget, no secrets",

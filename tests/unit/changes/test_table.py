@@ -99,7 +99,7 @@ def without_locked(site: CloudSitePlan) -> CloudSitePlan:
             cluster,
             addon_versions={},
             unverified_addons=(),
-            system_nodes=dataclasses.replace(cluster.system_nodes, image_release=""),
+            system_nodes=dataclasses.replace(cluster.system_nodes, image="", image_release=""),
         ),
     )
 
