@@ -29,7 +29,7 @@ ELSEWHERE = {
     r"(export PATH=.*)?pulumi (login|preview|up|stack|config)\b": "the Pulumi CLI: tests/engine/against_cli",
     r"export PATH=": "only for the Pulumi CLI",
     r"gpufleet state export prod --cloud aws|mv \.gpufleet/state/aws": "needs a state of a real account",
-    r"gpufleet (preflight|backend create|budget show|budget resume) prod": "needs an account: tests/unit/account",
+    r"gpufleet (preflight|backend create|budget show|budget resume) prod": "needs an account",
     r"git add Pulumi.yaml": "commits what a command wrote that needs an account",
     r"gpufleet up prod$|gpufleet refresh prod && gpufleet up prod": "needs the Pulumi CLI and an account",
     r"gpufleet backend print": "prints documents that are copied, and never wraps them: tests/unit/account",
