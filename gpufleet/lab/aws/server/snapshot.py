@@ -17,6 +17,7 @@ import pickle
 import platform
 import threading
 import types
+import weakref
 from collections import defaultdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,9 @@ class _Pickler(pickle.Pickler):
             cells = tuple(cell.cell_contents for cell in obj.__closure__ or ())
             code = marshal.dumps(obj.__code__)
             return _local_function, (obj.__module__, obj.__name__, code, obj.__defaults__, cells)
+        if isinstance(obj, weakref.WeakValueDictionary):
+            # Functions of Lambda by their ARN; what holds them is in the same pickle.
+            return weakref.WeakValueDictionary, (), None, None, iter(list(obj.items()))
         if isinstance(obj, defaultdict) and type(obj).__init__ is not defaultdict.__init__:
             # pickle would call such a class with its default factory, which its __init__ does not accept.
             return _default_dict, (type(obj), obj.default_factory), vars(obj), None, iter(obj.items())
