@@ -18,12 +18,12 @@ from gpufleet.components.base import (
     policy_document,
 )
 from gpufleet.components.functions import stop_scale_out as code
+from gpufleet.kinds import LOG_RETENTION_DAYS, STOP_SUFFIX
 
 RUNTIME = "python3.13"
 """Supported by Lambda until 30 June 2029 (AWS Lambda developer guide, "Lambda runtimes")."""
 
 TIMEOUT_S = 300
-LOG_DAYS = 365
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ScaleOutStopArgs:
 
 def function_name(budget: str) -> str:
     """Return the name of the function of a budget. It is fixed, since its log group has it."""
-    return f"{budget}-stop"
+    return f"{budget}{STOP_SUFFIX}"
 
 
 def log_group_name(budget: str) -> str:
@@ -74,7 +74,7 @@ def scale_out_stop(
     logs = aws.cloudwatch.LogGroup(
         label,
         name=log_group_name(name),
-        retention_in_days=LOG_DAYS,
+        retention_in_days=LOG_RETENTION_DAYS,
         kms_key_id=key.arn,
         tags=component.tags(label),
         opts=component.child(),

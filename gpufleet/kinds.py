@@ -48,6 +48,9 @@ SYSTEM_NODES_MIN = 2
 SYSTEM_NODES_MAX = 3
 """The default nodes for an EKS cluster's own services."""
 
+STOP_SUFFIX = "-stop"
+"""What the function that stops the growth of node groups is called besides its budget."""
+
 LOG_RETENTION_DAYS = 365
 """Retention of log groups: set by the stack, and the minimum that the rules require."""
 

@@ -21,7 +21,7 @@ from gpufleet.plan.models import (
 from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
 from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
-from gpufleet.plan.site_needs import cluster_logs, flow_logs, interface_endpoints, site_keys
+from gpufleet.plan.site_needs import cluster_logs, flow_logs, interface_endpoints, site_keys, stop_logs
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
 from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, Volume
@@ -36,15 +36,17 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     cloud = tuple(_plan_site(spec, site, catalog) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
     name = environment_resource_name(spec.fleet, spec.environment)
+    budget = plan_budget(spec, cloud)
     return FleetPlan(
         fleet=spec.fleet,
         environment=spec.environment,
         tags=fleet_tags(spec),
         cloud=cloud,
         onprem=onprem,
-        budget=plan_budget(spec, cloud),
+        budget=budget,
         software_channel=spec.software.channel,
         keys=(KeyPlan(f"{name}{BUDGET_SUFFIX}", ""),) if cloud else (),
+        log_groups=(stop_logs(f"{name}{BUDGET_SUFFIX}"),) if budget.stops_growth else (),
     )
 
 

@@ -263,7 +263,7 @@ class OnPremSitePlan:
 class FleetPlan:
     """One environment of one fleet, derived from its fleet file and the catalog.
 
-    `keys` are those of the account; each site has its own.
+    `keys` and `log_groups` are those of the account; each site has its own.
     """
 
     fleet: str
@@ -274,6 +274,7 @@ class FleetPlan:
     budget: BudgetPlan
     software_channel: str
     keys: tuple[KeyPlan, ...]
+    log_groups: tuple[LogGroupPlan, ...] = ()
 
     @property
     def sites(self) -> tuple[CloudSitePlan | OnPremSitePlan, ...]:

@@ -1,10 +1,10 @@
-"""What a cloud site needs to exist besides its nodes and storage: endpoints, log groups and keys."""
+"""What cloud sites need to exist besides nodes and storage: endpoints, log groups and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.kinds import LOG_RETENTION_DAYS
+from gpufleet.kinds import LOG_RETENTION_DAYS, STOP_SUFFIX
 from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
 from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, NETWORK
 from gpufleet.spec.models import CloudSite
@@ -40,6 +40,11 @@ def flow_logs(name: str) -> LogGroupPlan:
 def cluster_logs(name: str, site: CloudSite) -> LogGroupPlan | None:
     """The log group that EKS writes control-plane logs to; None on a Slurm site."""
     return LogGroupPlan(f"/aws/eks/{name}/cluster", LOG_RETENTION_DAYS) if _has_cluster(site) else None
+
+
+def stop_logs(budget: str) -> LogGroupPlan:
+    """The log group of the function that stops the growth of node groups; `budget` is the budget's name."""
+    return LogGroupPlan(f"/aws/lambda/{budget}{STOP_SUFFIX}", LOG_RETENTION_DAYS)
 
 
 def site_keys(

@@ -33,6 +33,7 @@ SHAPE: dict[str, Any] = {
     },
     "software_channel": str,
     "keys": [KEY],
+    "log_groups": [{"name": str, "retention_days": int}],
     "sites": list,
     "node_groups": [
         {

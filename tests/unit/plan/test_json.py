@@ -93,6 +93,7 @@ def _document() -> dict[str, Any]:
             "monthly": "1000 USD",
             "notify": ["a@example.com"],
             "anomalies": {"above": "50 USD"},
+            "on_breach": "stop-scale-out",
         },
     )
     return _of(fleet)

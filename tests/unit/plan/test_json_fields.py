@@ -69,7 +69,7 @@ def test_change_of_any_plan_field_changes_its_json(before: FleetPlan, after: Fle
     [pytest.param(before, after, id=path) for path, before, after in pairs(CostLine, "line")],
 )
 def test_change_of_any_cost_line_field_changes_the_cost(before: CostLine, after: CostLine) -> None:
-    plan = sample(FleetPlan)
+    plan = replace(sample(FleetPlan), cloud=())
     assert cost_to_json(FleetCost((before,)), plan) != cost_to_json(FleetCost((after,)), plan)
 
 

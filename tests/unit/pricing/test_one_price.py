@@ -113,10 +113,10 @@ def test_plan_lists_every_key_log_group_add_on_gateway_and_image_of_the_stack(en
         key.name for keys in (plan.keys, *(site.keys for site in sites)) for key in keys
     }
     assert {each.get("name") for each in stack.of_type("aws:cloudwatch/logGroup:LogGroup")} == {
-        logs.name for site in sites for logs in (site.flow_logs, site.cluster_logs) if logs is not None
+        logs.name for owner in (plan, *sites) for logs in owner.log_groups
     }
     assert {each.get("retentionInDays") for each in stack.of_type("aws:cloudwatch/logGroup:LogGroup")} == {
-        site.flow_logs.retention_days for site in sites
+        logs.retention_days for owner in (plan, *sites) for logs in owner.log_groups
     }
     assert {each.get("addonName") for each in stack.of_type("aws:eks/addon:Addon")} == {
         name for site in sites if site.kubernetes is not None for name in site.kubernetes.addons
