@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpufleet.account.needs import SiteNeeds
+from gpufleet.account.needs import RegionNeeds
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ReservationPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 
@@ -171,6 +171,20 @@ BUDGET = (
     "sns:Subscribe",
     "sns:TagResource",
 )
+STOP = (
+    "lambda:AddPermission",
+    "lambda:CreateFunction",
+    "lambda:GetFunction",
+    "lambda:GetFunctionCodeSigningConfig",
+    "lambda:GetPolicy",
+    "lambda:ListVersionsByFunction",
+    "lambda:TagResource",
+    "ssm:AddTagsToResource",
+    "ssm:DescribeParameters",
+    "ssm:GetParametersByPath",
+    "ssm:ListTagsForResource",
+    "ssm:PutParameter",
+)
 LINKED_ROLE = "iam:CreateServiceLinkedRole"
 
 
@@ -182,19 +196,20 @@ class ActionSet:
     resources: tuple[str, ...] = ("*",)
 
 
-def action_sets(sites: tuple[SiteNeeds, ...], partition: str, account: str) -> Iterator[ActionSet]:
-    """Yield the actions that `up` needs in a region with these sites.
+def action_sets(needs: RegionNeeds, partition: str, account: str) -> Iterator[ActionSet]:
+    """Yield the actions that `up` needs in a region.
 
     Names in AWS have a random suffix: `-0000000` stands for it.
     """
-    general: set[str] = set()
-    for site in sites:
-        general |= {*NETWORK, *KEYS, *_of_site(site.plan)}
-    general |= {*KEYS, *BUDGET}
+    general = {*KEYS, *BUDGET, *(STOP if needs.stop_role else ())}
+    for site in needs.sites:
+        general |= {*NETWORK, *_of_site(site.plan)}
     yield ActionSet(tuple(sorted(general)))
-    roles = tuple(f"arn:{partition}:iam::{account}:role/{site.name}-node-0000000" for site in sites)
-    yield ActionSet(ROLES, roles)
-    buckets = tuple(f"arn:{partition}:s3:::{item.bucket}" for site in sites for item in site.plan.buckets)
+    names = [f"{site.name}-node" for site in needs.sites] + [needs.stop_role] * bool(needs.stop_role)
+    yield ActionSet(ROLES, tuple(f"arn:{partition}:iam::{account}:role/{name}-0000000" for name in names))
+    buckets = tuple(
+        f"arn:{partition}:s3:::{item.bucket}" for site in needs.sites for item in site.plan.buckets
+    )
     if buckets:
         yield ActionSet(BUCKET, buckets)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpufleet.account.result import SpecPath
+from gpufleet.kinds import STOP_SUFFIX
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     ExistingBlockPlan,
@@ -14,6 +15,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
+from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
 
 Market = Literal["on-demand", "spot"]
 
@@ -48,11 +50,15 @@ class SiteNeeds:
 
 @dataclass(frozen=True, slots=True)
 class RegionNeeds:
-    """The needs of all sites of a region. `owner` are the tags of the fleet's own resources."""
+    """The needs of all sites of a region. `owner` are the tags of the fleet's own resources.
+
+    `stop_role` is the role of the function that stops the growth of node groups; empty without one.
+    """
 
     region: str
     sites: tuple[SiteNeeds, ...]
     owner: tuple[tuple[str, str], ...]
+    stop_role: str = ""
 
     @property
     def nodes(self) -> tuple[NodeNeed, ...]:
@@ -74,10 +80,12 @@ def region_needs(plan: FleetPlan) -> tuple[RegionNeeds, ...]:
     sites: dict[str, list[SiteNeeds]] = {}
     for index, site in enumerate(plan.cloud):
         path: SpecPath = ("cloud", index)
-        name = f"{plan.fleet}-{plan.environment}-{site.site}"
+        name = site_resource_name(plan.fleet, plan.environment, site.site)
         nodes = (*_system(path, site), *_groups(path, site))
         sites.setdefault(site.region, []).append(SiteNeeds(path, name, site, nodes))
-    return tuple(RegionNeeds(region, tuple(found), owner) for region, found in sites.items())
+    budget = f"{environment_resource_name(plan.fleet, plan.environment)}{BUDGET_SUFFIX}"
+    stop_role = f"{budget}{STOP_SUFFIX}" if plan.budget.stops_growth else ""
+    return tuple(RegionNeeds(region, tuple(found), owner, stop_role) for region, found in sites.items())
 
 
 def _system(path: SpecPath, site: CloudSitePlan) -> Iterator[NodeNeed]:

@@ -32,7 +32,7 @@ def check_permissions(needs: RegionNeeds, caller: Caller, clients: Clients) -> C
         return CheckResult(PERMISSIONS, needs.region, unchecked=(caller.unclear,))
     denied: dict[str, str] = {}
     try:
-        for actions in action_sets(needs.sites, caller.partition, caller.account):
+        for actions in action_sets(needs, caller.partition, caller.account):
             denied |= dict(_denied(actions, needs.region, caller, clients))
     except NotCheckedError as error:
         return CheckResult(PERMISSIONS, needs.region, unchecked=(str(error),))

@@ -95,7 +95,7 @@ def test_preflight_simulates_the_action_of_every_call_that_creates_the_stack(pla
     simulated = {
         action
         for region in region_needs(plan)
-        for actions in action_sets(region.sites, "aws", "123456789012")
+        for actions in action_sets(region, "aws", "123456789012")
         for action in actions.actions
     }
     needed = {ACTIONS.get(call, call) for call in calls} - {"sts:GetCallerIdentity"}
