@@ -30,6 +30,13 @@ def folder_identity(path: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
+def user_cache(name: str) -> Path:
+    """Return the folder `name` of gpufleet in the user's cache folder, which all checkouts share."""
+    named = os.environ.get("XDG_CACHE_HOME") or ""
+    cache = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
+    return cache / "gpufleet" / name
+
+
 def put(path: Path, content: bytes, *, mode: int = 0o600, over: bool = True) -> None:
     """Write `content` to `path` through a temporary file next to it: a failure keeps the old file.
 

@@ -13,6 +13,7 @@ from gpufleet.cli.arguments import Json
 from gpufleet.cli.commands import new_app
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.errors import InputError
+from gpufleet.files import user_cache
 from gpufleet.workspace import Workspace, find_root
 
 if TYPE_CHECKING:
@@ -55,12 +56,11 @@ def up(
     chosen, plan = _site(environment, site, scheduler)
     require()
     root = find_root()
-    cache = root / ".gpufleet" / "cache" / "rack"
 
     def say(line: str) -> None:
         err.print(f"rack: {line}", markup=False)
 
-    rack = start_rack(_folder(), chosen, cache, Kit.of(root), say)
+    rack = start_rack(_folder(), chosen, user_cache("rack"), Kit.of(root), say)
     _show(rack, rack.status(), json)
     if not json:
         _show_next(environment or _default(scheduler), rack, plan)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.files import put
+from gpufleet.files import put, user_cache
 
 MOST = 8
 """The maximum number of entries. The least recently used one is deleted first."""
@@ -132,10 +132,8 @@ def _packages() -> list[str]:
 
 
 def _folder(repository: Path) -> Path | None:
-    named = os.environ.get("XDG_CACHE_HOME") or ""
     try:
-        cache = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-        folder = cache / "gpufleet" / "bases"
+        folder = user_cache("bases")
         if folder.resolve().is_relative_to(repository.resolve()):
             return None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tests.unit.ansible.conftest  # noqa: F401 - finds the collection
-from tests.kube.build import CACHE, go_program
+from tests.go_programs import GoProgram
 
 SOURCE = Path(__file__).parent / "grafana"
 
@@ -29,7 +29,7 @@ def boards() -> list[dict[str, Any]]:
 
 def judged(given: list[dict[str, Any]]) -> list[str]:
     """What Grafana's schema says of each dashboard; empty if it fits."""
-    program = go_program(CACHE.parent / "grafana" / "judge", SOURCE, ".")
+    program = GoProgram("judge", SOURCE, ".").built()
     done = subprocess.run(
         [program], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=60
     )

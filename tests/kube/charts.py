@@ -1,7 +1,7 @@
 """Kueue's chart and definitions from its Go module, and a helm to render charts with.
 
 `programs/` names the versions and, in its go.sum files, the hash of every source. Kueue's module is 5 MB, and
-its parts are kept under `.gpufleet/cache`. helm is taken from `GPUFLEET_TEST_HELM` or PATH; building it takes
+its parts are kept in the user's cache. helm is taken from `GPUFLEET_TEST_HELM` or PATH; building it takes
 some minutes of two cores, and so a test run does not: `python -m tests.kube.charts` does, into the cache.
 NVIDIA's charts are in no registry that tests may use: `GPUFLEET_TEST_CHARTS` names a folder with
 `gpu-operator` and `network-operator`, as their repositories have them below `deployment(s)/`.
@@ -13,8 +13,8 @@ import os
 import shutil
 from pathlib import Path
 
+from tests.go_programs import CACHE
 from tests.kube import cluster_programs as programs
-from tests.kube.build import CACHE
 
 
 def kueue() -> Path:
@@ -38,7 +38,7 @@ def kueue() -> Path:
 
 def helm() -> str | None:
     """A helm, or None if it is not available."""
-    built = programs.built("helm")
+    built = programs.SOURCES["helm"].path
     return (
         os.environ.get("GPUFLEET_TEST_HELM")
         or shutil.which("helm")

@@ -1,7 +1,6 @@
-"""Programs of a Kubernetes cluster besides Kubernetes' own, built from their Go modules into the cache.
+"""Programs of a Kubernetes cluster besides Kubernetes' own, from their Go modules (tests/go_programs.py).
 
-`programs/` has a module for each source; see its README.md. A program is built again when its module or its
-options change.
+`programs/` has a module for each source; see its README.md.
 """
 
 from __future__ import annotations
@@ -9,13 +8,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import re
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kube.build import CACHE, go_program
+from gpufleet.files import put
+from tests.go_programs import CACHE, GoProgram
 from tests.programs import run_go
 
 HERE = Path(__file__).parent
@@ -28,17 +25,6 @@ KUEUE_MODULE = "sigs.k8s.io/kueue"
 _KUBE_BENCH = "github.com/aquasecurity/kube-bench"
 _TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
 _DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Package of a program, the folder of its module, and options of `go build`. `cgo`: it has parts in C."""
-
-    folder: str
-    package: str
-    flags: str = ""
-    options: tuple[str, ...] = ()
-    cgo: bool = False
 
 
 def version(folder: str, module: str) -> str:
@@ -66,70 +52,52 @@ _TAGS = ("-tags", "no_btrfs,no_devmapper,no_zfs")
 # Functions of NVML are looked up where the library is loaded, not where the program is linked (as in the
 # makefiles of both modules).
 _UNRESOLVED = "'-extldflags=-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy'"
-SOURCES: dict[str, Source] = {
+_PROGRAMS = {
     **{
-        name: Source("containerd", f"{_CONTAINERD}/cmd/{name}", _STAMP, _TAGS)
+        name: ("containerd", f"{_CONTAINERD}/cmd/{name}", _STAMP, _TAGS)
         for name in ("containerd", "containerd-shim-runc-v2", "ctr")
     },
-    "crictl": Source(
+    "crictl": (
         "crictl",
         "sigs.k8s.io/cri-tools/cmd/crictl",
         f"-X sigs.k8s.io/cri-tools/pkg/version.Version=v{CRICTL}",
     ),
-    "etcd": Source("etcd", "go.etcd.io/etcd/server/v3"),
-    "etcdctl": Source("etcd", "go.etcd.io/etcd/etcdctl/v3"),
-    "etcdutl": Source("etcd", "go.etcd.io/etcd/etcdutl/v3"),
-    "coredns": Source("coredns", "."),
-    "flanneld": Source("flannel", ".", f"-X {_FLANNEL}/pkg/version.Version=v{FLANNEL}"),
+    "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
+    "etcdctl": ("etcd", "go.etcd.io/etcd/etcdctl/v3"),
+    "etcdutl": ("etcd", "go.etcd.io/etcd/etcdutl/v3"),
+    "coredns": ("coredns", "."),
     **{
-        plugin.rpartition("/")[2]: Source("cni", f"{_PLUGINS}/{plugin}")
+        plugin.rpartition("/")[2]: ("cni", f"{_PLUGINS}/{plugin}")
         for plugin in ("main/bridge", "main/loopback", "ipam/host-local", "meta/portmap")
     },
-    "helm": Source("helm", "helm.sh/helm/v4/cmd/helm"),
-    "kueue": Source(
-        "kueue", f"{KUEUE_MODULE}/cmd/kueue", f"-X {KUEUE_MODULE}/pkg/version.GitVersion=v{KUEUE}"
-    ),
-    "kube-bench": Source("kube_bench", _KUBE_BENCH, f"-X {_KUBE_BENCH}/cmd.KubeBenchVersion=v{KUBE_BENCH}"),
+    "helm": ("helm", "helm.sh/helm/v4/cmd/helm"),
+    "kueue": ("kueue", f"{KUEUE_MODULE}/cmd/kueue", f"-X {KUEUE_MODULE}/pkg/version.GitVersion=v{KUEUE}"),
+    "kube-bench": ("kube_bench", _KUBE_BENCH, f"-X {_KUBE_BENCH}/cmd.KubeBenchVersion=v{KUBE_BENCH}"),
     **{
-        name: Source(
+        name: (
             "nvidia_toolkit",
             f"{_TOOLKIT}/cmd/{name}",
             f"{_UNRESOLVED} -X {_TOOLKIT}/internal/info.version={TOOLKIT}",
-            cgo=True,
+            (),
+            True,
         )
         for name in ("nvidia-ctk", "nvidia-cdi-hook", "nvidia-container-runtime")
     },
-    "nvidia-device-plugin": Source(
+    "nvidia-device-plugin": (
         "device_plugin",
         f"{_DEVICE_PLUGIN}/cmd/nvidia-device-plugin",
         f"{_UNRESOLVED} -X {_DEVICE_PLUGIN}/internal/info.version=v{DEVICE_PLUGIN}",
-        cgo=True,
+        (),
+        True,
     ),
-    "flannel": Source("flannel_plugin", f"{_PLUGINS}/meta/flannel"),
+    "flannel": ("flannel_plugin", f"{_PLUGINS}/meta/flannel"),
 }
+SOURCES = {name: GoProgram(name, PROGRAMS / folder, *rest) for name, (folder, *rest) in _PROGRAMS.items()}
 
 
 def program(name: str) -> Path:
     """The program of that name, built first if need be."""
-    source = SOURCES[name]
-    environment = {"CGO_ENABLED": "1"} if source.cgo else {}
-    return go_program(
-        built(name), _folder(name), source.package, source.flags, *source.options, environment=environment
-    )
-
-
-def built(name: str) -> Path:
-    """Where a program is once it was built."""
-    source = SOURCES[name]
-    digest = hashlib.sha256(repr(source).encode())
-    for path in sorted(_folder(name).glob("*")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return CACHE / f"{source.folder}-{os.uname().machine}-{digest.hexdigest()[:12]}" / name
-
-
-def _folder(name: str) -> Path:
-    """The folder of the module in which a program is built."""
-    return PROGRAMS / SOURCES[name].folder if name != "flanneld" else _flanneld_source()
+    return _flanneld().built() if name == "flanneld" else SOURCES[name].built()
 
 
 def flannel_chart() -> Path:
@@ -153,20 +121,22 @@ def nvml_header() -> Path:
 
 
 @functools.cache
-def _flanneld_source() -> Path:
-    """A module with flanneld's main package but for two backends: of Tencent's cloud, and UDP.
+def _flanneld() -> GoProgram:
+    """flanneld from its main package but for two backends: of Tencent's cloud, and UDP.
 
     Not every registry has the SDK that the one needs, and the other needs a C compiler.
     """
     main = module_folder("programs/flannel", _FLANNEL) / "main.go"
-    folder = CACHE / "flannel-source"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("go.mod", "go.sum"):
-        shutil.copyfile(PROGRAMS / "flannel" / name, folder / name)
     lines = main.read_text().splitlines(keepends=True)
-    kept = (line for line in lines if not any(name in line for name in _LEFT_OUT))
-    (folder / "main.go").write_text("".join(kept))
-    return folder
+    kept = "".join(line for line in lines if not any(name in line for name in _LEFT_OUT))
+    files = {name: (PROGRAMS / "flannel" / name).read_text() for name in ("go.mod", "go.sum")}
+    files["main.go"] = kept
+    digest = hashlib.sha256("".join(files.values()).encode()).hexdigest()[:12]
+    folder = CACHE / f"flannel-source-{digest}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        put(folder / name, text.encode())
+    return GoProgram("flanneld", folder, ".", f"-X {_FLANNEL}/pkg/version.Version=v{FLANNEL}")
 
 
 @functools.cache

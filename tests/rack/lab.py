@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.checks import validate
+from gpufleet.files import user_cache
 from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, start_rack, take_down
 from gpufleet.lab.rack.layout import Layout
 from gpufleet.plan import build_plan
@@ -18,11 +19,12 @@ from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.inventory_text import render
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 from tests import warm_ansible
+from tests.conftest import Checkout
 from tests.rack.entering import enter_command
 from tests.rack.hardware import Hardware
 
 ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".gpufleet" / "cache" / "rack"
+CACHE = user_cache("rack")
 FLEET = ROOT / "gpufleet" / "lab" / "rack" / "fleet.yaml"
 VENDOR_URL = "http://packages.rack/vendor"
 KEY = "/usr/share/keyrings/rack.gpg"
@@ -47,6 +49,14 @@ def plan_fleet(file: Path) -> tuple[RackSite, str]:
     spec, catalog = validated.loaded.spec, validated.catalog
     plan = build_plan(spec, catalog)
     return rack_site(spec, plan), render(build_inventory(plan, catalog))
+
+
+def share_cache(checkout: Checkout) -> None:
+    """Let a checkout with a HOME of its own use this user's cache: a rack's files would be built again."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    cache = Path(checkout.env["HOME"], ".cache", "gpufleet")
+    cache.mkdir(parents=True)
+    (cache / CACHE.name).symlink_to(CACHE)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Checkout
-from tests.rack.lab import CACHE, FLEET, ROOT
+from tests.rack.lab import FLEET, ROOT, share_cache
 
 GUIDE = ROOT / "docs/guide/rack.md"
 KIT = "tests/rack/kit"
@@ -34,9 +34,7 @@ def rack_checkout(can_hold_racks: None, checkout: Checkout) -> Iterator[Checkout
         (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / FLEET.relative_to(ROOT)).write_text(FLEET.read_text())
     (root / KIT).symlink_to(ROOT / KIT)
-    (root / ".gpufleet/cache").mkdir(parents=True)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (root / ".gpufleet/cache/rack").symlink_to(CACHE)
+    share_cache(checkout)
     yield checkout
     checkout.run("rack", "down")
 

@@ -19,7 +19,7 @@ import pytest
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.lab.rack import Rack, start_rack, take_down
 from gpufleet.lab.rack.limits import KEPT
-from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet
+from tests.rack.lab import CACHE, ROOT, Lab, fleet_text, plan_fleet, share_cache
 
 SMALL = fleet_text(gpu_nodes=1, controllers=1, login=False)
 
@@ -357,10 +357,7 @@ def test_command_lists_hosts_and_reports_missing_tools(folder: Path, checkout, t
     assert checkout.json("rack", "status") == {"up": False, "hosts": []}
     file = checkout.root / "small.yaml"
     file.write_text(SMALL)
-    # The cache of this checkout: another would be built again.
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (checkout.root / ".gpufleet/cache").mkdir(parents=True)
-    (checkout.root / ".gpufleet/cache/rack").symlink_to(CACHE)
+    share_cache(checkout)
 
     up = checkout.json("rack", "up", str(file))
     try:

@@ -19,7 +19,7 @@ from gpufleet.cli import catalog_refresh
 from gpufleet.cli.run_log import Durations
 from gpufleet.engine.embedded import checkpoint, repair
 from gpufleet.errors import GpufleetError, InputError
-from gpufleet.files import put, write_atomically
+from gpufleet.files import put, user_cache, write_atomically
 from gpufleet.lab.aws.server.process import Runtime
 from gpufleet.lab.aws.server.saver import Saver
 from gpufleet.policy.report import write_report
@@ -222,3 +222,13 @@ def test_device_is_written_to_and_not_replaced() -> None:
     finally:
         os.close(reader)
         os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("named", "folder"), [("/var/cache/me", "/var/cache/me"), ("", "~/.cache"), ("relative", "~/.cache")]
+)
+def test_user_cache_follows_the_variable_only_if_it_is_absolute(
+    named: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert user_cache("rack") == Path(folder).expanduser() / "gpufleet" / "rack"

@@ -64,9 +64,9 @@ class Kit:
             self._run("build_kubernetes.py", out, *minors)
 
         # The programs that a cluster needs, and how they are built, are beside the tests of Kubernetes.
-        kube = self.folder.parents[1] / "kube"
+        tests = self.folder.parents[1]
         names = ("build.py", "charts.py", "cluster_programs.py", "programs", "releases")
-        sources = [kube / name for name in names]
+        sources = [tests / "go_programs.py", *(tests / "kube" / name for name in names)]
         listed = hashlib.sha256((files("gpufleet.catalog") / "data" / "images.json").read_bytes()).hexdigest()
         stamp = " ".join([self._stamp("build_kubernetes.py", "cluster", "vendor", *sources), listed, *minors])
         return cached(cache, "kubernetes", stamp, make)

@@ -112,11 +112,10 @@ def test_plan_lists_every_key_log_group_add_on_gateway_and_image_of_the_stack(en
     assert {each.name for each in stack.of_type(KEY)} == {
         key.name for keys in (plan.keys, *(site.keys for site in sites)) for key in keys
     }
-    assert {each.get("name") for each in stack.of_type("aws:cloudwatch/logGroup:LogGroup")} == {
-        logs.name for owner in (plan, *sites) for logs in owner.log_groups
-    }
-    assert {each.get("retentionInDays") for each in stack.of_type("aws:cloudwatch/logGroup:LogGroup")} == {
-        logs.retention_days for owner in (plan, *sites) for logs in owner.log_groups
+    made = stack.of_type("aws:cloudwatch/logGroup:LogGroup")
+    planned = [*plan.log_groups, *(logs for site in sites for logs in site.log_groups)]
+    assert {(each.get("name"), each.get("retentionInDays")) for each in made} == {
+        (logs.name, logs.retention_days) for logs in planned
     }
     assert {each.get("addonName") for each in stack.of_type("aws:eks/addon:Addon")} == {
         name for site in sites if site.kubernetes is not None for name in site.kubernetes.addons
