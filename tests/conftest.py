@@ -19,15 +19,13 @@ from tests import forked, leftovers
 pytest_plugins = ("tests.skips", "tests.timings", "tests.unsteady")
 
 ROOT = Path(__file__).resolve().parents[1]
-# The longest groups start first; started last, they would keep the others waiting. With empty
-# caches all racks wait for one root file system: kube compiles meanwhile.
+# The longest groups start first; started last, they would keep the others waiting. Those of racks are two
+# (tests/rack/conftest.py).
 LONGEST = (
     "rack-cluster",
     "rack-sites",
-    "rack-hosts",
-    "kube",
-    "rack-gpus",
     "e2e",
+    "kube",
     "e2e-changes",
     "e2e-documents",
     "mutation",

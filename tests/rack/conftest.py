@@ -30,21 +30,29 @@ WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
 WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
 # Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
+# The racks of a process follow each other in this order. The hosts of a rack keep a third of a processor busy
+# while tests wait: two racks at once are fastest on two processors.
+PROCESSES = (("rack-cluster", "rack-gpus"), ("rack-sites", "rack-hosts"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before the hook that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """At most three of several processes have racks, each about a third of the work.
+    """At most two of several processes have racks.
 
     More would compete for processors, and start shared racks again. Tests of one
     shared rack follow each other, so that it is removed before the next one starts.
     """
     ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
-    ordered = sorted((items[place] for place in ours), key=lambda item: item.path.stem in WITH_A_COPY)
+    order = {name: place for place, name in enumerate(name for names in PROCESSES for name in names)}
+    process = {name: names[0] for names in PROCESSES for name in names}
+    ordered = sorted(
+        (items[place] for place in ours),
+        key=lambda item: (order[rack_of(item)], item.path.stem in WITH_A_COPY),
+    )
     several = "PYTEST_XDIST_WORKER" in os.environ
     for place, item in zip(ours, ordered, strict=True):
         items[place] = item
-        group = group_of(item)
+        group = process[rack_of(item)]
         item.add_marker(pytest.mark.xdist_group(group))
         for name in SHARED & fixtures_of(item):
             LAST[name, group if several else ""] = item
@@ -55,8 +63,8 @@ def fixtures_of(item: Any) -> set[str]:
     return set(item.fixturenames)
 
 
-def group_of(item: pytest.Item) -> str:
-    """The process that a test runs in."""
+def rack_of(item: pytest.Item) -> str:
+    """The kind of rack that a test needs."""
     if item.path.parent.name == "kubernetes":
         return "rack-cluster"
     if item.path.stem in WITH_A_COPY:
