@@ -51,7 +51,9 @@ class ProviderRegistry:
                 future.set_result(self._from_state(reference))
             except BaseException as error:
                 with self._lock:
-                    del self._ready[reference]
+                    # The program may have registered it meanwhile.
+                    if self._ready.get(reference) is future:
+                        del self._ready[reference]
                 future.set_exception(error)
         return future.result()
 
