@@ -10,6 +10,7 @@ import pulumi
 
 from gpufleet.errors import GpufleetError, SpecError
 from gpufleet.findings import FINDINGS_SHOWN
+from gpufleet.stacks.imports import take_over
 from gpufleet.stacks.settings import StackSettings, load_settings
 from gpufleet.visible import visible_line
 
@@ -39,6 +40,7 @@ def _plan(root: Path, settings: StackSettings) -> FleetPlan:
     if not os.environ.get(FINDINGS_SHOWN):
         for finding in validated.findings:
             pulumi.log.warn(_line(finding))
+    take_over(validated.loaded.path)
     plan = validated.plan
     if plan.environment != pulumi.get_stack():
         pulumi.log.warn(

@@ -19,6 +19,7 @@ _PARTS = {
     "The fleet file": {
         "new": "new",
         "init": "init",
+        "adopt": "adopt",
         "validate": "inspect",
         "plan": "inspect",
         "schema": "inspect",

@@ -30,6 +30,7 @@ class Registration:
     delete_before_replace: bool = False
     ignore_changes: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
+    import_id: str = ""
 
 
 @dataclass
@@ -132,6 +133,7 @@ class RecordingMonitor(MockMonitor):
                         delete_before_replace=request.deleteBeforeReplace,
                         ignore_changes=tuple(request.ignoreChanges),
                         dependencies=tuple(request.dependencies),
+                        import_id=request.importId,
                     )
                 )
         return response

@@ -15,7 +15,12 @@ from botocore.client import BaseClient
 
 from gpufleet.account.actions import action_sets
 from gpufleet.account.needs import region_needs
+from gpufleet.adopt.account import read_region
+from gpufleet.adopt.cloud import cloud_sites
+from gpufleet.adopt.document import fleet_document
+from gpufleet.adopt.remarks import AdoptedSite
 from gpufleet.catalog import load_catalog
+from gpufleet.checks import validate
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing import price_plan
@@ -270,3 +275,61 @@ def test_every_key_is_rotated(made: Recording) -> None:
                 assert kms.get_key_rotation_status(KeyId=key["KeyId"])["KeyRotationEnabled"]
                 checked += 1
     assert checked == 9
+
+
+@pytest.fixture(scope="module")
+def adopted(made: Recording) -> list[AdoptedSite]:
+    """The sites that `gpufleet adopt` reads in the account."""
+
+    def client(service: str, region: str) -> Any:
+        return boto3.client(service, region_name=region)
+
+    sites: list[AdoptedSite] = []
+    for region in ("us-east-1", "us-west-2"):
+        found, others = cloud_sites(read_region(region, client), load_catalog(), "atlas", "found")
+        assert others == []
+        sites += found
+    return sites
+
+
+def test_adopted_fleet_file_plans_what_the_account_has(
+    plan: FleetPlan, adopted: list[AdoptedSite], tmp_path: Path
+) -> None:
+    tags = {"team": "ml", "cost-center": "cc-1", "project": "atlas"}
+    text = fleet_document(
+        "atlas", "found", adopted, (), budget="90000 USD", tags=tags, channel=plan.software_channel
+    )
+    file = tmp_path / "stacks" / "found" / "fleet.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    again = validate(str(file), root=tmp_path).plan
+
+    def shape(found: FleetPlan) -> list[Any]:
+        return [
+            (
+                *(group.site, group.name, group.instance_types, group.efa, group.network_interfaces),
+                *(group.zones, group.placement_group, group.taints, group.volume, group.team),
+                *(group.capacity.kind, group.capacity.min, group.capacity.max, group.capacity.desired),
+                getattr(group.capacity, "on_demand_fallback", False),
+            )
+            for group in sorted(found.node_groups, key=lambda group: (group.site, group.name))
+        ]
+
+    assert shape(again) == shape(plan)
+    for old, new in zip(plan.cloud, again.cloud, strict=True):
+        assert (old.site, old.region, old.zones, old.cidr, old.nat, old.scheduler, old.subnets) == (
+            *(new.site, new.region, new.zones, new.cidr, new.nat, new.scheduler, new.subnets),
+        )
+        assert {(item.name, item.deployment, item.capacity_gib, item.throughput) for item in old.lustre} == {
+            (item.name, item.deployment, item.capacity_gib, item.throughput) for item in new.lustre
+        }
+
+
+def test_adopted_network_and_its_subnets_are_taken_over_under_the_names_of_the_stack(
+    made: Recording, adopted: list[AdoptedSite]
+) -> None:
+    taken = {
+        (each.type, each.name.replace("-found-", "-sandbox-")) for site in adopted for each in site.imports
+    }
+    networks = ("aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet")
+    assert taken == {(each.type, each.name) for each in made.resources if each.type in networks}
