@@ -118,7 +118,7 @@ def show_training(
         ("failures", f"every {_seconds(time.checkpoints.mtbf_s)}"),
         ("cost", _cost(rate, time.gpu_hours)),
     )
-    _assumptions(assumed, console)
+    print_assumptions(assumed, console)
 
 
 def show_inference(
@@ -140,7 +140,7 @@ def show_inference(
         ("KV cache of a token", f"{memory.kv_cache_per_token / 1024:,.1f} KiB on each GPU"),
         ("sequences that fit", f"{result.most_sequences:,}"),
     )
-    _assumptions(assumed, console)
+    print_assumptions(assumed, console)
 
 
 def show_spot(found: SpotComparison, console: Console) -> None:
@@ -180,7 +180,7 @@ def show_tco(result: TcoResult, what: str, assumed: Sequence[Assumption], consol
         ("equal at a utilization of", "never between 0 and 100 %" if at is None else f"{at:.1%}"),
         ("equal after", f"not within {most:g} months" if month is None else f"{month:.1f} months"),
     )
-    _assumptions(assumed, console)
+    print_assumptions(assumed, console)
 
 
 def _rows(console: Console, *rows: Row) -> None:
@@ -190,7 +190,8 @@ def _rows(console: Console, *rows: Row) -> None:
     print_table(table, console)
 
 
-def _assumptions(assumed: Iterable[Assumption], console: Console) -> None:
+def print_assumptions(assumed: Iterable[Assumption], console: Console) -> None:
+    """Print values that the user did not give, with their sources."""
     found = list(assumed)
     if found:
         console.print("assumed:")
