@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet.economics.checkpoints import CheckpointPlan
 from gpufleet.economics.collectives import CollectiveTime
@@ -19,6 +19,9 @@ from gpufleet.economics.spot import SpotComparison
 from gpufleet.economics.storage import StorageSizing
 from gpufleet.economics.tco import Ownership, TcoResult
 from gpufleet.economics.training import Placement, TrainingTime
+
+if TYPE_CHECKING:
+    from gpufleet.economics.tco_risk import Bar, Risk
 
 CURRENCY = "USD"
 
@@ -218,6 +221,38 @@ def tco_to_json(result: TcoResult) -> dict[str, Any]:
         "onprem": ownership_to_json(result.owned) | {"per_gpu_hour": result.owned_per_gpu_hour},
         "break_even_utilization": result.break_even_utilization,
         "break_even_month": result.break_even_month,
+    }
+
+
+def risk_to_json(bars: Sequence[Bar], risk: Risk) -> dict[str, Any]:
+    """Return `sensitivity` (rented - owned at both ends of each input) and `risk` (5, 50, 95 % of draws)."""
+
+    def of(spread: tuple[float, float, float]) -> dict[str, float]:
+        return dict(zip(("p5", "p50", "p95"), spread, strict=True))
+
+    return {
+        "sensitivity": [
+            {
+                "input": bar.name,
+                "low": bar.low,
+                "high": bar.high,
+                "saving_at_low": bar.saving_at_low,
+                "saving_at_high": bar.saving_at_high,
+            }
+            for bar in bars
+        ],
+        "risk": {
+            "draws": risk.draws,
+            "seed": risk.seed,
+            "cloud": of(risk.rented),
+            "onprem": of(risk.owned),
+            "saving": of(risk.saving),
+            "owning_costs_less_fraction": risk.owning_wins,
+            "months": [
+                {"month": band.month, "cloud": of(band.rented), "onprem": of(band.owned)}
+                for band in risk.bands
+            ],
+        },
     }
 
 
