@@ -56,6 +56,7 @@ _PARTS = {
         "size": "size",
         "spot": "spot",
         "tco": "tco",
+        "usage": "usage",
     },
     "Try it on this machine": {
         "sandbox": "sandbox",

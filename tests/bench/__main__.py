@@ -22,6 +22,7 @@ from gpufleet.lab.rack import missing
 from tests.bench import (
     clusters,
     commands,
+    cur,
     engines,
     hosts,
     libraries,
@@ -86,6 +87,8 @@ def main() -> int:
         console.print(hosts_table(options))
     if "economics" in parts:
         console.print(spot.table(options.rounds))
+        with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+            console.print(_table(cur.measure(Path(folder), options.rounds)))
     return 0
 
 
