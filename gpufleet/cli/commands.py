@@ -53,6 +53,7 @@ _PARTS = {
     },
     "Cost and size": {
         "cost": "cost",
+        "advise": "advise",
         "size": "size",
         "spot": "spot",
         "tco": "tco",
