@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gpufleet.cli.arguments import ENVIRONMENT_HELP, Json
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.html_file import HtmlFile, require_own_page
 from gpufleet.cli.options_read import OptionReader
 from gpufleet.spec.quantity import Money
 from gpufleet.workspace import Workspace
@@ -41,6 +42,7 @@ def advise(
     runs: Annotated[int, typer.Option("--runs", help="Simulated runs of each place.")] = 2_000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same result.")] = 0,
     everything: Annotated[bool, typer.Option("--all", help="List every place that is not possible.")] = False,
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Rank the places where a job can run: start, finish and cost with their spread, or why not.
@@ -64,6 +66,8 @@ def advise(
     read.finish()
     if mfu is not None and not 0 < mfu <= 1:
         raise InputError(f"--mfu: {mfu:g} is not above 0 and at most 1", remedy="write --mfu 0.4")
+    if html is not None:
+        require_own_page(html)
     wanted = load_job(job)
     workspace = Workspace.open(environment)
     fleet = validate(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
@@ -94,7 +98,14 @@ def advise(
             )
         if training.work is None and mfu is None:
             assumed.append(Assumption("MFU", f"{MFU:g}", 'Llama 3 405B ("The Llama 3 Herd of Models")'))
+    if html is not None:
+        from gpufleet.files import write_atomically
+        from gpufleet.report.economics_pages import advice_page
+
+        write_atomically(html, advice_page(wanted, found, assumed))
     if json:
         emit_json(advice_to_json(wanted, found) | {"assumptions": assumptions_to_json(assumed)})
     else:
         show_advice(wanted, found, assumed, out, everything=everything)
+        if html is not None:
+            err.print(f"written: {html}", soft_wrap=True)

@@ -11,6 +11,7 @@ from gpufleet.cli.arguments import Json
 from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.commands import CommandGroup
 from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.html_file import HtmlFile
 from gpufleet.cli.options_read import OptionReader
 from gpufleet.economics.checkpoints import CheckpointPlan, checkpoint_plan
 from gpufleet.spec.quantity import Duration
@@ -133,6 +134,7 @@ def simulate(
     ] = None,
     runs: Annotated[int, typer.Option("--runs", help="Simulated runs.")] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same result.")] = 0,
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Simulate a job on spot, on-demand, a Capacity Block and own nodes: hours, cost and saving with spread.
@@ -165,6 +167,7 @@ def simulate(
             gpu_hours_per_failure=gpu_hours_per_failure,
             runs=runs,
             seed=seed,
+            html=html,
         ),
         json=json,
     )

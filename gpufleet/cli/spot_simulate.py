@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.cli.checkout_catalog import checkout_catalog
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.html_file import require_own_page
 from gpufleet.cli.options_read import OptionReader
 from gpufleet.economics.checkpoints import checkpoint_plan
 from gpufleet.economics.json import Assumption, assumptions_to_json
@@ -18,6 +19,8 @@ from gpufleet.economics.supplies_json import supplies_to_json
 from gpufleet.economics.traces import StepTrace, common_part, make_trace, read_trace
 from gpufleet.economics.training import GPU_HOURS_PER_FAILURE
 from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
+from gpufleet.report.economics_pages import supplies_page
 from gpufleet.report.economics_supplies import show_supplies
 from gpufleet.spec.quantity import Duration, HourlyPrice
 
@@ -52,6 +55,7 @@ class SimulationOptions:
     gpu_hours_per_failure: float | None
     runs: int
     seed: int
+    html: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,8 @@ def run(options: SimulationOptions, *, json: bool) -> None:
     seconds = {name: None if each is None else each.delta.total_seconds() for name, each in times.items()}
     usd = {name: None if each is None else float(each.amount) for name, each in rates.items()}
     _refuse_contradictions(options)
+    if options.html is not None:
+        require_own_page(options.html)
     catalog = checkout_catalog()
     item = catalog.instance(options.instance_type)
     if options.region not in catalog.regions:
@@ -138,6 +144,9 @@ def run(options: SimulationOptions, *, json: bool) -> None:
         seed=options.seed,
     )
     outcomes = compare_supplies(question, catalog, item, options.region)
+    if options.html is not None:
+        what = f"{options.nodes} x {item.name} in {options.region}"
+        write_atomically(options.html, supplies_page(question, what, outcomes, assumed))
     if json:
         place = {"instance_type": item.name, "region": options.region}
         emit_json(
@@ -145,6 +154,8 @@ def run(options: SimulationOptions, *, json: bool) -> None:
         )
     else:
         show_supplies(question, outcomes, assumed, out)
+        if options.html is not None:
+            err.print(f"written: {options.html}", soft_wrap=True)
 
 
 def _refuse_contradictions(options: SimulationOptions) -> None:

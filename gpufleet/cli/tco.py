@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gpufleet.cli.arguments import Json
+from gpufleet.cli.html_file import HtmlFile
 
 
 def register(app: typer.Typer) -> None:
@@ -79,6 +80,7 @@ def tco(
         Path | None, typer.Option("--plots", help="Write plots to this folder.", file_okay=False)
     ] = None,
     plot_format: Annotated[str, typer.Option("--plot-format", help="svg or png.")] = "svg",
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Compare renting and buying GPUs over years, with the utilization and the month where they are equal.
@@ -120,6 +122,7 @@ def tco(
             seed=seed,
             plots=plots,
             plot_format=plot_format,
+            html=html,
         ),
         json=json,
     )

@@ -10,6 +10,7 @@ from gpufleet.catalog import Catalog, System
 from gpufleet.catalog.reserved import PAYMENTS, TERMS, Payment, Term
 from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.html_file import require_own_page
 from gpufleet.cli.options_read import OptionReader
 from gpufleet.economics.json import Assumption, assumptions_to_json, risk_to_json, tco_to_json
 from gpufleet.economics.places import place_of
@@ -17,6 +18,8 @@ from gpufleet.economics.rented import SAVINGS_PLANS, PurchaseMix, RentedRange, r
 from gpufleet.economics.tco import OwnedCosts, RentedCosts
 from gpufleet.economics.tco_risk import InputRange, TcoCase, ranges_of, simulate_risk, tornado
 from gpufleet.errors import InputError
+from gpufleet.files import write_atomically
+from gpufleet.report.economics_pages import tco_page
 from gpufleet.report.economics_tco import show_tco, write_plots
 from gpufleet.spec.quantity import EnergyPrice, HourlyPrice, Money, Power
 
@@ -60,11 +63,14 @@ class TcoOptions:
     seed: int
     plots: Path | None
     plot_format: str
+    html: Path | None
 
 
 def run(options: TcoOptions, *, json: bool) -> None:
     """Compute, write plots and print. Raises InputError for what cannot be read or has no price."""
     _refuse(options)
+    if options.html is not None:
+        require_own_page(options.html)
     read = OptionReader()
     shares = {
         name: read.share(f"--{name.replace('_', '-')}", text)
@@ -148,12 +154,16 @@ def run(options: TcoOptions, *, json: bool) -> None:
         written = write_plots(
             case, bars, risk, options.plots, "png" if options.plot_format == "png" else "svg"
         )
+    what = f"{options.gpus} x {bought.gpu}"
+    if options.html is not None:
+        write_atomically(options.html, tco_page(case, what, bars, risk, assumed))
+        written.append(options.html)
     if json:
         document = {"system": options.system, "nodes": nodes, "gpu": place_of(catalog, options.system).gpu}
         document |= tco_to_json(result) | risk_to_json(bars, risk)
-        emit_json(document | {"assumptions": assumptions_to_json(assumed), "plots": list(map(str, written))})
+        emit_json(document | {"assumptions": assumptions_to_json(assumed), "files": list(map(str, written))})
     else:
-        show_tco(result, f"{options.gpus} x {bought.gpu}", bars, risk, assumed, out)
+        show_tco(result, what, bars, risk, assumed, out)
         for path in written:
             err.print(f"written: {path}", soft_wrap=True)
 

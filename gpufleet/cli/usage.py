@@ -10,6 +10,7 @@ import typer
 
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.html_file import HtmlFile, require_own_page
 from gpufleet.errors import InputError
 from gpufleet.workspace import Workspace
 
@@ -48,6 +49,7 @@ def usage(
     csv: Annotated[
         Path | None, typer.Option("--csv", help="Write the allocations to this file.", dir_okay=False)
     ] = None,
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Allocate GPU-hours and cost to teams, projects and experiments, with idle and lost hours and advice.
@@ -67,6 +69,8 @@ def usage(
         raise InputError("no usage to read", remedy="give --sacct, --pods or --cur with a file")
     if sacct and pods and site is not None:
         raise InputError("--site is for one of --sacct and --pods", remedy="read them one at a time")
+    if html is not None:
+        require_own_page(html)
     workspace = Workspace.open(environment)
     fleet = validate(workspace.target, root=workspace.root, bought=workspace.bought_blocks)
     regions = [each.region for each in fleet.plan.cloud]
@@ -94,9 +98,14 @@ def usage(
         report = report.merged(read_cur(cur, gpus, TagNames(tag_team, tag_project, tag_experiment)))
     if csv is not None:
         write_atomically(csv, usage_to_csv(report))
+    if html is not None:
+        from gpufleet.report.economics_pages import usage_page
+
+        write_atomically(html, usage_page(report, fleet.plan.environment))
     if json:
         emit_json(usage_to_json(report))
         return
     show_usage(report, out)
-    if csv is not None:
-        err.print(f"written: {csv}", soft_wrap=True)
+    for written in (csv, html):
+        if written is not None:
+            err.print(f"written: {written}", soft_wrap=True)

@@ -29,7 +29,7 @@ def show_advice(
 ) -> None:
     """Print the feasible places by rank, and why the others are not: all of them, or the first."""
     feasible = [each for each in found if not each.reasons]
-    table = _training(job, feasible) if job.training is not None else _serving(job, feasible)
+    table = advice_table(job, feasible)
     if feasible:
         print_table(table, console)
     else:
@@ -39,14 +39,10 @@ def show_advice(
     if refused:
         console.print("not possible:")
     for each in refused if everything else refused[:_REFUSED]:
-        console.print(Text(f"  {_name(each)}: {'; '.join(each.reasons)}"), soft_wrap=True)
+        console.print(Text(f"  {place_name(each)}: {'; '.join(each.reasons)}"), soft_wrap=True)
     if len(refused) > _REFUSED and not everything:
         console.print(f"  {len(refused) - _REFUSED} more: --all lists them")
-    sources = dict.fromkeys(
-        f"{each.candidate.source}, {each.candidate.date or 'undated'}"
-        for each in feasible
-        if each.candidate.source
-    )
+    sources = price_lines(feasible)
     if sources:
         console.print("prices:")
     for line in sources:
@@ -54,8 +50,19 @@ def show_advice(
     print_assumptions(assumed, console)
 
 
+def advice_table(job: JobFile, feasible: Sequence[Advised]) -> Table:
+    """Return one row for each feasible place."""
+    return _training(job, feasible) if job.training is not None else _serving(job, feasible)
+
+
+def price_lines(feasible: Sequence[Advised]) -> list[str]:
+    """Return the source and date of each price."""
+    found = (each.candidate for each in feasible if each.candidate.source)
+    return list(dict.fromkeys(f"{each.source}, {each.date or 'undated'}" for each in found))
+
+
 def _training(job: JobFile, feasible: Sequence[Advised]) -> Table:
-    table = Table("", "place", "capacity", title=f"{job.job}: median (5 % to 95 %)", title_justify="left")
+    table = Table("rank", "place", "capacity", title=f"{job.job}: median (5 % to 95 %)", title_justify="left")
     for heading in ("GPUs", "start, h", "finish, h", "USD"):
         table.add_column(heading, justify="right")
     table.add_column("parallelism")
@@ -80,7 +87,7 @@ def _serving(job: JobFile, feasible: Sequence[Advised]) -> Table:
     serving = job.serving
     load = "" if serving is None else f"{serving.load.low:g}, {serving.load.usual:g}, {serving.load.peak:g}"
     title = f"{job.job}: at {load} requests per second"
-    table = Table("", "place", "capacity", title=title, title_justify="left")
+    table = Table("rank", "place", "capacity", title=title, title_justify="left")
     for heading in ("GPUs", "utilization", "95 % within, s", "USD per hour", "USD per million", "until warm"):
         table.add_column(heading, justify="right")
     table.add_column("note")
@@ -105,7 +112,8 @@ def _serving(job: JobFile, feasible: Sequence[Advised]) -> Table:
     return table
 
 
-def _name(each: Advised) -> str:
+def place_name(each: Advised) -> str:
+    """Return the place with its purchase option and GPU."""
     candidate = each.candidate
     return f"{candidate.place} ({candidate.kind}, {candidate.gpu})"
 

@@ -17,7 +17,7 @@ PlotFormat = Literal["svg", "png"]
 # Okabe and Ito's colours, which people with any colour vision can tell apart.
 RENTED, OWNED = "#0072B2", "#D55E00"
 _STEPS = 101
-_SIZE = (7.2, 4.2)
+_SIZE = (5.6, 3.8)
 
 
 def break_even_plot(case: TcoCase) -> Figure:
@@ -74,6 +74,20 @@ def bands_plot(risk: Risk) -> Figure:
     axes.set_xlim(0, months[-1])
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
+    return figure
+
+
+def ranges_plot(title: str, across: str, rows: Sequence[tuple[str, float, float, float]]) -> Figure:
+    """Return a line from the low to the high value of each row, with a point at its median."""
+    figure, axes = _figure(title, across, "")
+    shown = list(reversed(rows))
+    for place, (_, low, median, high) in enumerate(shown):
+        axes.plot([low, high], [place, place], color=RENTED, linewidth=5, alpha=0.4, solid_capstyle="butt")
+        axes.plot([median], [place], "o", color=RENTED)
+    axes.set_yticks(range(len(shown)), [name for name, *_ in shown], fontsize=9)
+    axes.set_ylim(-0.6, len(shown) - 0.4)
+    axes.set_xlim(left=0)
+    figure.set_size_inches(_SIZE[0], 1.2 + 0.34 * len(shown))
     return figure
 
 

@@ -27,6 +27,15 @@ def show_supplies(
             f" every {job.interval_s / 60:,.1f} min{deadline}; {question.runs:,} runs, seed {question.seed}"
         )
     )
+    print_table(supplies_table(question, outcomes), console)
+    console.print("prices:")
+    for line in price_lines(outcomes):
+        console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
+    print_assumptions(assumed, console)
+
+
+def supplies_table(question: Question, outcomes: Sequence[Outcome]) -> Table:
+    """Return one row for each supply."""
     table = Table("supply", title="median (5 % to 95 %)", title_justify="left")
     for heading in ("hours", "USD", "USD per node-hour", "saving"):
         table.add_column(heading, justify="right")
@@ -45,14 +54,13 @@ def show_supplies(
         if question.deadline_s is not None:
             row.append("-" if each.meets is None else f"{each.meets:.1%}")
         table.add_row(*row, _note(each))
-    print_table(table, console)
-    sources = dict.fromkeys(
-        f"{each.supply}: {each.source}, {each.date or 'undated'}" for each in outcomes if each.source
-    )
-    console.print("prices:")
-    for line in sources:
-        console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
-    print_assumptions(assumed, console)
+    return table
+
+
+def price_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the source and date of each price."""
+    lines = (f"{each.supply}: {each.source}, {each.date or 'undated'}" for each in outcomes if each.source)
+    return list(dict.fromkeys(lines))
 
 
 def _spread(low: float, median: float, high: float, digits: int) -> str:

@@ -56,14 +56,19 @@ def show_tco(
         ("equal after", f"not within {most:g} months" if month is None else f"{month:.1f} months"),
         ("owning costs less in", f"{risk.owning_wins:.1%} of {risk.draws:,} draws (seed {risk.seed})"),
     )
+    print_table(sensitivity_table(bars[:_BARS]), console)
+    print_assumptions(assumed, console)
+
+
+def sensitivity_table(bars: Sequence[Bar]) -> Table:
+    """Return one row for each input that is varied."""
     table = Table("input", title="what moves rented - owned most", title_justify="left")
     for heading in ("from", "to", "USD from", "USD to"):
         table.add_column(heading, justify="right")
-    for bar in bars[:_BARS]:
+    for bar in bars:
         savings = (_usd(bar.saving_at_low), _usd(bar.saving_at_high))
         table.add_row(bar.name.replace("_", " "), plain_number(bar.low), plain_number(bar.high), *savings)
-    print_table(table, console)
-    print_assumptions(assumed, console)
+    return table
 
 
 def write_plots(case: TcoCase, bars: Sequence[Bar], risk: Risk, folder: Path, form: PlotFormat) -> list[Path]:

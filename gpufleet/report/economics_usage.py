@@ -18,6 +18,26 @@ _SHOWN = 15
 
 def show_usage(report: UsageReport, console: Console) -> None:
     """Print the cost by team, what was idle or lost, commitments, unusual days and advice."""
+    print_table(showback_table(report), console)
+    console.print("lost: of jobs that did not succeed; unused: allocated GPUs that did nothing, if measured")
+    for paid in report.commitments:
+        console.print(f"{paid.kind}: {_usd(paid.used)} USD used, {_usd(paid.unused)} USD unused")
+    if report.anomalies:
+        print_table(unusual_table(report, _SHOWN), console)
+        _more(len(report.anomalies), console)
+    if report.advice:
+        print_table(advice_table(report, _SHOWN), console)
+        _more(len(report.advice), console)
+    _lines("from:", report.sources, console)
+    _lines("prices:", price_lines(report), console)
+    reasons = [
+        f"{each.source}: idle GPU-hours unknown: {each.reason}" for each in report.capacities if each.reason
+    ]
+    _lines("notes:", [*report.notes, *reasons], console)
+
+
+def showback_table(report: UsageReport) -> Table:
+    """Return one row for each team, and what was idle."""
     table = Table("source", "team", title="showback by team", title_justify="left")
     for heading in ("GPU-hours", "lost", "unused", "USD"):
         table.add_column(heading, justify="right")
@@ -27,46 +47,45 @@ def show_usage(report: UsageReport, console: Console) -> None:
     for capacity in report.capacities:
         if capacity.idle is not None:
             table.add_row(capacity.source, "(idle)", _hours(capacity.idle), "", "", _usd(capacity.idle_cost))
-    print_table(table, console)
-    console.print("lost: of jobs that did not succeed; unused: allocated GPUs that did nothing, if measured")
-    for paid in report.commitments:
-        console.print(f"{paid.kind}: {_usd(paid.used)} USD used, {_usd(paid.unused)} USD unused")
-    if report.anomalies:
-        unusual = Table("source", "team", "day", title="unusual days", title_justify="left")
-        for heading in ("value", "usual"):
-            unusual.add_column(heading, justify="right")
-        unusual.add_column("unit")
-        for found in report.anomalies[:_SHOWN]:
-            values = (f"{found.value:,.0f}", f"{found.usual:,.0f}", found.unit)
-            unusual.add_row(found.source, found.team or "(no team)", str(found.day), *values)
-        print_table(unusual, console)
-        _more(len(report.anomalies), console)
-    if report.advice:
-        smaller = Table("team", "experiment", title="jobs on GPUs that are too large", title_justify="left")
-        for heading in ("GPU-hours", "used"):
-            smaller.add_column(heading, justify="right")
-        smaller.add_column("advice")
-        for item in report.advice[:_SHOWN]:
-            smaller.add_row(
-                item.team,
-                item.name,
-                f"{_hours(item.gpu_hours)} {item.gpu}",
-                f"{item.utilization:.0%}",
-                item.text,
-            )
-        print_table(smaller, console)
-        _more(len(report.advice), console)
-    _lines("from:", report.sources, console)
-    prices = [
+    return table
+
+
+def unusual_table(report: UsageReport, most: int) -> Table:
+    """Return the first `most` unusual days."""
+    unusual = Table("source", "team", "day", title="unusual days", title_justify="left")
+    for heading in ("value", "usual"):
+        unusual.add_column(heading, justify="right")
+    unusual.add_column("unit")
+    for found in report.anomalies[:most]:
+        values = (f"{found.value:,.0f}", f"{found.usual:,.0f}", found.unit)
+        unusual.add_row(found.source, found.team or "(no team)", str(found.day), *values)
+    return unusual
+
+
+def advice_table(report: UsageReport, most: int) -> Table:
+    """Return the first `most` jobs on GPUs that are too large."""
+    smaller = Table("team", "experiment", title="jobs on GPUs that are too large", title_justify="left")
+    for heading in ("GPU-hours", "used"):
+        smaller.add_column(heading, justify="right")
+    smaller.add_column("advice")
+    for item in report.advice[:most]:
+        smaller.add_row(
+            item.team,
+            item.name,
+            f"{_hours(item.gpu_hours)} {item.gpu}",
+            f"{item.utilization:.0%}",
+            item.text,
+        )
+    return smaller
+
+
+def price_lines(report: UsageReport) -> list[str]:
+    """Return the price of each site with its calculation."""
+    return [
         f"{each.source}: {each.price:,.4f} USD per GPU-hour = {each.basis}"
         for each in report.capacities
         if each.price is not None
     ]
-    _lines("prices:", prices, console)
-    reasons = [
-        f"{each.source}: idle GPU-hours unknown: {each.reason}" for each in report.capacities if each.reason
-    ]
-    _lines("notes:", [*report.notes, *reasons], console)
 
 
 def _lines(heading: str, lines: Iterable[str], console: Console) -> None:

@@ -90,7 +90,7 @@ def test_plots_are_written_and_the_same_in_each_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     found = run_json(capsys, *TCO, "--draws", "200", "--plots", "first/plots")
-    names = [Path(each).name for each in found["plots"]]
+    names = [Path(each).name for each in found["files"]]
     assert names == ["break-even.svg", "tornado.svg", "bands.svg"]
     run(capsys, *TCO, "--draws", "200", "--plots", "again")
     for name in names:
