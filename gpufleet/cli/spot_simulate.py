@@ -13,7 +13,7 @@ from gpufleet.cli.html_file import require_own_page
 from gpufleet.cli.options_read import OptionReader
 from gpufleet.economics.checkpoints import checkpoint_plan
 from gpufleet.economics.json import Assumption, assumptions_to_json
-from gpufleet.economics.simulation import Job, Market
+from gpufleet.economics.simulation import Job, SpotMarket
 from gpufleet.economics.supplies import Question, compare_supplies, known_rate
 from gpufleet.economics.supplies_json import supplies_to_json
 from gpufleet.economics.traces import StepTrace, common_part, make_trace, read_trace
@@ -125,7 +125,7 @@ def run(options: SimulationOptions, *, json: bool) -> None:
             interval_s,
             seconds["restart"] or 0.0,
         ),
-        spot=Market(
+        spot=SpotMarket(
             price,
             reclaim_s=reclaim_s,
             wait_s=seconds["wait"] or 0.0,

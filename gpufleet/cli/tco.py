@@ -17,10 +17,17 @@ def register(app: typer.Typer) -> None:
 
 
 def tco(
-    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs.")],
-    system: Annotated[str, typer.Option("--system", help="What is bought, such as dgx-h100.")],
-    years: Annotated[float, typer.Option("--years", help="Years of use, up to 20.")],
     utilization: Annotated[str, typer.Option("--utilization", help="Used share of all hours, such as 70%.")],
+    gpus: Annotated[int | None, typer.Option("--gpus", help="Number of GPUs.")] = None,
+    system: Annotated[str | None, typer.Option("--system", help="What is bought, such as dgx-h100.")] = None,
+    years: Annotated[float | None, typer.Option("--years", help="Years of use, up to 20.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--env", "-e", help="Racks of this environment, instead of --gpus and --system."),
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option("--site", help="The site of --env, if it has several with racks.")
+    ] = None,
     instance_type: Annotated[
         str | None, typer.Option("--instance-type", help="What is rented; default: the type with this GPU.")
     ] = None,
@@ -57,10 +64,12 @@ def tco(
     idle_power: Annotated[
         str, typer.Option("--idle-power", help="Share of the power that is drawn without load.")
     ] = "0%",
-    pue: Annotated[float, typer.Option("--pue", help="Power usage effectiveness, from 1 to 3.")] = 1.25,
+    pue: Annotated[
+        float | None, typer.Option("--pue", help="Power usage effectiveness, from 1 to 3; default 1.25.")
+    ] = None,
     energy_price: Annotated[
-        str, typer.Option("--energy-price", help="Such as '0.11 USD/kWh'.")
-    ] = "0.1 USD/kWh",
+        str | None, typer.Option("--energy-price", help="Such as '0.11 USD/kWh'; default 0.1 USD/kWh.")
+    ] = None,
     network_share: Annotated[
         str, typer.Option("--network-share", help="Share of switches and cables in the price of the whole.")
     ] = "0%",
@@ -92,6 +101,8 @@ def tco(
 
     run(
         TcoOptions(
+            environment=environment,
+            site=site,
             gpus=gpus,
             system=system,
             years=years,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
 from gpufleet.catalog import Catalog, System
 from gpufleet.catalog.reserved import PAYMENTS, TERMS, Payment, Term
+from gpufleet.checks import validate
 from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.console import emit_json, err, out
 from gpufleet.cli.html_file import require_own_page
@@ -22,6 +24,7 @@ from gpufleet.files import write_atomically
 from gpufleet.report.economics_pages import tco_page
 from gpufleet.report.economics_tco import show_tco, write_plots
 from gpufleet.spec.quantity import EnergyPrice, HourlyPrice, Money, Power
+from gpufleet.workspace import Workspace
 
 DEFAULT_REGION = "us-east-1"
 DEFAULT_PUE = 1.25
@@ -33,9 +36,11 @@ ENERGY_SOURCE = "average industrial price of 17 US data-centre markets, 2026 (EI
 class TcoOptions:
     """The options of the command; None for those that were not given."""
 
-    gpus: int
-    system: str
-    years: float
+    environment: str | None
+    site: str | None
+    gpus: int | None
+    system: str | None
+    years: float | None
     utilization: str
     instance_type: str | None
     region: str
@@ -50,8 +55,8 @@ class TcoOptions:
     acquisition: str | None
     power_per_gpu: str | None
     idle_power: str
-    pue: float
-    energy_price: str
+    pue: float | None
+    energy_price: str | None
     network_share: str
     residual: str
     financing: str
@@ -71,6 +76,12 @@ def run(options: TcoOptions, *, json: bool) -> None:
     _refuse(options)
     if options.html is not None:
         require_own_page(options.html)
+    options, bought_for = _of_fleet(options)
+    if options.gpus is None or options.system is None or options.years is None:
+        raise InputError(
+            "what is compared is missing: --gpus, --system and --years",
+            remedy="give --gpus 1024 --system dgx-h100 --years 5, or --env prod",
+        )
     read = OptionReader()
     shares = {
         name: read.share(f"--{name.replace('_', '-')}", text)
@@ -94,7 +105,7 @@ def run(options: TcoOptions, *, json: bool) -> None:
             ("staff", options.staff),
         )
     }
-    energy = read.quantity(EnergyPrice, "--energy-price", options.energy_price)
+    energy = read.quantity(EnergyPrice, "--energy-price", options.energy_price or DEFAULT_ENERGY_PRICE)
     rent = read.optional(HourlyPrice, "--cloud-price", options.cloud_price)
     committed = read.optional(HourlyPrice, "--reserved-price", options.reserved_price)
     price = read.optional(Money, "--acquisition", options.acquisition)
@@ -105,14 +116,14 @@ def run(options: TcoOptions, *, json: bool) -> None:
     catalog = checkout_catalog()
     bought = catalog.system(options.system)
     rented = _rented(options, catalog, bought, shares, rent, committed)
-    assumed = list(rented.assumed)
+    assumed = [*bought_for, *rented.assumed]
     nodes = -(-options.gpus // bought.gpus)
     node_price = float(price.amount) if price is not None else _node_price(bought, assumed)
     kilowatts = float(power.kw) * options.gpus if power is not None else _node_power(bought, assumed) * nodes
-    if options.pue == DEFAULT_PUE:
-        assumed.append(Assumption("PUE", f"{options.pue:g}", "no source: enter that of your hall"))
-    if options.energy_price == DEFAULT_ENERGY_PRICE:
-        assumed.append(Assumption("energy price", options.energy_price, ENERGY_SOURCE))
+    if options.pue is None:
+        assumed.append(Assumption("PUE", f"{DEFAULT_PUE:g}", "no source: enter that of your hall"))
+    if options.energy_price is None:
+        assumed.append(Assumption("energy price", DEFAULT_ENERGY_PRICE, ENERGY_SOURCE))
     assumed += [
         Assumption(name, "0", "not given")
         for name, value in {
@@ -129,7 +140,7 @@ def run(options: TcoOptions, *, json: bool) -> None:
         owned=OwnedCosts(
             acquisition=node_price * nodes,
             power_kw=kilowatts,
-            pue=options.pue,
+            pue=DEFAULT_PUE if options.pue is None else options.pue,
             energy_price=float(energy.amount),
             idle_share=shares["idle_power"],
             network_share=shares["network_share"],
@@ -166,6 +177,54 @@ def run(options: TcoOptions, *, json: bool) -> None:
         show_tco(result, what, bars, risk, assumed, out)
         for path in written:
             err.print(f"written: {path}", soft_wrap=True)
+
+
+def _of_fleet(options: TcoOptions) -> tuple[TcoOptions, list[Assumption]]:
+    """Return the options with what the racks of `--env` have, and these values with their place."""
+    if options.environment is None:
+        if options.site is not None:
+            raise InputError("--site is a site of --env", remedy="give --env prod as well")
+        return options, []
+    if options.gpus is not None or options.system is not None:
+        raise InputError("--env has the GPUs and the system", remedy="leave out --gpus and --system")
+    workspace = Workspace.open(options.environment)
+    plan = validate(workspace.target, root=workspace.root, bought=workspace.bought_blocks).plan
+    racks = {each.site: each for each in plan.onprem if each.nodes}
+    name = options.site
+    if name is None and len(racks) == 1:
+        name = next(iter(racks))
+    if name is None or name not in racks:
+        raise InputError(
+            f"{options.site or options.environment} is not one site with racks",
+            remedy=f"choose one with --site: {', '.join(racks) or '(the fleet has none)'}",
+        )
+    found = racks[name]
+    power, owned = found.power, found.ownership
+    filled = replace(
+        options,
+        gpus=found.nodes * found.gpus_per_node,
+        system=found.system,
+        years=_given(options.years, None if owned is None else owned.lifetime / timedelta(days=365)),
+        pue=_given(options.pue, None if power is None else float(power.pue)),
+        energy_price=options.energy_price or (None if power is None else f"{power.usd_per_kwh} USD/kWh"),
+        acquisition=options.acquisition or (None if owned is None else f"{owned.acquisition} USD"),
+    )
+    taken = {
+        "GPUs": f"{filled.gpus:,}" if filled.gpus else "",
+        "years": f"{filled.years:g}" if filled.years and options.years is None else "",
+        "PUE": f"{filled.pue:g}" if filled.pue and options.pue is None else "",
+        "energy price": filled.energy_price if filled.energy_price and options.energy_price is None else "",
+        "acquisition": f"{filled.acquisition} per node"
+        if filled.acquisition and not options.acquisition
+        else "",
+    }
+    source = f"fleet file, site {found.site}"
+    return filled, [Assumption(name, value, source) for name, value in taken.items() if value]
+
+
+def _given(option: float | None, other: float | None) -> float | None:
+    """Return the option, also if it is 0: then the calculator refuses it."""
+    return other if option is None else option
 
 
 def _refuse(options: TcoOptions) -> None:

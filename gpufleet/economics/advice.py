@@ -13,7 +13,7 @@ from gpufleet.economics.checkpoints import checkpoint_plan
 from gpufleet.economics.job_file import JobFile, ServingJob, TrainingJob
 from gpufleet.economics.models import ModelShape, read_model
 from gpufleet.economics.serving import ServiceSizing, size_service
-from gpufleet.economics.simulation import MOST_RUNS, Fallback, Job, Market, simulate
+from gpufleet.economics.simulation import MOST_RUNS, Fallback, Job, SpotMarket, simulate
 from gpufleet.economics.supplies import Spread
 from gpufleet.economics.training import (
     CHECKPOINT_BYTES_PER_PARAMETER,
@@ -201,7 +201,9 @@ def _simulated(
         plan = checkpoint_plan(checkpoint_s, 1 / lost, restart_s=restart_s)
         runs = simulate(
             Job(work_s, nodes, checkpoint_s, min(plan.interval_s, work_s), restart_s),
-            Market(hourly, failure_s=failure_s, reclaim_s=reclaim_s, wait_s=_seconds(training.wait) or 0.0),
+            SpotMarket(
+                hourly, failure_s=failure_s, reclaim_s=reclaim_s, wait_s=_seconds(training.wait) or 0.0
+            ),
             runs=limits.runs,
             seed=limits.seed,
             fallback=fallback,

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.economics.usage import Allocation, Anomaly, Capacity, Commitment, UsageReport, find_anomalies
+from gpufleet.economics.usage import (
+    Allocation,
+    Anomaly,
+    Commitment,
+    SiteCapacity,
+    UsageReport,
+    find_anomalies,
+)
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -300,7 +307,7 @@ def _report(
     return UsageReport(
         sources=(source,),
         allocations=tuple(sorted(allocations, key=lambda each: (-(each.cost or 0), each.team, each.project))),
-        capacities=(Capacity(SOURCE, used + idle, idle, idle_cost, None, basis),),
+        capacities=(SiteCapacity(SOURCE, used + idle, idle, idle_cost, None, basis),),
         commitments=commitments,
         anomalies=anomalies,
     )

@@ -17,11 +17,11 @@ from gpufleet.economics.places import GpuPlace, HourlyRate
 from gpufleet.economics.quantities import GB, GIB
 from gpufleet.economics.spot import SpotComparison
 from gpufleet.economics.storage import StorageSizing
-from gpufleet.economics.tco import Ownership, TcoResult
+from gpufleet.economics.tco import OwnershipCost, TcoResult
 from gpufleet.economics.training import Placement, TrainingTime
 
 if TYPE_CHECKING:
-    from gpufleet.economics.tco_risk import Bar, Risk
+    from gpufleet.economics.tco_risk import Risk, TornadoBar
 
 CURRENCY = "USD"
 
@@ -224,7 +224,7 @@ def tco_to_json(result: TcoResult) -> dict[str, Any]:
     }
 
 
-def risk_to_json(bars: Sequence[Bar], risk: Risk) -> dict[str, Any]:
+def risk_to_json(bars: Sequence[TornadoBar], risk: Risk) -> dict[str, Any]:
     """Return `sensitivity` (rented - owned at both ends of each input) and `risk` (5, 50, 95 % of draws)."""
 
     def of(spread: tuple[float, float, float]) -> dict[str, float]:
@@ -256,7 +256,7 @@ def risk_to_json(bars: Sequence[Bar], risk: Risk) -> dict[str, Any]:
     }
 
 
-def ownership_to_json(owned: Ownership) -> dict[str, float]:
+def ownership_to_json(owned: OwnershipCost) -> dict[str, float]:
     """Return USD by part."""
     return {
         "total": owned.total,

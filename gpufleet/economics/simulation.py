@@ -54,7 +54,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class SpotMarket:
     """How nodes are paid and lost.
 
     `price` is USD per node-hour, or a trace; None is unknown. `failure_s` and `reclaim_s` are mean times
@@ -108,11 +108,11 @@ class Simulation:
 
 
 def simulate(
-    job: Job, market: Market, *, runs: int = 10_000, seed: int = 0, fallback: Fallback | None = None
+    job: Job, market: SpotMarket, *, runs: int = 10_000, seed: int = 0, fallback: Fallback | None = None
 ) -> Simulation:
     """Return the runs of a job. The same seed gives the same runs.
 
-    Example: `simulate(Job(72 * 3600, 8, 60, 1156), Market(12.98, reclaim_s=8 * 8 * 3600))`.
+    Example: `simulate(Job(72 * 3600, 8, 60, 1156), SpotMarket(12.98, reclaim_s=8 * 8 * 3600))`.
 
     Raises InputError for values that make no sense, and for a job that interruptions let not finish.
     """
@@ -167,7 +167,7 @@ def simulate(
 
 def _paid(
     job: Job,
-    market: Market,
+    market: SpotMarket,
     prices: _Prices,
     fallback: Fallback | None,
     on_demand: NDArray[np.bool_],
@@ -226,7 +226,7 @@ class _Outages:
     length_s: float
 
     @classmethod
-    def of(cls, job: Job, market: Market) -> _Outages:
+    def of(cls, job: Job, market: SpotMarket) -> _Outages:
         times: Any = np.zeros(0)
         length, missing = 0.0, np.zeros(0, np.bool_)
         if market.capacity is not None:
@@ -274,7 +274,7 @@ def _at(times: Any, values: Any, wanted: Any) -> Any:
     return values[np.searchsorted(times, wanted, "right") - 1]
 
 
-def _check(job: Job, market: Market, runs: int) -> None:
+def _check(job: Job, market: SpotMarket, runs: int) -> None:
     wrong = [
         f"{name} is {value:g}; it must be {rule}"
         for name, value, rule, good in (

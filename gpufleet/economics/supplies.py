@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from gpufleet.economics.simulation import Fallback, Job, Market, Simulation, simulate
+from gpufleet.economics.simulation import Fallback, Job, Simulation, SpotMarket, simulate
 from gpufleet.pricing.rates import Prices, Rate, UnpricedError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SupplyOutcome:
     """A job on one supply. `finish_h` is None if it cannot run there, with `reason`.
 
     `price` is the mean in USD per node-hour, `cost` USD of the job with its spread; None is unknown, with
@@ -73,7 +73,7 @@ class Question:
     """
 
     job: Job
-    spot: Market
+    spot: SpotMarket
     spot_source: str
     spot_date: str | None
     spot_reason: str
@@ -86,7 +86,9 @@ class Question:
     seed: int
 
 
-def compare_supplies(question: Question, catalog: Catalog, item: InstanceType, region: str) -> list[Outcome]:
+def compare_supplies(
+    question: Question, catalog: Catalog, item: InstanceType, region: str
+) -> list[SupplyOutcome]:
     """Return the outcomes in the order of `Supply`, without fallback if there is no deadline."""
     found = list(_outcomes(question, catalog, item, region))
     reference = next(each for each in found if each.supply == "on-demand").cost
@@ -109,7 +111,9 @@ def known_rate(catalog: Catalog, instance_type: str, region: str) -> tuple[Rate 
     return rate, ""
 
 
-def _outcomes(question: Question, catalog: Catalog, item: InstanceType, region: str) -> Iterator[Outcome]:
+def _outcomes(
+    question: Question, catalog: Catalog, item: InstanceType, region: str
+) -> Iterator[SupplyOutcome]:
     job, rate = question.job, question.on_demand
     hourly = None if rate is None else float(rate.expected)
     spot = replace(question.spot, failure_s=question.failure_s)
@@ -122,13 +126,13 @@ def _outcomes(question: Question, catalog: Catalog, item: InstanceType, region: 
         yield _simulated(
             "spot with on-demand", question, spot, question.spot_source, question.spot_date, fallback, reason
         )
-    steady = Market(hourly, failure_s=question.failure_s)
+    steady = SpotMarket(hourly, failure_s=question.failure_s)
     source, date = ("", None) if rate is None else (rate.source, rate.date)
     yield _simulated("on-demand", question, steady, source, date, reason=question.on_demand_reason)
     yield _block(
         question, catalog, item, region, simulate(job, steady, runs=question.runs, seed=question.seed)
     )
-    owned = Market(question.onprem_price, failure_s=question.failure_s)
+    owned = SpotMarket(question.onprem_price, failure_s=question.failure_s)
     reason = "" if question.onprem_price is not None else "no price is given; `gpufleet tco` computes it"
     yield _simulated(
         "on-premises", question, owned, "--onprem-price" if not reason else "", None, reason=reason
@@ -138,15 +142,15 @@ def _outcomes(question: Question, catalog: Catalog, item: InstanceType, region: 
 def _simulated(
     supply: Supply,
     question: Question,
-    market: Market,
+    market: SpotMarket,
     source: str,
     date: str | None,
     fallback: Fallback | None = None,
     reason: str = "",
-) -> Outcome:
+) -> SupplyOutcome:
     found = simulate(question.job, market, runs=question.runs, seed=question.seed, fallback=fallback)
     price = market.price
-    return Outcome(
+    return SupplyOutcome(
         supply=supply,
         price=price if price is None or isinstance(price, int | float) else price.mean,
         source=source,
@@ -163,14 +167,16 @@ def _simulated(
 
 def _block(
     question: Question, catalog: Catalog, item: InstanceType, region: str, found: Simulation
-) -> Outcome:
+) -> SupplyOutcome:
     """Return the outcome of the shortest Capacity Block that is long enough for nearly all runs."""
     rules = catalog.capacity_block_rules
     if "capacity-block" not in item.usage_classes:
-        return Outcome("capacity block", None, "", None, reason=f"{item.name} is not sold as Capacity Blocks")
+        return SupplyOutcome(
+            "capacity block", None, "", None, reason=f"{item.name} is not sold as Capacity Blocks"
+        )
     if question.job.nodes > rules.max_instances_per_block:
         most = rules.max_instances_per_block
-        return Outcome("capacity block", None, "", None, reason=f"a block has at most {most} instances")
+        return SupplyOutcome("capacity block", None, "", None, reason=f"a block has at most {most} instances")
     # The instances are terminated before the end.
     lost_s = rules.termination_starts_before_end_min * 60
     needed = float(np.quantile(found.finish_s, BLOCK_SHARE, method="inverted_cdf")) + lost_s
@@ -178,7 +184,7 @@ def _block(
     days = next((n for n in range(first, rules.weekly_steps_up_to_days + 1) if rules.allows_days(n)), None)
     if days is None:
         most = rules.weekly_steps_up_to_days
-        return Outcome("capacity block", None, "", None, reason=f"a block lasts at most {most} days")
+        return SupplyOutcome("capacity block", None, "", None, reason=f"a block lasts at most {most} days")
     note = f"{days} days, paid upfront, whenever it starts"
     finish = Spread.of(found.finish_s / 3600)
     meets = None if question.deadline_s is None else found.meets(question.deadline_s)
@@ -186,14 +192,14 @@ def _block(
     try:
         rate = Prices(catalog, region).node(item.name, "capacity-block")
     except UnpricedError as error:
-        return Outcome(
+        return SupplyOutcome(
             "capacity block", None, "", None, finish, None, meets, None, interruptions,
             reason=str(error), note=note,
         )  # fmt: skip
     hourly = float(rate.expected)
     cost = hourly * days * 24 * question.job.nodes
     note = "; ".join(part for part in (note, rate.note) if part)
-    return Outcome(
+    return SupplyOutcome(
         "capacity block", hourly, rate.source, rate.date, finish, Spread(cost, cost, cost, cost), meets, None,
         interruptions, note=note,
     )  # fmt: skip

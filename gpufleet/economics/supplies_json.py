@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpufleet.economics.json import CURRENCY
-from gpufleet.economics.supplies import Outcome, Question, Spread
+from gpufleet.economics.supplies import Question, Spread, SupplyOutcome
 
 
-def supplies_to_json(question: Question, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def supplies_to_json(question: Question, outcomes: Sequence[SupplyOutcome]) -> dict[str, Any]:
     """Return the job, what was simulated, and one object for each supply."""
     job = question.job
     return {
@@ -35,7 +35,7 @@ def spread_to_json(spread: Spread | None) -> dict[str, float | None] | None:
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
-def _outcome(found: Outcome) -> dict[str, Any]:
+def _outcome(found: SupplyOutcome) -> dict[str, Any]:
     return {
         "supply": found.supply,
         "feasible": found.finish_h is not None,

@@ -58,7 +58,7 @@ class RentedCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class OwnershipCost:
     """The parts of a total over all years, in USD. `residual` is negative."""
 
     acquisition: float
@@ -86,7 +86,7 @@ class TcoResult:
     gpus: int
     gpu_hours: float
     cloud_total: float
-    owned: Ownership
+    owned: OwnershipCost
     break_even_utilization: float | None
     break_even_month: float | None
 
@@ -117,12 +117,12 @@ def compare(
     )
 
 
-def ownership(owned: OwnedCosts, years: float, utilization: float) -> Ownership:
+def ownership(owned: OwnedCosts, years: float, utilization: float) -> OwnershipCost:
     """Return the parts of what owning costs over `years`."""
     network = owned.acquisition * owned.network_share / (1 - owned.network_share)
     bought = owned.acquisition + network
     load = owned.idle_share + (1 - owned.idle_share) * utilization
-    return Ownership(
+    return OwnershipCost(
         acquisition=owned.acquisition,
         network=network,
         financing=bought / 2 * owned.financing * years,

@@ -76,7 +76,7 @@ class InputRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TornadoBar:
     """What an input does to the saving (rent - owned): at its lowest and its highest value."""
 
     name: str
@@ -144,7 +144,7 @@ def ranges_of(
     return tuple(found), tuple(spread_only)
 
 
-def tornado(case: TcoCase, ranges: Sequence[InputRange]) -> tuple[Bar, ...]:
+def tornado(case: TcoCase, ranges: Sequence[InputRange]) -> tuple[TornadoBar, ...]:
     """Return the bars of inputs that are varied one at a time, the longest first."""
 
     def saving(changed: TcoCase) -> float:
@@ -152,7 +152,7 @@ def tornado(case: TcoCase, ranges: Sequence[InputRange]) -> tuple[Bar, ...]:
         return found.cloud_total - found.owned.total
 
     bars = [
-        Bar(
+        TornadoBar(
             item.name,
             item.low,
             item.high,

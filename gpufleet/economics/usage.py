@@ -70,7 +70,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class SiteCapacity:
     """The GPU-hours of a source. `idle` is what nobody was allocated, with its cost; None is unknown."""
 
     source: str
@@ -123,7 +123,7 @@ class UsageReport:
 
     sources: tuple[str, ...]
     allocations: tuple[Allocation, ...] = ()
-    capacities: tuple[Capacity, ...] = ()
+    capacities: tuple[SiteCapacity, ...] = ()
     commitments: tuple[Commitment, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
     advice: tuple[Advice, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpufleet.catalog import Catalog
 from gpufleet.economics.rightsizing import advise
-from gpufleet.economics.usage import Capacity, JobUse, UsageReport, allocate, daily, find_anomalies
+from gpufleet.economics.usage import JobUse, SiteCapacity, UsageReport, allocate, daily, find_anomalies
 from gpufleet.errors import InputError
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, OnPremSitePlan
 from gpufleet.pricing.models import FleetCost
@@ -89,24 +89,26 @@ def report_jobs(
     )
 
 
-def _capacity(jobs: Sequence[JobUse], site: CloudSitePlan | OnPremSitePlan, price: SitePrice) -> Capacity:
+def _capacity(jobs: Sequence[JobUse], site: CloudSitePlan | OnPremSitePlan, price: SitePrice) -> SiteCapacity:
     if isinstance(site, CloudSitePlan):
-        return Capacity(
+        return SiteCapacity(
             site.site, None, None, None, None, "", "its nodes scale: AWS's report has their hours"
         )
     starts = [job.start for job in jobs if job.start is not None]
     ends = [job.end for job in jobs if job.end is not None]
     if not starts or len(starts) < len(jobs):
-        return Capacity(site.site, None, None, None, price.price, price.basis, "jobs without a start time")
+        return SiteCapacity(
+            site.site, None, None, None, price.price, price.basis, "jobs without a start time"
+        )
     hours = (max(ends) - min(starts)).total_seconds() / 3600
     all_hours = hours * site.nodes * site.gpus_per_node
     idle = all_hours - sum(job.gpu_hours for job in jobs)
     if idle < -1e-6 * all_hours:
         reason = "the jobs have more GPU-hours than the site: the file is of another cluster, or of several"
-        return Capacity(site.site, all_hours, None, None, price.price, price.basis, reason)
+        return SiteCapacity(site.site, all_hours, None, None, price.price, price.basis, reason)
     idle = max(idle, 0.0)
     cost = None if price.price is None else idle * price.price
-    return Capacity(site.site, all_hours, idle, cost, price.price, price.basis)
+    return SiteCapacity(site.site, all_hours, idle, cost, price.price, price.basis)
 
 
 def _days(jobs: Sequence[JobUse]) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gpufleet.economics.advice import Advised
 from gpufleet.economics.job_file import JobFile
 from gpufleet.economics.json import Assumption
-from gpufleet.economics.supplies import Outcome, Question
-from gpufleet.economics.tco_risk import Bar, Risk, TcoCase
+from gpufleet.economics.supplies import Question, SupplyOutcome
+from gpufleet.economics.tco_risk import Risk, TcoCase, TornadoBar
 from gpufleet.economics.usage import UsageReport, by_team
 from gpufleet.report import economics_advice, economics_supplies, economics_usage
 from gpufleet.report.economics_page import (
@@ -25,7 +25,9 @@ from gpufleet.report.economics_tco import sensitivity_table
 _SHOWN_PLACES = 12
 
 
-def tco_page(case: TcoCase, what: str, bars: Sequence[Bar], risk: Risk, assumed: Sequence[Assumption]) -> str:
+def tco_page(
+    case: TcoCase, what: str, bars: Sequence[TornadoBar], risk: Risk, assumed: Sequence[Assumption]
+) -> str:
     """Return the page of `gpufleet tco`."""
     found = case.result()
     at, month = found.break_even_utilization, found.break_even_month
@@ -62,7 +64,7 @@ def tco_page(case: TcoCase, what: str, bars: Sequence[Bar], risk: Risk, assumed:
 
 
 def supplies_page(
-    question: Question, what: str, outcomes: Sequence[Outcome], assumed: Sequence[Assumption]
+    question: Question, what: str, outcomes: Sequence[SupplyOutcome], assumed: Sequence[Assumption]
 ) -> str:
     """Return the page of `gpufleet spot simulate`."""
     job = question.job

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpufleet.economics.tco_risk import Bar, Risk, TcoCase
+from gpufleet.economics.tco_risk import Risk, TcoCase, TornadoBar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def break_even_plot(case: TcoCase) -> Figure:
     return figure
 
 
-def tornado_plot(bars: Sequence[Bar], expected: float) -> Figure:
+def tornado_plot(bars: Sequence[TornadoBar], expected: float) -> Figure:
     """Return a bar for each input: the saving of owning at its lowest and its highest value."""
     from matplotlib.patches import Patch
 

@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from gpufleet.economics.json import Assumption
-from gpufleet.economics.supplies import Outcome, Question
+from gpufleet.economics.supplies import Question, SupplyOutcome
 from gpufleet.report.economics_text import print_assumptions
 from gpufleet.report.tables import print_table
 
 
 def show_supplies(
-    question: Question, outcomes: Sequence[Outcome], assumed: Sequence[Assumption], console: Console
+    question: Question, outcomes: Sequence[SupplyOutcome], assumed: Sequence[Assumption], console: Console
 ) -> None:
     """Print one row for each supply: median with the 5 % and 95 % quantiles."""
     job = question.job
@@ -34,7 +34,7 @@ def show_supplies(
     print_assumptions(assumed, console)
 
 
-def supplies_table(question: Question, outcomes: Sequence[Outcome]) -> Table:
+def supplies_table(question: Question, outcomes: Sequence[SupplyOutcome]) -> Table:
     """Return one row for each supply."""
     table = Table("supply", title="median (5 % to 95 %)", title_justify="left")
     for heading in ("hours", "USD", "USD per node-hour", "saving"):
@@ -57,7 +57,7 @@ def supplies_table(question: Question, outcomes: Sequence[Outcome]) -> Table:
     return table
 
 
-def price_lines(outcomes: Sequence[Outcome]) -> list[str]:
+def price_lines(outcomes: Sequence[SupplyOutcome]) -> list[str]:
     """Return the source and date of each price."""
     lines = (f"{each.supply}: {each.source}, {each.date or 'undated'}" for each in outcomes if each.source)
     return list(dict.fromkeys(lines))
@@ -70,7 +70,7 @@ def _spread(low: float, median: float, high: float, digits: int) -> str:
     return of(median) if of(low) == of(high) else f"{of(median)} ({of(low)} to {of(high)})"
 
 
-def _note(each: Outcome) -> str:
+def _note(each: SupplyOutcome) -> str:
     parts = [each.reason, each.note]
     if each.interruptions:
         parts.append(f"{each.interruptions:,.1f} interruptions")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from gpufleet.economics.json import Assumption, ownership_to_json
 from gpufleet.economics.tco import MONTHS_PER_YEAR, TcoResult
-from gpufleet.economics.tco_risk import Bar, Risk, TcoCase
+from gpufleet.economics.tco_risk import Risk, TcoCase, TornadoBar
 from gpufleet.files import write_atomically
 from gpufleet.report.economics_plots import (
     PlotFormat,
@@ -31,7 +31,7 @@ _BARS = 6
 def show_tco(
     result: TcoResult,
     what: str,
-    bars: Sequence[Bar],
+    bars: Sequence[TornadoBar],
     risk: Risk,
     assumed: Sequence[Assumption],
     console: Console,
@@ -60,7 +60,7 @@ def show_tco(
     print_assumptions(assumed, console)
 
 
-def sensitivity_table(bars: Sequence[Bar]) -> Table:
+def sensitivity_table(bars: Sequence[TornadoBar]) -> Table:
     """Return one row for each input that is varied."""
     table = Table("input", title="what moves rented - owned most", title_justify="left")
     for heading in ("from", "to", "USD from", "USD to"):
@@ -71,7 +71,9 @@ def sensitivity_table(bars: Sequence[Bar]) -> Table:
     return table
 
 
-def write_plots(case: TcoCase, bars: Sequence[Bar], risk: Risk, folder: Path, form: PlotFormat) -> list[Path]:
+def write_plots(
+    case: TcoCase, bars: Sequence[TornadoBar], risk: Risk, folder: Path, form: PlotFormat
+) -> list[Path]:
     """Write the three plots and return their paths. All are drawn before the first is written."""
     found = case.result()
     figures = {

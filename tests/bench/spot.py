@@ -13,7 +13,7 @@ from typing import Any
 import simpy
 from rich.table import Table
 
-from gpufleet.economics.simulation import Job, Market, simulate
+from gpufleet.economics.simulation import Job, SpotMarket, simulate
 
 NODES = 8
 MTBF_S = 4 * 3600.0
@@ -66,7 +66,9 @@ def measure(rounds: int) -> list[Speed]:
 
 
 def _ours(runs: int) -> list[float]:
-    found = simulate(JOB, Market(PRICE, reclaim_s=MTBF_S * NODES), runs=runs, seed=random.randrange(1 << 30))
+    found = simulate(
+        JOB, SpotMarket(PRICE, reclaim_s=MTBF_S * NODES), runs=runs, seed=random.randrange(1 << 30)
+    )
     return list((found.finish_s / 3600).tolist())
 
 

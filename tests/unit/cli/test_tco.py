@@ -86,6 +86,21 @@ def test_bands_and_tornado_belong_to_the_result(capsys: pytest.CaptureFixture[st
     assert run_json(capsys, *TCO, "--draws", "500", "--seed", "3")["risk"] == risk
 
 
+def test_racks_of_an_environment_are_compared_with_its_fleet_file(capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = str(Path(__file__).resolve().parents[3] / "stacks" / "prod" / "fleet.yaml")
+    found = run_json(capsys, "tco", "--env", fleet, "--utilization", "70%")
+    assert (found["gpus"], found["system"], found["years"]) == (127 * 8, "dgx-h100", 5.0)
+    assert found["onprem"]["acquisition"] == pytest.approx(571_500 * 60, rel=1e-6)
+    taken = {item["name"] for item in found["assumptions"] if item["source"] == "fleet file, site dc1"}
+    assert taken == {"GPUs", "years", "PUE", "energy price", "acquisition"}
+    for words, says in (
+        (("--gpus", "8"), "--env has the GPUs and the system"),
+        (("--site", "dc9"), "dc9 is not one site with racks"),
+    ):
+        assert says in run(capsys, "tco", "--env", fleet, "--utilization", "70%", *words, code=2)
+    assert "--gpus, --system and --years" in run(capsys, "tco", "--utilization", "70%", code=2)
+
+
 def test_plots_are_written_and_the_same_in_each_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
