@@ -39,7 +39,7 @@ def break_even_plot(case: TcoCase) -> Figure:
     axes.axvline(case.utilization * 100, color="gray", linewidth=1, linestyle=":")
     axes.set_xlim(0, 100)
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left")
     return figure
 
 
@@ -73,7 +73,7 @@ def bands_plot(risk: Risk) -> Figure:
         axes.plot(months, _millions(median), color=colour, linestyle=style, label=f"{name}, 5 % to 95 %")
     axes.set_xlim(0, months[-1])
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper left")
     return figure
 
 
