@@ -59,13 +59,13 @@ def put(path: Path, content: bytes, *, mode: int = 0o600, over: bool = True) -> 
         temporary.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> bool:
+def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o644) -> bool:
     """Write `text` to `path` as `put` does; return whether anything changed.
 
     Folders are created as needed. A path in /dev is written to, not replaced. Raises InputError if it
     cannot be written.
     """
-    content = text.encode()
+    content = text if isinstance(text, bytes) else text.encode()
     try:
         if path.absolute().is_relative_to("/dev") and path.exists():
             path.write_bytes(content)

@@ -132,6 +132,13 @@ def _day(text: str) -> dt.date | None:
 
 
 @cache
+@cache
+def source_text(key: str) -> str:
+    """Return the text of a key of `sources.json`, with its note."""
+    entry = _sources(Path(__file__).parent / "data")[key]
+    return "; ".join(part for part in (entry["text"], entry.get("note", "")) if part)
+
+
 def _sources(data: Path) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = json.loads((data / _SOURCES).read_text(encoding="utf-8"))
     return found

@@ -54,9 +54,11 @@ _PARTS = {
     },
     "Cost and size": {
         "cost": "cost",
+        "advise": "advise",
         "size": "size",
         "spot": "spot",
         "tco": "tco",
+        "usage": "usage",
     },
     "Try it on this machine": {
         "sandbox": "sandbox",

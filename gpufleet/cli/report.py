@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,15 +9,13 @@ import typer
 
 from gpufleet.cli.arguments import Environment, Json, PreviewCloud, PreviewEngine
 from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.html_file import require_own_page
 from gpufleet.cli.policy_options import PolicyConfig
-from gpufleet.errors import ExitCode, InputError
+from gpufleet.errors import ExitCode
 from gpufleet.interruption import defer_interruption
 
 if TYPE_CHECKING:
     from gpufleet.verdict.models import Verdict
-
-_MARK = '<meta name="generator" content="gpufleet">'
-_HEAD = 4096
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +44,7 @@ def report(
     from gpufleet.files import write_atomically
     from gpufleet.report.fleet_html import fleet_page
 
-    _require_own(html)
+    require_own_page(html)
     verdict = verdict_of(request_of(environment, base, engine, cloud, policy_config), quiet=json)
     page = fleet_page(verdict)
     with defer_interruption():
@@ -71,24 +68,3 @@ def _say(html: Path, verdict: Verdict, *, json: bool) -> None:
         )
     else:
         out.print(f"{html}: {word.upper()}, {words.headline(verdict)}", markup=False, soft_wrap=True)
-
-
-def _require_own(path: Path) -> None:
-    """Raise InputError early for a path that is not writable or a file that is not a report."""
-    remedy = "use a new file or an earlier report"
-    try:
-        if path.is_dir():
-            raise InputError(f"--html {path} is a folder", remedy="use a file in it")
-        if path.exists() and not (path.is_file() and _is_report(path)):
-            raise InputError(f"--html {path} exists and is not a report of gpufleet", remedy=remedy)
-        folder = next(each for each in path.absolute().parents if each.exists())
-    except (OSError, ValueError) as error:
-        raise InputError(f"--html {str(path)[:200]!r} is not a valid path: {error}", remedy=remedy) from None
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"--html {path}: {folder} is not a writable folder", remedy=remedy)
-
-
-def _is_report(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(_HEAD).decode("utf-8", "replace")
-    return not head or _MARK in head

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from gpufleet.cli.arguments import Json
-from gpufleet.cli.checkout_catalog import checkout_catalog
-from gpufleet.cli.console import emit_json, out
-from gpufleet.cli.options_read import OptionReader
-from gpufleet.errors import InputError
-from gpufleet.spec.quantity import EnergyPrice, HourlyPrice, Money, Power
-
-if TYPE_CHECKING:
-    from gpufleet.catalog import Catalog, System
-    from gpufleet.economics.json import Assumption
-    from gpufleet.economics.places import HourlyRate
-
-DEFAULT_REGION = "us-east-1"
-DEFAULT_PUE = 1.25
-DEFAULT_ENERGY_PRICE = "0.1 USD/kWh"
-ENERGY_SOURCE = "average industrial price of 17 US data-centre markets, 2026 (EIA)"
+from gpufleet.cli.html_file import HtmlFile
 
 
 def register(app: typer.Typer) -> None:
@@ -30,17 +17,42 @@ def register(app: typer.Typer) -> None:
 
 
 def tco(
-    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs.")],
-    system: Annotated[str, typer.Option("--system", help="What is bought, such as dgx-h100.")],
-    years: Annotated[float, typer.Option("--years", help="Years of use, up to 20.")],
     utilization: Annotated[str, typer.Option("--utilization", help="Used share of all hours, such as 70%.")],
+    gpus: Annotated[int | None, typer.Option("--gpus", help="Number of GPUs.")] = None,
+    system: Annotated[str | None, typer.Option("--system", help="What is bought, such as dgx-h100.")] = None,
+    years: Annotated[float | None, typer.Option("--years", help="Years of use, up to 20.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--env", "-e", help="Racks of this environment, instead of --gpus and --system."),
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option("--site", help="The site of --env, if it has several with racks.")
+    ] = None,
     instance_type: Annotated[
         str | None, typer.Option("--instance-type", help="What is rented; default: the type with this GPU.")
     ] = None,
-    region: Annotated[str, typer.Option("--region", help="Where it is rented.")] = DEFAULT_REGION,
+    region: Annotated[str, typer.Option("--region", help="Where it is rented.")] = "us-east-1",
     cloud_price: Annotated[
         str | None,
         typer.Option("--cloud-price", help="USD per GPU-hour, such as '6.88 USD/h'; default: on-demand."),
+    ] = None,
+    reserved: Annotated[
+        str, typer.Option("--reserved", help="Share of the GPUs that is reserved, and paid used or not.")
+    ] = "0%",
+    reserved_term: Annotated[str, typer.Option("--reserved-term", help="1y or 3y.")] = "1y",
+    reserved_payment: Annotated[
+        str, typer.Option("--reserved-payment", help="Paid upfront: none, partial or all.")
+    ] = "none",
+    reserved_price: Annotated[
+        str | None,
+        typer.Option("--reserved-price", help="USD per reserved GPU-hour; default: the catalog's."),
+    ] = None,
+    spot: Annotated[str, typer.Option("--spot", help="Share of the other hours on spot.")] = "0%",
+    spot_overhead: Annotated[
+        str, typer.Option("--spot-overhead", help="Time that interruptions add, as `spot simulate` computes.")
+    ] = "0%",
+    savings_plan: Annotated[
+        str | None, typer.Option("--savings-plan", help="Refused: no source publishes their prices.")
     ] = None,
     acquisition: Annotated[
         str | None, typer.Option("--acquisition", help="Price of a node; default: the catalog's.")
@@ -53,11 +65,11 @@ def tco(
         str, typer.Option("--idle-power", help="Share of the power that is drawn without load.")
     ] = "0%",
     pue: Annotated[
-        float, typer.Option("--pue", help="Power usage effectiveness, from 1 to 3.")
-    ] = DEFAULT_PUE,
+        float | None, typer.Option("--pue", help="Power usage effectiveness, from 1 to 3; default 1.25.")
+    ] = None,
     energy_price: Annotated[
-        str, typer.Option("--energy-price", help="Such as '0.11 USD/kWh'.")
-    ] = DEFAULT_ENERGY_PRICE,
+        str | None, typer.Option("--energy-price", help="Such as '0.11 USD/kWh'; default 0.1 USD/kWh.")
+    ] = None,
     network_share: Annotated[
         str, typer.Option("--network-share", help="Share of switches and cables in the price of the whole.")
     ] = "0%",
@@ -68,6 +80,16 @@ def tco(
     support: Annotated[str, typer.Option("--support", help="Support contracts per year.")] = "0 USD",
     colocation: Annotated[str, typer.Option("--colocation", help="Colocation per year.")] = "0 USD",
     staff: Annotated[str, typer.Option("--staff", help="Staff per year.")] = "0 USD",
+    spread: Annotated[
+        str, typer.Option("--spread", help="Range of values without a range of their own, each way.")
+    ] = "20%",
+    draws: Annotated[int, typer.Option("--draws", help="Draws of the bands.")] = 5_000,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same bands.")] = 0,
+    plots: Annotated[
+        Path | None, typer.Option("--plots", help="Write plots to this folder.", file_okay=False)
+    ] = None,
+    plot_format: Annotated[str, typer.Option("--plot-format", help="svg or png.")] = "svg",
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Compare renting and buying GPUs over years, with the utilization and the month where they are equal.
@@ -75,118 +97,43 @@ def tco(
     Rent is paid for used hours, what is bought is paid used or not. Values that were not given are listed as
     assumptions; parts that are 0 by default (network, support, staff) make buying look less expensive.
     """
-    from gpufleet.economics.json import Assumption, assumptions_to_json, tco_to_json
-    from gpufleet.economics.places import place_of
-    from gpufleet.economics.tco import OwnedCosts, compare
-    from gpufleet.report.economics_text import show_tco
+    from gpufleet.cli.tco_run import TcoOptions, run
 
-    read = OptionReader()
-    shares = {
-        name: read.share(f"--{name.replace('_', '-')}", text)
-        for name, text in (
-            ("utilization", utilization),
-            ("idle_power", idle_power),
-            ("network_share", network_share),
-            ("residual", residual),
-            ("financing", financing),
-        )
-    }
-    yearly = {
-        name: read.quantity(Money, f"--{name}", text)
-        for name, text in (("support", support), ("colocation", colocation), ("staff", staff))
-    }
-    energy = read.quantity(EnergyPrice, "--energy-price", energy_price)
-    rent = read.optional(HourlyPrice, "--cloud-price", cloud_price)
-    price = read.optional(Money, "--acquisition", acquisition)
-    power = read.optional(Power, "--power-per-gpu", power_per_gpu)
-    read.finish()
-    if energy is None or any(amount is None for amount in yearly.values()):
-        raise AssertionError("finish raises for what cannot be read")
-    catalog = checkout_catalog()
-    bought = catalog.system(system)
-    assumed: list[Assumption] = []
-    if rent is None:
-        rate = _rent(catalog, bought, instance_type, region)
-        hourly = float(rate.amount or 0)
-        assumed.append(Assumption("cloud price", f"{hourly:g} USD per GPU-hour ({rate.note})", rate.source))
-    else:
-        hourly = float(rent.amount)
-    nodes = -(-gpus // bought.gpus)
-    node_price = float(price.amount) if price is not None else _node_price(bought, assumed)
-    kilowatts = float(power.kw) * gpus if power is not None else _node_power(bought, assumed) * nodes
-    if pue == DEFAULT_PUE:
-        assumed.append(Assumption("PUE", f"{pue:g}", "no source: enter that of your hall"))
-    if energy_price == DEFAULT_ENERGY_PRICE:
-        assumed.append(Assumption("energy price", energy_price, ENERGY_SOURCE))
-    assumed += [
-        Assumption(name, "0", "not given")
-        for name, value in {
-            "network": shares["network_share"],
-            **{key: float(each.amount) for key, each in yearly.items() if each is not None},
-        }.items()
-        if not value
-    ]
-    result = compare(
-        gpus=gpus,
-        years=years,
-        utilization=shares["utilization"],
-        cloud_gpu_hour=hourly,
-        owned=OwnedCosts(
-            acquisition=node_price * nodes,
-            power_kw=kilowatts,
+    run(
+        TcoOptions(
+            environment=environment,
+            site=site,
+            gpus=gpus,
+            system=system,
+            years=years,
+            utilization=utilization,
+            instance_type=instance_type,
+            region=region,
+            cloud_price=cloud_price,
+            reserved=reserved,
+            reserved_term=reserved_term,
+            reserved_payment=reserved_payment,
+            reserved_price=reserved_price,
+            spot=spot,
+            spot_overhead=spot_overhead,
+            savings_plan=savings_plan,
+            acquisition=acquisition,
+            power_per_gpu=power_per_gpu,
+            idle_power=idle_power,
             pue=pue,
-            energy_price=float(energy.amount),
-            idle_share=shares["idle_power"],
-            network_share=shares["network_share"],
-            residual=shares["residual"],
-            financing=shares["financing"],
-            **{f"{name}_yearly": float(each.amount) for name, each in yearly.items() if each is not None},
+            energy_price=energy_price,
+            network_share=network_share,
+            residual=residual,
+            financing=financing,
+            support=support,
+            colocation=colocation,
+            staff=staff,
+            spread=spread,
+            draws=draws,
+            seed=seed,
+            plots=plots,
+            plot_format=plot_format,
+            html=html,
         ),
+        json=json,
     )
-    if json:
-        document = {"system": system, "nodes": nodes, "gpu": place_of(catalog, system).gpu}
-        emit_json(document | tco_to_json(result) | {"assumptions": assumptions_to_json(assumed)})
-    else:
-        show_tco(result, f"{gpus} x {bought.gpu}", assumed, out)
-
-
-def _rent(catalog: Catalog, bought: System, instance_type: str | None, region: str) -> HourlyRate:
-    """Return USD per GPU-hour on demand. Raises InputError if no price is known."""
-    from gpufleet.economics.places import gpu_hour, place_of
-
-    rate = gpu_hour(catalog, place_of(catalog, instance_type or bought.gpu), region)
-    if rate.amount is None:
-        raise InputError(f"cloud price: {rate.reason}", remedy="give --cloud-price '6.88 USD/h'")
-    return rate
-
-
-def _node_price(bought: System, assumed: list[Assumption]) -> float:
-    from gpufleet.economics.json import Assumption
-
-    if bought.price.amount is None:
-        raise InputError(
-            f"no price of {bought.name} is known ({bought.price.note})",
-            remedy="give --acquisition '270000 USD' for each node",
-        )
-    most = f" to {bought.price.high:,}" if bought.price.high is not None else ""
-    assumed.append(
-        Assumption(
-            "acquisition",
-            f"{bought.price.amount:,}{most} USD per node: the lower one is used",
-            f"{bought.price.source} ({bought.price.date}): {bought.price.note}",
-        )
-    )
-    return float(bought.price.amount)
-
-
-def _node_power(bought: System, assumed: list[Assumption]) -> float:
-    from gpufleet.economics.json import Assumption
-
-    if bought.power_kw_max is None:
-        raise InputError(
-            f"the power of {bought.name} is not known", remedy="give --power-per-gpu '1.3 kW' or the like"
-        )
-    assumed.append(
-        Assumption("power", f"{bought.power_kw_max} kW per node at full load", "; ".join(bought.sources[:1]))
-    )
-    return float(bought.power_kw_max)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpufleet.economics.checkpoints import CheckpointPlan
 from gpufleet.economics.collectives import CollectiveTime
@@ -17,8 +17,11 @@ from gpufleet.economics.places import GpuPlace, HourlyRate
 from gpufleet.economics.quantities import GB, GIB
 from gpufleet.economics.spot import SpotComparison
 from gpufleet.economics.storage import StorageSizing
-from gpufleet.economics.tco import Ownership, TcoResult
+from gpufleet.economics.tco import OwnershipCost, TcoResult
 from gpufleet.economics.training import Placement, TrainingTime
+
+if TYPE_CHECKING:
+    from gpufleet.economics.tco_risk import Risk, TornadoBar
 
 CURRENCY = "USD"
 
@@ -221,7 +224,39 @@ def tco_to_json(result: TcoResult) -> dict[str, Any]:
     }
 
 
-def ownership_to_json(owned: Ownership) -> dict[str, float]:
+def risk_to_json(bars: Sequence[TornadoBar], risk: Risk) -> dict[str, Any]:
+    """Return `sensitivity` (rented - owned at both ends of each input) and `risk` (5, 50, 95 % of draws)."""
+
+    def of(spread: tuple[float, float, float]) -> dict[str, float]:
+        return dict(zip(("p5", "p50", "p95"), spread, strict=True))
+
+    return {
+        "sensitivity": [
+            {
+                "input": bar.name,
+                "low": bar.low,
+                "high": bar.high,
+                "saving_at_low": bar.saving_at_low,
+                "saving_at_high": bar.saving_at_high,
+            }
+            for bar in bars
+        ],
+        "risk": {
+            "draws": risk.draws,
+            "seed": risk.seed,
+            "cloud": of(risk.rented),
+            "onprem": of(risk.owned),
+            "saving": of(risk.saving),
+            "owning_costs_less_fraction": risk.owning_wins,
+            "months": [
+                {"month": band.month, "cloud": of(band.rented), "onprem": of(band.owned)}
+                for band in risk.bands
+            ],
+        },
+    }
+
+
+def ownership_to_json(owned: OwnershipCost) -> dict[str, float]:
     """Return USD by part."""
     return {
         "total": owned.total,

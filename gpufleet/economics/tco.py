@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from gpufleet.errors import InputError
 
@@ -39,7 +40,25 @@ class OwnedCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class RentedCosts:
+    """What renting costs, in USD per GPU-hour. `flexible` is paid for used hours only.
+
+    `committed_share` of the GPUs are reserved at `committed`, and paid used or not; work runs on them first.
+    """
+
+    flexible: float
+    committed_share: float = 0.0
+    committed: float = 0.0
+
+    def total(self, hours: float, utilization: float) -> float:
+        """Return USD for GPUs with `hours` GPU-hours in all, of which a share is used."""
+        # Without `max`, so that arrays of numpy can stand for the numbers (tco_risk).
+        beyond = (utilization - self.committed_share) * (utilization > self.committed_share)
+        return hours * (self.committed_share * self.committed + beyond * self.flexible)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipCost:
     """The parts of a total over all years, in USD. `residual` is negative."""
 
     acquisition: float
@@ -54,20 +73,8 @@ class Ownership:
     @property
     def total(self) -> float:
         """The sum of all parts."""
-        return (
-            math.fsum(
-                (
-                    self.acquisition,
-                    self.network,
-                    self.financing,
-                    self.energy,
-                    self.support,
-                    self.colocation,
-                    self.staff,
-                )
-            )
-            + self.residual
-        )
+        parts = (self.network, self.financing, self.energy, self.support, self.colocation, self.staff)
+        return sum(parts, self.acquisition) + self.residual
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class TcoResult:
     gpus: int
     gpu_hours: float
     cloud_total: float
-    owned: Ownership
+    owned: OwnershipCost
     break_even_utilization: float | None
     break_even_month: float | None
 
@@ -90,32 +97,32 @@ class TcoResult:
 
 
 def compare(
-    *, gpus: int, years: float, utilization: float, cloud_gpu_hour: float, owned: OwnedCosts
+    *, gpus: int, years: float, utilization: float, rented: RentedCosts, owned: OwnedCosts
 ) -> TcoResult:
     """Return the totals of renting and owning `gpus` GPUs over `years` at a utilization from 0 to 1.
 
     Raises InputError for values that make no sense, all of them together.
     """
-    _check(gpus, years, utilization, cloud_gpu_hour, owned)
+    _check(gpus, years, utilization, rented, owned)
     hours = gpus * HOURS_PER_YEAR * years
     return TcoResult(
         years=years,
         utilization=utilization,
         gpus=gpus,
         gpu_hours=hours * utilization,
-        cloud_total=hours * utilization * cloud_gpu_hour,
+        cloud_total=rented.total(hours, utilization),
         owned=ownership(owned, years, utilization),
-        break_even_utilization=_break_even_utilization(hours, cloud_gpu_hour, owned, years),
-        break_even_month=_break_even_month(gpus, years, utilization, cloud_gpu_hour, owned),
+        break_even_utilization=_break_even_utilization(hours, rented, owned, years),
+        break_even_month=_break_even_month(gpus, years, utilization, rented, owned),
     )
 
 
-def ownership(owned: OwnedCosts, years: float, utilization: float) -> Ownership:
+def ownership(owned: OwnedCosts, years: float, utilization: float) -> OwnershipCost:
     """Return the parts of what owning costs over `years`."""
     network = owned.acquisition * owned.network_share / (1 - owned.network_share)
     bought = owned.acquisition + network
     load = owned.idle_share + (1 - owned.idle_share) * utilization
-    return Ownership(
+    return OwnershipCost(
         acquisition=owned.acquisition,
         network=network,
         financing=bought / 2 * owned.financing * years,
@@ -128,25 +135,32 @@ def ownership(owned: OwnedCosts, years: float, utilization: float) -> Ownership:
 
 
 def _break_even_utilization(
-    hours: float, cloud_gpu_hour: float, owned: OwnedCosts, years: float
+    hours: float, rented: RentedCosts, owned: OwnedCosts, years: float
 ) -> float | None:
-    """Return where both totals are equal: both are linear in utilization. None outside of 0 to 1."""
-    idle, full = (ownership(owned, years, share).total for share in (0.0, 1.0))
-    slope = hours * cloud_gpu_hour - (full - idle)
-    if slope <= 0:
-        return None
-    found = idle / slope
-    return found if 0 <= found <= 1 else None
+    """Return the lowest utilization from which on owning is not more expensive. None if there is none.
+
+    The difference is linear up to the share that is reserved, and from there on.
+    """
+
+    def difference(share: float) -> float:
+        return rented.total(hours, share) - ownership(owned, years, share).total
+
+    edges = sorted({0.0, rented.committed_share, 1.0})
+    for low, high in pairwise(edges):
+        before, after = difference(low), difference(high)
+        if before <= 0 < after or before < 0 <= after:
+            return low + (high - low) * -before / (after - before)
+    return None
 
 
 def _break_even_month(
-    gpus: int, years: float, utilization: float, cloud_gpu_hour: float, owned: OwnedCosts
+    gpus: int, years: float, utilization: float, rented: RentedCosts, owned: OwnedCosts
 ) -> float | None:
     """Return after how many months the rent that was saved has paid the purchase. None beyond `years`.
 
     The purchase is paid at the start; a residual value is received at the end, and does not count before.
     """
-    monthly = gpus * HOURS_PER_YEAR / MONTHS_PER_YEAR * utilization * cloud_gpu_hour
+    monthly = rented.total(gpus * HOURS_PER_YEAR / MONTHS_PER_YEAR, utilization)
     year = ownership(replace(owned, residual=0.0), 1.0, utilization)
     running = (year.total - year.acquisition - year.network) / MONTHS_PER_YEAR
     if monthly <= running:
@@ -155,14 +169,31 @@ def _break_even_month(
     return found if found <= years * MONTHS_PER_YEAR else None
 
 
-def _check(gpus: int, years: float, utilization: float, cloud_gpu_hour: float, owned: OwnedCosts) -> None:
+def cash_over_time(
+    *, gpus: int, years: float, utilization: float, rented: RentedCosts, owned: OwnedCosts, months: int
+) -> list[tuple[float, float, float]]:
+    """Return (month, rent paid, paid for what is owned) from month 0 to the end; the residual at the end."""
+    yearly = gpus * HOURS_PER_YEAR
+    found = []
+    for step in range(months + 1):
+        time = years * step / months
+        paid = ownership(owned, time, utilization)
+        back = paid.residual if step == months else 0.0
+        rent = rented.total(yearly * time, utilization)
+        found.append((time * MONTHS_PER_YEAR, rent, paid.total - paid.residual + back))
+    return found
+
+
+def _check(gpus: int, years: float, utilization: float, rented: RentedCosts, owned: OwnedCosts) -> None:
     wrong = [
         f"{name} is {value:g}; it must be {rule}"
         for name, value, rule, good in (
             ("gpus", gpus, "at least 1", gpus >= 1),
             ("years", years, "above 0 and at most 20", 0 < years <= 20),
             ("utilization", utilization, "from 0 to 1", 0 <= utilization <= 1),
-            ("cloud price", cloud_gpu_hour, "above 0", cloud_gpu_hour > 0),
+            ("cloud price", rented.flexible, "above 0", rented.flexible > 0),
+            ("reserved share", rented.committed_share, "from 0 to 1", 0 <= rented.committed_share <= 1),
+            ("reserved price", rented.committed, "at least 0", rented.committed >= 0),
             ("acquisition", owned.acquisition, "at least 0", owned.acquisition >= 0),
             ("power", owned.power_kw, "above 0", owned.power_kw > 0),
             ("PUE", owned.pue, "from 1 to 3", 1 <= owned.pue <= 3),

@@ -15,7 +15,6 @@ from gpufleet.economics.inference import InferenceSizing
 from gpufleet.economics.json import (
     Assumption,
     inference_memory_to_json,
-    ownership_to_json,
     training_memory_to_json,
 )
 from gpufleet.economics.models import ModelShape
@@ -23,7 +22,6 @@ from gpufleet.economics.places import GpuPlace, HourlyRate
 from gpufleet.economics.quantities import GB, GIB
 from gpufleet.economics.spot import SpotComparison
 from gpufleet.economics.storage import StorageSizing
-from gpufleet.economics.tco import MONTHS_PER_YEAR, TcoResult
 from gpufleet.economics.training import Placement, TrainingTime
 from gpufleet.report.money import money
 from gpufleet.report.tables import print_table
@@ -33,7 +31,7 @@ Row = tuple[str, str]
 
 def show_checkpoints(plan: CheckpointPlan, console: Console) -> None:
     """Print an interval between checkpoints."""
-    _rows(
+    print_rows(
         console,
         (
             "interval between checkpoints",
@@ -48,7 +46,7 @@ def show_checkpoints(plan: CheckpointPlan, console: Console) -> None:
 
 def show_collective(result: CollectiveTime, console: Console) -> None:
     """Print a collective operation."""
-    _rows(
+    print_rows(
         console,
         (result.collective, f"{result.ranks} ranks, {result.bytes / GB:,.3f} GB"),
         ("time", _seconds(result.time_s)),
@@ -59,7 +57,7 @@ def show_collective(result: CollectiveTime, console: Console) -> None:
 
 def show_storage(result: StorageSizing, region: str, console: Console) -> None:
     """Print a throughput and the file systems that give it."""
-    _rows(
+    print_rows(
         console,
         (
             "throughput",
@@ -96,7 +94,7 @@ def show_training(
     """Print a training run."""
     division, memory = placement.parallelism, placement.memory
     limit = "" if place.memory_bytes is None else f" of {place.memory_bytes / GIB:,.0f} GiB"
-    _rows(
+    print_rows(
         console,
         ("model", _model(model)),
         (
@@ -118,7 +116,7 @@ def show_training(
         ("failures", f"every {_seconds(time.checkpoints.mtbf_s)}"),
         ("cost", _cost(rate, time.gpu_hours)),
     )
-    _assumptions(assumed, console)
+    print_assumptions(assumed, console)
 
 
 def show_inference(
@@ -131,7 +129,7 @@ def show_inference(
     """Print the memory of inference."""
     memory = result.memory
     fits = "fits" if result.fits else "does not fit"
-    _rows(
+    print_rows(
         console,
         ("model", _model(model)),
         ("on", f"{result.tensor} x {place.gpu}, {result.batch} sequences of {result.context:,} tokens"),
@@ -140,7 +138,7 @@ def show_inference(
         ("KV cache of a token", f"{memory.kv_cache_per_token / 1024:,.1f} KiB on each GPU"),
         ("sequences that fit", f"{result.most_sequences:,}"),
     )
-    _assumptions(assumed, console)
+    print_assumptions(assumed, console)
 
 
 def show_spot(found: SpotComparison, console: Console) -> None:
@@ -156,41 +154,21 @@ def show_spot(found: SpotComparison, console: Console) -> None:
         rows.append(("elapsed / computing time", f"{found.slowdown:.4f}"))
     saving = "unknown" if found.saving_fraction is None else f"{found.saving_fraction:.1%}"
     rows.append(("saving", saving))
-    _rows(console, *rows)
+    print_rows(console, *rows)
     if found.reason:
         console.print(Text(found.reason))
 
 
-def show_tco(result: TcoResult, what: str, assumed: Sequence[Assumption], console: Console) -> None:
-    """Print both totals and where they are equal."""
-    at = result.break_even_utilization
-    month = result.break_even_month
-    most = result.years * MONTHS_PER_YEAR
-    rented = None if not result.gpu_hours else result.cloud_total / result.gpu_hours
-    _rows(
-        console,
-        (what, f"{result.years:g} years at {result.utilization:.0%}: {result.gpu_hours:,.0f} GPU-hours"),
-        ("rented", f"{_usd(result.cloud_total)}{_each(rented)}"),
-        ("owned", f"{_usd(result.owned.total)}{_each(result.owned_per_gpu_hour)}"),
-        *(
-            (f"  {name}", _usd(value))
-            for name, value in ownership_to_json(result.owned).items()
-            if name != "total" and value
-        ),
-        ("equal at a utilization of", "never between 0 and 100 %" if at is None else f"{at:.1%}"),
-        ("equal after", f"not within {most:g} months" if month is None else f"{month:.1f} months"),
-    )
-    _assumptions(assumed, console)
-
-
-def _rows(console: Console, *rows: Row) -> None:
+def print_rows(console: Console, *rows: Row) -> None:
+    """Print names and values as two columns."""
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     print_table(table, console)
 
 
-def _assumptions(assumed: Iterable[Assumption], console: Console) -> None:
+def print_assumptions(assumed: Iterable[Assumption], console: Console) -> None:
+    """Print values that the user did not give, with their sources."""
     found = list(assumed)
     if found:
         console.print("assumed:")
@@ -224,14 +202,6 @@ def _seconds(seconds: float) -> str:
         if seconds < limit:
             return f"{seconds * factor:,.1f} {unit}"
     return f"{seconds / 3600:,.2f} h"
-
-
-def _usd(amount: float) -> str:
-    return money(Decimal(amount).quantize(Decimal(1)))
-
-
-def _each(per_hour: float | None) -> str:
-    return "" if per_hour is None else f" ({per_hour:,.2f} USD per used GPU-hour)"
 
 
 def _cost(rate: HourlyRate, gpu_hours: float) -> str:

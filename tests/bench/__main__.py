@@ -3,7 +3,7 @@
 Peers: the start of its libraries for `plan`; a bare YAML parse for validation; the SDK's own floor (the same
 program under `pulumi.runtime.set_mocks`) for previews and `check`; the Pulumi CLI with the same providers
 where it is on PATH; the policy SDK's own server and checkov for rules; plain ansible-core for
-the racks' roles; its list of the same hosts for large inventories.
+the racks' roles; its list of the same hosts for large inventories; plain Python and simpy for simulated jobs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpufleet.lab.rack import missing
 from tests.bench import (
     clusters,
     commands,
+    cur,
     engines,
     hosts,
     libraries,
@@ -30,11 +31,12 @@ from tests.bench import (
     racks,
     scale,
     specs,
+    spot,
     validation,
 )
 from tests.bench.measure import Row
 
-PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts")
+PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts", "economics")
 
 
 def main() -> int:
@@ -83,6 +85,10 @@ def main() -> int:
         console.print(clusters.table() or without)
     if "hosts" in parts:
         console.print(hosts_table(options))
+    if "economics" in parts:
+        console.print(spot.table(options.rounds))
+        with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+            console.print(_table(cur.measure(Path(folder), options.rounds)))
     return 0
 
 

@@ -28,17 +28,18 @@ def _environment() -> Environment:
     )
 
 
-def render_page(template: str, *styles: str, **values: Any) -> str:
+def render_page(template: str, *styles: str, images: bool = False, **values: Any) -> str:
     """Render a template of this folder, with the common style and its own `styles`.
 
     All values are escaped, and their control characters are replaced. The page's Content Security Policy
-    allows only its style sheet: no scripts and no requests.
+    allows only its style sheet: no scripts and no requests. With `images` it allows those in the page itself.
 
     >>> render_page("configure.html.j2", title="...", ...)
     """
     css = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", *styles))
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy += "; img-src data:" if images else ""
     page = _environment().get_template(template)
     # The file is ours and contains no `</style`.
     return page.render(style=Markup(css), policy=policy, **values)  # noqa: S704

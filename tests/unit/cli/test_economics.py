@@ -97,26 +97,6 @@ def test_inference_gives_memory_and_sequences(capsys: pytest.CaptureFixture[str]
     assert four["memory_per_gpu_GiB"]["weights"] == pytest.approx(one["memory_per_gpu_GiB"]["weights"] / 4)
 
 
-def test_tco_gives_both_totals_and_break_even(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_json(
-        capsys, *TCO, "--power-per-gpu", "0.7 kW", "--pue", "1.2", "--energy-price", "0.08 USD/kWh",
-        "--acquisition", "240000 USD", "--cloud-price", "3 USD/h",
-    )  # fmt: skip
-    assert round(found["onprem"]["energy"]) == 2_109_800
-    assert found["onprem"]["total"] == pytest.approx(32_829_800, abs=1)
-    assert found["cloud"]["total"] == pytest.approx(1024 * 8760 * 5 * 0.7 * 3)
-    assert 0 < found["break_even_utilization"] < 0.7
-    assert 0 < found["break_even_month"] < 60
-
-
-def test_tco_lists_what_was_assumed(capsys: pytest.CaptureFixture[str]) -> None:
-    names = [item["name"] for item in run_json(capsys, *TCO)["assumptions"]]
-    assert names == [
-        "cloud price", "acquisition", "power", "PUE", "energy price",
-        "network", "support", "colocation", "staff",
-    ]  # fmt: skip
-
-
 def test_spot_gives_prices_and_saving(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(capsys, *SPOT)
     assert (found["on_demand"], found["spot"]) == (55.04, 12.9756)

@@ -24,10 +24,13 @@ from .conftest import FakeEngine, Gpufleet
 PARTS = {
     "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
-    "The cloud half": ["preflight", "up", "refresh", "destroy", "outputs", "state"],
+    "The cloud half": [
+        "preflight", "up", "refresh", "destroy", "outputs", "eks-token", "state", "backend", "budget",
+    ],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets", "mirror"],
+    "Cost and size": ["cost", "advise", "size", "spot", "tco", "usage"],
     "Try it on this machine": ["sandbox", "rack"],
-}
+}  # fmt: skip
 VERBS = [verb for verbs in PARTS.values() for verb in verbs]
 
 

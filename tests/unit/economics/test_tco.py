@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.economics.tco import OwnedCosts, TcoResult, compare, ownership
+from gpufleet.economics.tco import OwnedCosts, RentedCosts, TcoResult, cash_over_time, compare, ownership
 from gpufleet.errors import InputError
 
 H100 = OwnedCosts(acquisition=30_720_000, power_kw=1024 * 0.7, pue=1.2, energy_price=0.08)
@@ -21,7 +21,7 @@ def result(**changes: Any) -> TcoResult:
         "gpus": 1024,
         "years": 5.0,
         "utilization": 0.7,
-        "cloud_gpu_hour": 3.0,
+        "rented": RentedCosts(3.0),
         "owned": H100,
     }
     return compare(**(values | changes))
@@ -63,13 +63,13 @@ costs = st.builds(
 def test_totals_are_equal_at_the_break_even_utilization(
     owned: OwnedCosts, years: float, price: float
 ) -> None:
-    at = result(owned=owned, years=years, cloud_gpu_hour=price).break_even_utilization
+    at = result(owned=owned, years=years, rented=RentedCosts(price)).break_even_utilization
     if at is not None:
-        found = result(owned=owned, years=years, cloud_gpu_hour=price, utilization=at)
+        found = result(owned=owned, years=years, rented=RentedCosts(price), utilization=at)
         assert found.cloud_total == pytest.approx(found.owned.total, rel=1e-6)
     else:
-        full = result(owned=owned, years=years, cloud_gpu_hour=price, utilization=1.0)
-        none = result(owned=owned, years=years, cloud_gpu_hour=price, utilization=0.0)
+        full = result(owned=owned, years=years, rented=RentedCosts(price), utilization=1.0)
+        none = result(owned=owned, years=years, rented=RentedCosts(price), utilization=0.0)
         assert full.cloud_total <= full.owned.total or none.owned.total < 0
 
 
@@ -79,12 +79,12 @@ def test_rent_has_paid_the_purchase_at_the_break_even_month(
     owned: OwnedCosts, utilization: float, price: float
 ) -> None:
     owned = replace(owned, residual=0.0)
-    month = result(owned=owned, utilization=utilization, cloud_gpu_hour=price).break_even_month
+    month = result(owned=owned, utilization=utilization, rented=RentedCosts(price)).break_even_month
     if month is None:
-        found = result(owned=owned, utilization=utilization, cloud_gpu_hour=price)
+        found = result(owned=owned, utilization=utilization, rented=RentedCosts(price))
         assert found.cloud_total <= found.owned.total * (1 + 1e-9)
     elif month > 0.1:
-        found = result(owned=owned, utilization=utilization, cloud_gpu_hour=price, years=month / 12)
+        found = result(owned=owned, utilization=utilization, rented=RentedCosts(price), years=month / 12)
         assert found.cloud_total == pytest.approx(found.owned.total, rel=1e-6)
 
 
@@ -110,6 +110,38 @@ def test_parts_add_up_and_residual_is_subtracted() -> None:
     )
 
 
+def test_reserved_gpus_are_paid_used_or_not_and_work_runs_on_them_first() -> None:
+    rented = RentedCosts(flexible=4.0, committed_share=0.5, committed=2.0)
+    hours = 1024 * 8760 * 5
+    for used, expected in ((0.0, 1.0), (0.3, 1.0), (0.5, 1.0), (0.7, 1.8), (1.0, 3.0)):
+        assert result(rented=rented, utilization=used).cloud_total == pytest.approx(hours * expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(costs, st.floats(0.5, 20), st.floats(0, 1), st.floats(0.5, 20))
+def test_totals_are_equal_at_the_break_even_with_reserved_gpus(
+    owned: OwnedCosts, price: float, share: float, committed: float
+) -> None:
+    rented = RentedCosts(price, share, committed)
+    at = result(owned=owned, rented=rented).break_even_utilization
+    if at is not None:
+        found = result(owned=owned, rented=rented, utilization=at)
+        assert found.cloud_total == pytest.approx(found.owned.total, rel=1e-6)
+
+
+def test_payments_over_time_end_at_the_totals_and_cross_at_the_break_even_month() -> None:
+    owned = replace(H100, residual=0.1, support_yearly=1e6)
+    found = result(owned=owned)
+    steps = cash_over_time(
+        gpus=1024, years=5.0, utilization=0.7, rented=RentedCosts(3.0), owned=owned, months=60
+    )
+    assert steps[0] == (0.0, 0.0, pytest.approx(30_720_000))
+    assert steps[-1] == (60.0, pytest.approx(found.cloud_total), pytest.approx(found.owned.total))
+    assert found.break_even_month is not None
+    after = next(month for month, rent, paid in steps if rent >= paid)
+    assert after - 1 < found.break_even_month <= after
+
+
 def test_unused_gpus_have_no_cost_per_used_hour() -> None:
     assert result(utilization=0.0).owned_per_gpu_hour is None
 
@@ -122,7 +154,8 @@ def test_unused_gpus_have_no_cost_per_used_hour() -> None:
         ({"gpus": 0}, "gpus is 0"),
         ({"years": -1}, "years is -1"),
         ({"years": 21}, "years is 21"),
-        ({"cloud_gpu_hour": 0.0}, "cloud price is 0"),
+        ({"rented": RentedCosts(0.0)}, "cloud price is 0"),
+        ({"rented": RentedCosts(3.0, 1.5)}, "reserved share is 1.5"),
         ({"owned": replace(H100, pue=0.9)}, "PUE is 0.9"),
         ({"owned": replace(H100, acquisition=-1.0)}, "acquisition is -1"),
         ({"owned": replace(H100, network_share=1.0)}, "network share is 1"),
