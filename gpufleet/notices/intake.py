@@ -19,6 +19,10 @@ PAUSE_S = 2.0
 """After a failed call of SQS."""
 
 
+EMPTY_S = 0.5
+"""After a read of an empty queue that does not wait."""
+
+
 class Queue(Protocol):
     """What the intake needs of SQS."""
 
@@ -61,7 +65,13 @@ class Intake:
     def _receive(self, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                self.take(self._queue.receive(wait_s=20))
+                messages = self._queue.receive(wait_s=self._settings.poll_s)
+                if messages:
+                    self.take(messages)
+                else:
+                    self._metrics.received(self._clock())
+                    if not self._settings.poll_s:
+                        stop.wait(EMPTY_S)
             except CloudErrors as error:
                 self._metrics.count("_errors", "step", "receive")
                 self._audit.write("failed", step="receive", error=str(error)[:500])

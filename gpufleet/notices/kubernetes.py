@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -56,6 +56,7 @@ class Kubernetes:
     """The cluster of a site."""
 
     api: Requests
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(PARALLEL))
 
     @classmethod
     def in_cluster(cls) -> Kubernetes:
@@ -174,8 +175,7 @@ class Kubernetes:
                 return owner, "" if error.status == 404 else f"{path}: {error}"
             return owner, ""
 
-        with ThreadPoolExecutor(PARALLEL) as pool:
-            return {owner: error for owner, error in pool.map(send, list(requests)) if error}
+        return {owner: error for owner, error in self.pool.map(send, list(requests)) if error}
 
 
 def _pod_path(pod: Mapping[str, Any]) -> str:

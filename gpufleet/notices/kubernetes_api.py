@@ -68,12 +68,19 @@ class Api:
                 try:
                     return self._answer(connection or self._connect(), method, path, payload, headers)
                 except (http.client.HTTPException, OSError):
-                    self._local.connection = None
+                    self.close()
                     if connection is None:
                         raise
         except (http.client.HTTPException, OSError, ValueError) as error:
             raise ApiError(0, f"{method} {path}: {error}") from None
         raise AssertionError("a request has an answer or an error")
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        kept = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if kept is not None:
+            kept.close()
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)

@@ -23,6 +23,7 @@ class Settings:
     `tags` are those that only this site's instances have. `checkpoint_s` is how long a signalled job may
     take, `maintenance_s` how long before a scheduled maintenance running jobs are signalled. `state` is the
     folder of its notes and audit log. A job acknowledges by its comment, or by a file in `acknowledgements`.
+    `poll_s` is how long a read of an empty queue waits.
     """
 
     queue_url: str
@@ -38,6 +39,7 @@ class Settings:
     metrics_port: int = 9823
     metrics_address: str = "127.0.0.1"
     receivers: int = 4
+    poll_s: int = 20
     endpoint_url: str | None = field(default=None)
 
     @property
@@ -57,6 +59,7 @@ _BOUNDS = {
     "maintenance_s": (1, 7 * 86_400),
     "metrics_port": (0, 65_535),
     "receivers": (1, 16),
+    "poll_s": (0, 20),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -48,17 +48,28 @@ class Slurm:
     acknowledgements: Path | None = None
     signal_to: Literal["batch", "steps", "full"] = "batch"
     run: Run = run_command
+    _names: dict[str, str] = field(default_factory=dict)
 
     def nodes(self, instances: Sequence[Instance]) -> Mapping[str, str]:
         """Find nodes by the tag of the instance, else by their address, else by their host name."""
-        names: dict[str, str] = {}
-        for name, address, *_ in self._table("sinfo", "-N", "-O", _NODES):
-            names |= {name: name, address: name}
-        found = {}
+        found = self._found(instances)
+        if len(found) < len(instances):
+            # A node that was added, or whose address changed since.
+            self._names = {}
+            for name, address, *_ in self._table("sinfo", "-N", "-O", _NODES):
+                self._names |= {name: name, address: name}
+            found = self._found(instances)
+        return found
+
+    def _found(self, instances: Sequence[Instance]) -> dict[str, str]:
+        found: dict[str, str] = {}
         for each in instances:
-            keys = (each.node, each.address, each.dns_name.partition(".")[0])
-            found[each.id] = next((names[key] for key in keys if key in names), "")
-        return {instance: node for instance, node in found.items() if node}
+            # A tag that names no node must not lead to another one by its address.
+            keys = [each.node] if each.node else [each.address, each.dns_name.partition(".")[0]]
+            for key in keys:
+                if key in self._names:
+                    found.setdefault(each.id, self._names[key])
+        return found
 
     def drain(self, nodes: Collection[str], kind: str) -> Mapping[str, str]:
         """Drain nodes that are not drained. The reason of a drain by somebody else stays."""

@@ -26,6 +26,7 @@ from tests.bench import (
     hosts,
     libraries,
     many,
+    notices,
     policies,
     racks,
     scale,
@@ -34,7 +35,7 @@ from tests.bench import (
 )
 from tests.bench.measure import Row
 
-PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts")
+PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts", "notices")
 
 
 def main() -> int:
@@ -83,6 +84,8 @@ def main() -> int:
         console.print(clusters.table() or without)
     if "hosts" in parts:
         console.print(hosts_table(options))
+    if "notices" in parts:
+        console.print(notices.table())
     return 0
 
 
