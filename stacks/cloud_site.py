@@ -130,7 +130,9 @@ def _contents(
     kubeconfig = run_kubeconfig(plan, this.settings, cluster)
     # The sandbox renders manifests into a folder that is called after the cluster.
     identifier = cluster.endpoint if this.settings.cloud == "aws" else None
-    build_cluster_base(this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier)
+    build_cluster_base(
+        this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier, notices=notices
+    )
     return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
 
 

@@ -17,7 +17,7 @@ from gpufleet.notices.intake import Intake
 from gpufleet.notices.kubernetes import Kubernetes
 from gpufleet.notices.metrics import Metrics, serve_metrics
 from gpufleet.notices.notes import Notes
-from gpufleet.notices.scheduler import Scheduler
+from gpufleet.notices.scheduler import Scheduler, SchedulerError
 from gpufleet.notices.settings import Settings, SettingsError, read_settings
 from gpufleet.notices.slurm import Slurm
 
@@ -70,12 +70,25 @@ def serve(settings: Settings, stop: threading.Event) -> None:
     intake = Intake(settings, notes, cloud, audit, metrics, handler.wake)
     server = serve_metrics(metrics, settings.metrics_address, settings.metrics_port)
     audit.write("started", queue=settings.queue_url, metrics_port=server.server_port)
-    intake.start(stop)
     try:
+        _restore(handler, stop)
+        intake.start(stop)
         handler.run(stop, intake.settle)
     finally:
         server.shutdown()
         audit.write("stopped")
+
+
+def _restore(handler: Handler, stop: threading.Event) -> None:
+    """Ask until the scheduler answers: it may start later than this."""
+    while not stop.is_set():
+        try:
+            handler.restore()
+        except SchedulerError as error:
+            handler.audit.write("failed", step="restore", error=str(error)[:500])
+            stop.wait(2.0)
+        else:
+            return
 
 
 def scheduler_of(settings: Settings) -> Scheduler:

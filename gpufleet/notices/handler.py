@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import CloudErrors
+from gpufleet.notices.events import Kind
 from gpufleet.notices.metrics import Metrics
 from gpufleet.notices.notes import Case, Notes, SignalledJob
 from gpufleet.notices.scheduler import Instance, Job, Scheduler, SchedulerError
@@ -62,6 +63,19 @@ class Handler:
                 self.wake.wait(0.25)
                 self.wake.clear()
 
+    @property
+    def _only_cordoned(self) -> tuple[Kind, ...]:
+        """The notices after which running jobs stay."""
+        return () if self.settings.rebalance == "drain" else ("rebalance",)
+
+    def restore(self) -> None:
+        """Take up nodes that were drained before the notes were lost."""
+        found = self.scheduler.drained()
+        restored = self.notes.restore(found, self.clock(), self._only_cordoned)
+        for each in found:
+            if each.instance in restored:
+                self.audit.write("restored", subject=each.instance, node=each.node, kind=each.kind)
+
     def round(self) -> bool:
         """Do every step once; return whether any had work."""
         steps = (self._identify, self._drain, self._release, self._signal, self._collect, self._replace)
@@ -111,12 +125,12 @@ class Handler:
 
     def _drain(self, now: float) -> list[str]:
         cases = self.notes.due("found", now)
-        kinds: dict[str, list[Case]] = defaultdict(list)
+        kinds: dict[Kind, list[Case]] = defaultdict(list)
         for case in cases:
             kinds[case.kind].append(case)
         for kind, group in kinds.items():
             try:
-                failed = self.scheduler.drain([case.node for case in group], kind)
+                failed = self.scheduler.drain({case.node: case.deadline for case in group}, kind)
             except SchedulerError as error:
                 self._failed("drain", group, error)
                 continue
@@ -127,9 +141,9 @@ class Handler:
             self._drained(drained, kind)
         return [case.subject for case in cases]
 
-    def _drained(self, cases: Sequence[Case], kind: str) -> None:
+    def _drained(self, cases: Sequence[Case], kind: Kind) -> None:
         now = self.clock()
-        only_cordon = kind == "rebalance" and self.settings.rebalance != "drain"
+        only_cordon = kind in self._only_cordoned
         self.notes.move(
             [case.subject for case in cases],
             "cordoned" if only_cordon else "drained",

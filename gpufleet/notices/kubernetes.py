@@ -15,11 +15,15 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from gpufleet.notices.events import RANKS, Kind
 from gpufleet.notices.kubernetes_api import Api, ApiError
-from gpufleet.notices.scheduler import Instance, Job, SchedulerError
+from gpufleet.notices.scheduler import Drained, Instance, Job, SchedulerError
 
 INTERRUPTION = "gpufleet.io/interruption"
 """Annotation of a node that this handler cordoned: the kind of notice."""
+
+DEADLINE = "gpufleet.io/interruption-deadline"
+"""Annotation of such a node: when its instance ends (epoch seconds)."""
 
 CHECKPOINT_BY = "gpufleet.io/checkpoint-by"
 """Annotation of pods that shall write a checkpoint: until when (RFC 3339)."""
@@ -72,10 +76,27 @@ class Kubernetes:
                 names[provider.rpartition("/")[2]] = str(node["metadata"]["name"])
         return {each.id: names[each.id] for each in instances if each.id in names}
 
-    def drain(self, nodes: Collection[str], kind: str) -> Mapping[str, str]:
-        """Cordon nodes, and write why."""
-        body = {"metadata": {"annotations": {INTERRUPTION: kind}}, "spec": {"unschedulable": True}}
-        return self._all((node, "PATCH", f"/api/v1/nodes/{quote(node)}", body) for node in nodes)
+    def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
+        """Cordon nodes, and write why, so that the notes can be lost with the handler's node."""
+        requests = []
+        for node, deadline in nodes.items():
+            notes = {INTERRUPTION: kind, DEADLINE: None if deadline is None else f"{deadline:.0f}"}
+            body = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}
+            requests.append((node, "PATCH", f"/api/v1/nodes/{quote(node)}", body))
+        return self._all(requests)
+
+    def drained(self) -> Sequence[Drained]:
+        """Read which nodes this handler cordoned, and why."""
+        found = []
+        for node in self._list("/api/v1/nodes"):
+            notes = node["metadata"].get("annotations") or {}
+            instance = str(node.get("spec", {}).get("providerID", "")).rpartition("/")[2]
+            deadline = str(notes.get(DEADLINE, ""))
+            for kind in RANKS:
+                if notes.get(INTERRUPTION) == kind and instance:
+                    until = float(deadline) if deadline.isdecimal() else None
+                    found.append(Drained(instance, str(node["metadata"]["name"]), kind, until))
+        return found
 
     def release(self, nodes: Collection[str]) -> None:
         """Uncordon nodes that this handler cordoned."""
@@ -85,7 +106,10 @@ class Kubernetes:
             if INTERRUPTION in (node["metadata"].get("annotations") or {})
             and node["metadata"]["name"] in nodes
         ]
-        body = {"metadata": {"annotations": {INTERRUPTION: None}}, "spec": {"unschedulable": None}}
+        body = {
+            "metadata": {"annotations": {INTERRUPTION: None, DEADLINE: None}},
+            "spec": {"unschedulable": None},
+        }
         failed = self._all((node, "PATCH", f"/api/v1/nodes/{quote(node)}", body) for node in ours)
         if failed:
             raise SchedulerError("; ".join(failed.values()))

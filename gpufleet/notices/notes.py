@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gpufleet.notices.events import RANKS, Kind, Notice
-from gpufleet.notices.scheduler import Job
+from gpufleet.notices.scheduler import Drained, Job
 
 State = Literal["new", "found", "drained", "signalled", "moved", "done", "cordoned", "left", "withdrawn"]
 """new: to be identified; found: to be drained; drained: to be signalled at its time; signalled: waits for
@@ -135,6 +135,29 @@ class Notes:
                     else:
                         self._open(db, subject, notice.kind, received, notice.deadline, now)
         return outcomes
+
+    def restore(self, found: Iterable[Drained], now: float, cordoned: Collection[Kind]) -> set[str]:
+        """Write nodes that are drained and unknown here; return their instances. Those with a notice of a
+        kind in `cordoned` only take no new work."""
+        new = set()
+        with self._transaction() as db:
+            for each in found:
+                if db.execute(
+                    "INSERT OR IGNORE INTO cases (subject, kind, node, state, received, deadline, drained,"
+                    " changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        each.instance,
+                        each.kind,
+                        each.node,
+                        "cordoned" if each.kind in cordoned else "drained",
+                        now,
+                        each.deadline,
+                        now,
+                        now,
+                    ),
+                ).rowcount:
+                    new.add(each.instance)
+        return new
 
     def expand(self, case: Case, instances: Iterable[str], now: float) -> None:
         """Put the instances of a reservation in the place of the reservation."""

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpufleet.notices.events import Kind
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:
@@ -30,6 +32,16 @@ class Job:
     nodes: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A node that this handler drained: its instance, and what the notice said."""
+
+    instance: str
+    node: str
+    kind: Kind
+    deadline: float | None
+
+
 class SchedulerError(Exception):
     """The scheduler could not be asked, or refused: the handler tries again."""
 
@@ -40,8 +52,11 @@ class Scheduler(Protocol):
     def nodes(self, instances: Sequence[Instance]) -> Mapping[str, str]:
         """Return the node of each instance that is one, by instance id."""
 
-    def drain(self, nodes: Collection[str], kind: str) -> Mapping[str, str]:
-        """Stop new work on the nodes. Return what failed, by node."""
+    def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
+        """Stop new work on the nodes, with the end of each. Return what failed, by node."""
+
+    def drained(self) -> Sequence[Drained]:
+        """Return nodes that this handler drained, where the scheduler keeps why."""
 
     def release(self, nodes: Collection[str]) -> None:
         """Take work again on nodes that this handler drained."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from gpufleet.notices.scheduler import Instance, Job, SchedulerError
+from gpufleet.notices.events import Kind
+from gpufleet.notices.scheduler import Drained, Instance, Job, SchedulerError
 
 REASON = "gpufleet interruption: "
 """How the reason of a drain by this handler starts. Other drains are never taken back."""
@@ -71,7 +72,11 @@ class Slurm:
                     found.setdefault(each.id, self._names[key])
         return found
 
-    def drain(self, nodes: Collection[str], kind: str) -> Mapping[str, str]:
+    def drained(self) -> Sequence[Drained]:
+        """Return none: the notes are on the controller's disk, which outlives the handler."""
+        return []
+
+    def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
         """Drain nodes that are not drained. The reason of a drain by somebody else stays."""
         states = self._states(nodes)
         free = [node for node in nodes if not (_is_drained(states.get(node, ("", ""))[0]))]

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from gpufleet.notices.scheduler import SchedulerError
+from gpufleet.notices.scheduler import Drained, SchedulerError
 from tests.unit.notices import events
 from tests.unit.notices.events import NOW, instance_id, moment
 from tests.unit.notices.world import World, world
@@ -266,3 +266,17 @@ def test_each_node_is_handled_once_whatever_comes_and_whenever_it_is_killed(
     jobs = sorted({str((number - 1) % 10 + 1) for number in hit})
     assert sorted(site.slurm.logged("signal")) == sorted(site.slurm.logged("requeue")) == jobs
     assert set(site.states().values()) <= {"done", "left"}
+
+
+def test_node_that_is_drained_and_unknown_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = world(tmp_path, jobs={"7": [1]})
+    found = [Drained(ONE, "n001", "maintenance", NOW + 7200)]
+    monkeypatch.setattr(site.handler.scheduler, "drained", lambda: found)
+    site.handler.restore()
+    site.handler.restore()
+    site.settle()
+    assert (site.slurm.log(), site.states()) == ([], {ONE: "drained"})
+    site.after(3600)
+    assert site.slurm.log() == [["signal", "7"]]

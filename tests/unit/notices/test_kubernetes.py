@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gpufleet.notices.kubernetes import CHECKPOINT_BY, CHECKPOINTED_AT, INTERRUPTION, Kubernetes
+from gpufleet.notices.kubernetes import CHECKPOINT_BY, CHECKPOINTED_AT, DEADLINE, INTERRUPTION, Kubernetes
 from gpufleet.notices.kubernetes_api import Api, ApiError
-from gpufleet.notices.scheduler import Instance
+from gpufleet.notices.scheduler import Drained, Instance
 from tests.unit.notices.fake_api import FakeApi
 
 GANG = "jobset_sigs_k8s_io__jobset-name"
@@ -37,13 +37,15 @@ def test_instances_are_nodes_by_their_provider_id(api: FakeApi) -> None:
 
 def test_node_is_cordoned_with_its_reason_and_given_back(api: FakeApi) -> None:
     kubernetes = Kubernetes(api)
-    assert kubernetes.drain(["node-1"], "spot") == {}
+    assert kubernetes.drain({"node-1": 1_800_000_000.0}, "spot") == {}
     node = api.nodes["node-1"]
     assert node["spec"]["unschedulable"] is True
-    assert node["metadata"]["annotations"] == {INTERRUPTION: "spot"}
+    assert node["metadata"]["annotations"] == {INTERRUPTION: "spot", DEADLINE: "1800000000"}
+    assert kubernetes.drained() == [Drained("i-1", "node-1", "spot", 1_800_000_000.0)]
     api.nodes["node-2"]["spec"]["unschedulable"] = True
     kubernetes.release(["node-1", "node-2"])
     assert "unschedulable" not in node["spec"]
+    assert kubernetes.drained() == []
     # Not ours.
     assert api.nodes["node-2"]["spec"]["unschedulable"] is True
 

@@ -54,7 +54,7 @@ def test_one_command_drains_all_nodes(fake: FakeSlurm) -> None:
         commands.append(list(command))
         return fake.run(command)
 
-    assert Slurm(run=run).drain(["gpu-1", "gpu-2"], "spot") == {}
+    assert Slurm(run=run).drain({"gpu-1": None, "gpu-2": 1.0}, "spot") == {}
     assert commands[-1] == [
         "scontrol",
         "update",
@@ -102,7 +102,7 @@ def test_failed_command_is_an_error_with_its_message() -> None:
     with pytest.raises(SchedulerError, match="no contact"):
         slurm.jobs(["gpu-1"])
     with pytest.raises(SchedulerError, match="no contact"):
-        slurm.drain(["gpu-1"], "spot")
+        slurm.drain({"gpu-1": None}, "spot")
 
 
 def test_missing_command_is_an_error() -> None:
