@@ -25,7 +25,7 @@ Lambda functions with container images"). Nothing of Lambda is started."""
 LIBRARIES = "/var/runtime"
 METRICS_PORT = 9823
 STATE = "/var/lib/gpufleet-notices"
-_CODE, _SETTINGS = "notices.pyz", "settings.json"
+_CODE = "notices.pyz"
 _MAIN = "import sys\n\nfrom gpufleet.notices.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 _NOBODY = 65534
 
@@ -88,11 +88,15 @@ class NoticeHandler(Component):
             },
             sort_keys=True,
         )
+        code = handler_code()
+        # By its content: the pod of a new version must not find the code of the old one.
+        self._code_name = f"{NOTICES_SERVICE_ACCOUNT}-{hashlib.sha256(code).hexdigest()[:8]}"
         config = k8s.core.v1.ConfigMap(
             name,
-            metadata=self._meta(),
-            data={_SETTINGS: settings},
-            binary_data={_CODE: base64.b64encode(handler_code()).decode()},
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=self._code_name, namespace=NOTICES_NAMESPACE, labels=self._labels
+            ),
+            binary_data={_CODE: base64.b64encode(code).decode()},
             opts=inside,
         )
         self._deployment(args.image, settings, self.child(depends_on=[account, config]))
@@ -134,12 +138,10 @@ class NoticeHandler(Component):
         )
 
     def _deployment(self, image: str, settings: pulumi.Output[str], opts: pulumi.ResourceOptions) -> None:
-        code = handler_code()
-        checksum = settings.apply(lambda text: hashlib.sha256(code + text.encode()).hexdigest()[:16])
         container = k8s.core.v1.ContainerArgs(
             name="notices",
             image=image,
-            command=["python3", f"/etc/gpufleet/{_CODE}", f"/etc/gpufleet/{_SETTINGS}"],
+            command=["python3", f"/etc/gpufleet/{_CODE}", settings],
             env=[k8s.core.v1.EnvVarArgs(name="PYTHONPATH", value=LIBRARIES)],
             ports=[k8s.core.v1.ContainerPortArgs(name="metrics", container_port=METRICS_PORT)],
             resources=k8s.core.v1.ResourceRequirementsArgs(
@@ -171,9 +173,7 @@ class NoticeHandler(Component):
                     match_labels={"app.kubernetes.io/name": NOTICES_SERVICE_ACCOUNT}
                 ),
                 template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(
-                        labels=self._labels, annotations={"gpufleet.io/checksum": checksum}
-                    ),
+                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=self._labels),
                     spec=k8s.core.v1.PodSpecArgs(
                         service_account_name=NOTICES_SERVICE_ACCOUNT,
                         automount_service_account_token=True,
@@ -190,9 +190,7 @@ class NoticeHandler(Component):
                         volumes=[
                             k8s.core.v1.VolumeArgs(
                                 name="code",
-                                config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(
-                                    name=NOTICES_SERVICE_ACCOUNT
-                                ),
+                                config_map=k8s.core.v1.ConfigMapVolumeSourceArgs(name=self._code_name),
                             ),
                             k8s.core.v1.VolumeArgs(
                                 name="state", empty_dir=k8s.core.v1.EmptyDirVolumeSourceArgs()

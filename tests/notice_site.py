@@ -20,6 +20,7 @@ import boto3
 
 from gpufleet.lab.aws.throwaway import ThrowawayAccount
 from gpufleet.notices.notes import Notes
+from tests.bench.sqs_server import SqsServer
 from tests.unit.notices import events
 from tests.unit.notices.events import REGION
 from tests.unit.notices.fake_slurm import FakeSlurm, install_commands
@@ -31,7 +32,7 @@ NODES_OF_A_JOB = 4
 class NoticeSite:
     """`nodes` instances n0001.., every four of them with one job."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(self, folder: Path, nodes: int, queue: SqsServer | None = None) -> None:
         self.folder = folder
         self.account = ThrowawayAccount(folder)
         self._env = {**os.environ, **self.account.env}
@@ -48,9 +49,13 @@ class NoticeSite:
         }
         self.slurm = FakeSlurm(folder / "slurm").create(self._addresses(), jobs)
         install_commands(folder / "bin")
-        self.queue = self._sqs.create_queue(QueueName="notices", Attributes={"VisibilityTimeout": "10"})[
-            "QueueUrl"
-        ]
+        self._server = queue
+        if queue is None:
+            given = {"QueueName": "notices", "Attributes": {"VisibilityTimeout": "10"}}
+            self.queue = self._sqs.create_queue(**given)["QueueUrl"]
+        else:
+            self.queue = queue.url
+            self._env["AWS_ENDPOINT_URL_SQS"] = queue.url.partition("/123456789012")[0]
         self.settings = folder / "settings.json"
         self.state = folder / "state"
         self.settings.write_text(json.dumps(self._settings()))
@@ -91,7 +96,6 @@ class NoticeSite:
             "metrics_port": 0,
             # The emulated AWS answers one call at a time: a waiting one stops all.
             "poll_s": 0,
-            "endpoint_url": self._env["AWS_ENDPOINT_URL"],
         }
 
     def start(self) -> None:
@@ -118,6 +122,9 @@ class NoticeSite:
 
     def send(self, bodies: Sequence[str]) -> None:
         """Put messages into the queue, ten at a time."""
+        if self._server is not None:
+            self._server.send(list(bodies))
+            return
         for first in range(0, len(bodies), 10):
             batch = bodies[first : first + 10]
             entries = [{"Id": str(index), "MessageBody": body} for index, body in enumerate(batch)]

@@ -11,24 +11,27 @@ import time
 from pathlib import Path
 
 from gpufleet.notices.audit import Audit
-from gpufleet.notices.cloud import Cloud
+from gpufleet.notices.cloud import Cloud, CloudErrors
 from gpufleet.notices.handler import Handler
 from gpufleet.notices.intake import Intake
 from gpufleet.notices.kubernetes import Kubernetes
 from gpufleet.notices.metrics import Metrics, serve_metrics
 from gpufleet.notices.notes import Notes
 from gpufleet.notices.scheduler import Scheduler, SchedulerError
-from gpufleet.notices.settings import Settings, SettingsError, read_settings
+from gpufleet.notices.settings import Settings, SettingsError, parse_settings, read_settings
 from gpufleet.notices.slurm import Slurm
+
+REMEMBER_S = 60.0
+"""Between two lists of all instances of the site."""
 
 
 def main(arguments: list[str]) -> int:
     """Run until SIGTERM. Exit codes: 0 stopped, 2 unusable settings."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python -m gpufleet.notices SETTINGS (a JSON file)\n")
+        sys.stderr.write("usage: python -m gpufleet.notices SETTINGS (a JSON file, or its content)\n")
         return 2
     try:
-        settings = read_settings(Path(arguments[0]))
+        settings = _settings(arguments[0])
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -43,6 +46,12 @@ def main(arguments: list[str]) -> int:
         finally:
             os.close(lock)
     return 0
+
+
+def _settings(argument: str) -> Settings:
+    if argument.startswith("{"):
+        return parse_settings(argument, "the settings")
+    return read_settings(Path(argument))
 
 
 def _wait_for_lock(path: Path, stop: threading.Event) -> int | None:
@@ -69,7 +78,10 @@ def serve(settings: Settings, stop: threading.Event) -> None:
     handler = Handler(settings, notes, cloud, scheduler_of(settings), audit, metrics)
     intake = Intake(settings, notes, cloud, audit, metrics, handler.wake)
     server = serve_metrics(metrics, settings.metrics_address, settings.metrics_port)
+    # Before the first message: a storm that waits in the queue then needs no call for each instance.
+    _remember(cloud, handler)
     audit.write("started", queue=settings.queue_url, metrics_port=server.server_port)
+    threading.Thread(target=_keep_remembering, args=(cloud, handler, stop), daemon=True).start()
     try:
         _restore(handler, stop)
         intake.start(stop)
@@ -77,6 +89,20 @@ def serve(settings: Settings, stop: threading.Event) -> None:
     finally:
         server.shutdown()
         audit.write("stopped")
+
+
+def _keep_remembering(cloud: Cloud, handler: Handler, stop: threading.Event) -> None:
+    while not stop.wait(REMEMBER_S):
+        _remember(cloud, handler)
+
+
+def _remember(cloud: Cloud, handler: Handler) -> None:
+    """List the site's instances; without a list each is looked up when its notice comes."""
+    try:
+        cloud.remember()
+    except CloudErrors as error:
+        handler.metrics.count("_errors", "step", "instances")
+        handler.audit.write("failed", step="instances", error=str(error)[:500])
 
 
 def _restore(handler: Handler, stop: threading.Event) -> None:

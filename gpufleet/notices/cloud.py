@@ -47,10 +47,11 @@ class Cloud:
             max_pool_connections=settings.receivers + 4,
         )
         self._settings = settings
+        self._known: dict[str, Instance] = {}
         make = boto3.session.Session(region_name=settings.region).client
-        self._sqs = make("sqs", config=config, endpoint_url=settings.endpoint_url)
-        self._ec2 = make("ec2", config=config, endpoint_url=settings.endpoint_url)
-        self._scaling = make("autoscaling", config=config, endpoint_url=settings.endpoint_url)
+        self._sqs = make("sqs", config=config)
+        self._ec2 = make("ec2", config=config)
+        self._scaling = make("autoscaling", config=config)
 
     def receive(self, wait_s: int) -> list[Message]:
         """Return up to 10 messages; waits for the first."""
@@ -80,13 +81,25 @@ class Cloud:
             found |= {each.id: each for each in self._described("instance-id", batch)}
         return found
 
+    def known(self, ids: Sequence[str]) -> dict[str, Instance]:
+        """Return those that ran when `remember` was last called: for notices that have just arrived."""
+        known = self._known
+        return {each: known[each] for each in ids if each in known}
+
+    def remember(self) -> None:
+        """List the running instances of the site, so that a storm of notices needs no calls."""
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in self._settings.tags.items()]
+        self._known = {each.id: each for each in self._matching(filters) if each.alive}
+
     def of_reservation(self, reservation: str) -> list[str]:
         """Return the ids of the site's instances in a capacity reservation."""
         return [each.id for each in self._described("capacity-reservation-id", [reservation]) if each.alive]
 
     def _described(self, key: str, values: Sequence[str]) -> Iterator[Instance]:
         # By filter, since an unknown id as a parameter fails the whole call.
-        filters = [{"Name": key, "Values": list(values)}]
+        return self._matching([{"Name": key, "Values": list(values)}])
+
+    def _matching(self, filters: Sequence[Mapping[str, Any]]) -> Iterator[Instance]:
         for page in self._ec2.get_paginator("describe_instances").paginate(Filters=filters):
             for reservation in page["Reservations"]:
                 for each in reservation["Instances"]:

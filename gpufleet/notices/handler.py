@@ -23,6 +23,9 @@ REQUEUE_S = 10
 POLL_S = 1.0
 """Between looks at acknowledgements."""
 
+RECENT_S = 60
+"""An instance with a notice of this age still runs: the shortest notice is two minutes."""
+
 REPLACED = ("maintenance", "rebalance")
 """Notices after which the handler ends the drained instance; after others AWS does."""
 
@@ -32,6 +35,9 @@ class CloudCalls(Protocol):
 
     def instances(self, ids: Sequence[str]) -> Mapping[str, Instance]:
         """Return the site's instances among these, by id."""
+
+    def known(self, ids: Sequence[str]) -> Mapping[str, Instance]:
+        """Return those that ran a minute ago, without a call."""
 
     def of_reservation(self, reservation: str) -> Sequence[str]:
         """Return the site's instances in a reservation."""
@@ -109,7 +115,7 @@ class Handler:
                     self.notes.expand(case, self.cloud.of_reservation(case.subject), now)
                     self.audit.write("expanded", subject=case.subject)
             ids = [case.subject for case in cases if not case.subject.startswith("cr-")]
-            ours = self.cloud.instances(ids)
+            ours = self._instances(cases)
             alive = [each for each in ours.values() if each.alive]
             nodes = self.scheduler.nodes(alive) if alive else {}
         except (SchedulerError, *CloudErrors) as error:
@@ -122,6 +128,16 @@ class Handler:
         self.notes.move(left, "left", now, was="new")
         self.notes.move(nodes, "found", now, nodes=nodes, was="new")
         return [case.subject for case in cases]
+
+    def _instances(self, cases: Sequence[Case]) -> dict[str, Instance]:
+        """Return the site's instances among those of the cases. One with an old notice may have ended, and a
+        new one may have its node: it is looked up."""
+        now = self.clock()
+        ids = [case.subject for case in cases if not case.subject.startswith("cr-")]
+        recent = [case.subject for case in cases if now - case.received < RECENT_S]
+        found = dict(self.cloud.known(recent))
+        rest = [each for each in ids if each not in found]
+        return found | dict(self.cloud.instances(rest)) if rest else found
 
     def _drain(self, now: float) -> list[str]:
         cases = self.notes.due("found", now)

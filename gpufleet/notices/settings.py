@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,9 +38,8 @@ class Settings:
     signal_to: Literal["batch", "steps", "full"] = "batch"
     metrics_port: int = 9823
     metrics_address: str = "127.0.0.1"
-    receivers: int = 4
+    receivers: int = 2
     poll_s: int = 20
-    endpoint_url: str | None = field(default=None)
 
     @property
     def account(self) -> str:
@@ -66,14 +65,21 @@ _BOUNDS = {
 def read_settings(path: Path) -> Settings:
     """Return the settings in a file. Raises SettingsError with all that a person needs to correct it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}: write the settings there") from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, where: str) -> Settings:
+    """Return the settings in a JSON text; `where` it is from, for messages."""
+    try:
+        found = json.loads(text)
     except ValueError as error:
-        raise SettingsError(f"{path} is not JSON ({error}): correct it") from None
+        raise SettingsError(f"{where} is not JSON ({error}): correct it") from None
     if not isinstance(found, dict):
-        raise SettingsError(f"{path} holds no object: write one with queue_url, region, scheduler and tags")
-    return settings_of(found, str(path))
+        raise SettingsError(f"{where} holds no object: write one with queue_url, region, scheduler and tags")
+    return settings_of(found, where)
 
 
 def settings_of(found: Mapping[str, Any], where: str) -> Settings:

@@ -1,8 +1,8 @@
 """A thousand notices for 500 nodes in ten seconds, and how soon each node is drained.
 
-The handler is a process, as on a controller; SQS and EC2 are the emulated AWS, and Slurm's commands work
-on a file. There is no peer that drains Slurm nodes by notices: what a notice allows is shown
-instead, the two minutes of a spot instance, and the 5 seconds that the handler promises.
+The handler is a process, as on a controller; EC2 is the emulated AWS, SQS a queue in memory, Slurm a file.
+No peer drains Slurm nodes by notices: compare with the two minutes that a spot instance has, and
+with the 5 seconds that the handler promises.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from random import Random
 
 from rich.table import Table
 
+from tests.bench.sqs_server import SqsServer
 from tests.notice_site import NoticeSite
 
 NODES, NOTICES, SECONDS, SEED = 500, 1000, 10.0, 24
@@ -37,7 +38,8 @@ class Reactions:
 
 def measure(folder: Path, *, kill: bool = False, nodes: int = NODES, notices: int = NOTICES) -> Reactions:
     """Send the notices evenly over ten seconds; with `kill` the handler is killed in the middle."""
-    site = NoticeSite(folder, nodes)
+    queue = SqsServer()
+    site = NoticeSite(folder, nodes, queue)
     try:
         site.start()
         _until_started(site)
@@ -60,6 +62,8 @@ def measure(folder: Path, *, kill: bool = False, nodes: int = NODES, notices: in
         )
     finally:
         site.stop()
+        queue.shutdown()
+        queue.server_close()
 
 
 def _until_started(site: NoticeSite) -> None:

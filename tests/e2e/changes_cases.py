@@ -381,7 +381,7 @@ def site_cases() -> Iterator[Case]:
     yield _kube("public_cidrs", "another list", ["203.0.113.0/24"], "eks/cluster:Cluster chg-test-kube")
     yield _kube("public_cidrs", "to or from an empty one", [], "eks/cluster:Cluster chg-test-kube")
     yield _kube("access", "ssm to direct, or back", "ssm", "")
-    yield _kube("access", "to phased", "phased", "chg-test-kube-base")
+    yield _kube("access", "to phased", "phased", "chg-test-kube-(base|notices)")
     yield Case(
         "cloud[].kubernetes.access_port",
         "another port",
@@ -436,7 +436,7 @@ MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-12345
 
 def _notices() -> Iterator[Case]:
     """What the handler of notices does: its settings in the cluster, and in a Slurm site only outputs."""
-    handler = r"kubernetes:(core/v1:ConfigMap|apps/v1:Deployment) chg-test-kube-notices"
+    handler = r"kubernetes:apps/v1:Deployment chg-test-kube-notices"
     rule = r"aws:(cloudwatch/event(Rule|Target):.* chg-test-kube-notices-rebalance|sqs/queuePolicy:)"
     for field, how, value in (
         ("checkpoint", "another duration", "60 s"),

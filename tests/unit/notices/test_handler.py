@@ -189,7 +189,7 @@ def test_end_of_a_block_concerns_its_instances(tmp_path: Path) -> None:
 
 def test_instances_of_others_and_ended_ones_are_left(tmp_path: Path) -> None:
     site = world(tmp_path)
-    site.cloud.known[TWO] = dataclasses.replace(site.cloud.known[TWO], alive=False)
+    site.cloud.known_instances[TWO] = dataclasses.replace(site.cloud.known_instances[TWO], alive=False)
     site.send(events.spot(instance_id(99), id="a"), events.spot(TWO, id="b"))
     site.settle()
     assert site.slurm.log() == []
@@ -280,3 +280,16 @@ def test_node_that_is_drained_and_unknown_goes_on_where_it_was(
     assert (site.slurm.log(), site.states()) == ([], {ONE: "drained"})
     site.after(3600)
     assert site.slurm.log() == [["signal", "7"]]
+
+
+def test_old_notice_is_not_believed_about_an_instance_that_may_have_ended(tmp_path: Path) -> None:
+    site = world(tmp_path)
+    site.cloud.remembered = dict(site.cloud.known_instances)
+    site.cloud.known_instances = {}
+    site.send(events.spot(ONE, id="a"))
+    site.settle()
+    assert site.slurm.logged("drain") == ["n001"]
+    site.send(events.spot(TWO, id="b"))
+    site.now += 61
+    site.settle()
+    assert site.states()[TWO] == "left"

@@ -37,13 +37,17 @@ def settings(**changes: object) -> Settings:
 class FakeCloud:
     """Instances of the site, reservations, and the queue with what was deleted."""
 
-    known: dict[str, Instance]
+    known_instances: dict[str, Instance]
     reservations: dict[str, list[str]] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    remembered: dict[str, Instance] = field(default_factory=dict)
 
     def instances(self, ids: Sequence[str]) -> dict[str, Instance]:
-        return {each: self.known[each] for each in ids if each in self.known}
+        return {each: self.known_instances[each] for each in ids if each in self.known_instances}
+
+    def known(self, ids: Sequence[str]) -> dict[str, Instance]:
+        return {each: self.remembered[each] for each in ids if each in self.remembered}
 
     def of_reservation(self, reservation: str) -> list[str]:
         return self.reservations.get(reservation, [])
