@@ -64,5 +64,9 @@ TEAM_SERVICE_ACCOUNT = "gpufleet-data"
 TEAMS_SHARED = "shared"
 """The folder of a bucket that all teams with access to it read; their own have their names."""
 
+NOTICES_NAMESPACE = "gpufleet-system"
+NOTICES_SERVICE_ACCOUNT = "gpufleet-notices"
+"""Where the handler of AWS's notices runs in an EKS cluster, and with which service account."""
+
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 """The types of logs that an EKS control plane has (EKS User Guide, "Send control plane logs")."""

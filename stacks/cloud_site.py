@@ -25,6 +25,7 @@ from gpufleet.stacks.cluster_access import (
     uses_forward,
 )
 from gpufleet.stacks.cluster_contents import build_cluster_base
+from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
 from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.settings import StackSettings
@@ -96,7 +97,8 @@ def build_site(
         for group in site.node_groups:
             names = await_nodes(f"{name}-{group.name}", group, groups[group.name], parts, after=others)
             nodes.append(running_nodes(site.site, group.name, names, provider))
-    ways = _contents(this, site.kubernetes, cluster) if cluster and site.kubernetes else {}
+    notices = build_notices(name, site, cluster, this.opts)
+    ways = _contents(this, site.kubernetes, cluster, notices) if cluster and site.kubernetes else {}
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
     return SiteOutputs(
@@ -107,6 +109,7 @@ def build_site(
             "private_subnet_ids": dict(network.private_subnet_ids),
             "public_subnet_ids": dict(network.public_subnet_ids),
             "cluster": _cluster_outputs(cluster),
+            "notices": _notices_outputs(notices),
             "node_groups": {key: group.outputs for key, group in groups.items()},
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
@@ -116,7 +119,9 @@ def build_site(
     )
 
 
-def _contents(this: _Site, plan: KubernetesPlan, cluster: EksCluster) -> dict[str, pulumi.Output[str]]:
+def _contents(
+    this: _Site, plan: KubernetesPlan, cluster: EksCluster, notices: NoticeParts | None
+) -> dict[str, pulumi.Output[str]]:
     """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs."""
     ways = {"kubeconfig": cluster.kubeconfig}
     if plan.access == "phased":
@@ -125,7 +130,9 @@ def _contents(this: _Site, plan: KubernetesPlan, cluster: EksCluster) -> dict[st
     kubeconfig = run_kubeconfig(plan, this.settings, cluster)
     # The sandbox renders manifests into a folder that is called after the cluster.
     identifier = cluster.endpoint if this.settings.cloud == "aws" else None
-    build_cluster_base(this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier)
+    build_cluster_base(
+        this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier, notices=notices
+    )
     return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
 
 
@@ -243,6 +250,16 @@ def _lustre(
         ),
         this.opts,
     )
+
+
+def _notices_outputs(notices: NoticeParts | None) -> dict[str, Any] | None:
+    if notices is None:
+        return None
+    return {
+        **notices.settings,
+        "queue_url": notices.queue.queue_url,
+        "instance_profile_arn": notices.queue.instance_profile_arn,
+    }
 
 
 def _cluster_outputs(cluster: EksCluster | None) -> dict[str, Any] | None:

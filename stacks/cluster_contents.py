@@ -7,8 +7,11 @@ import pulumi_kubernetes as k8s
 
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
+from gpufleet.plan.names import NOTICES_SUFFIX
+from gpufleet.stacks.interruptions import NoticeParts
 
 
 def build_cluster_base(
@@ -19,6 +22,7 @@ def build_cluster_base(
     kubeconfig: pulumi.Output[str],
     *,
     identifier: pulumi.Output[str] | None = None,
+    notices: NoticeParts | None = None,
 ) -> ClusterBase:
     """Apply teams, priorities and device plugins once the cluster can run them.
 
@@ -33,6 +37,17 @@ def build_cluster_base(
         opts=pulumi.ResourceOptions(depends_on=list(cluster.system_ready)),
     )
     taints = [taint.key for group in site.node_groups for taint in group.taints]
+    if notices is not None and notices.role is not None:
+        NoticeHandler(
+            f"{name}{NOTICES_SUFFIX}",
+            NoticeHandlerArgs(
+                settings=notices.settings,
+                queue_url=notices.queue.queue_url,
+                labels={"gpufleet.io/site": site.site},
+            ),
+            # Pods get their credentials when they start.
+            pulumi.ResourceOptions(providers=[provider], depends_on=[notices.role.association]),
+        )
     return ClusterBase(
         f"{name}-base",
         ClusterBaseArgs(

@@ -185,6 +185,19 @@ STOP = (
     "ssm:ListTagsForResource",
     "ssm:PutParameter",
 )
+NOTICES = (
+    "events:DescribeRule",
+    "events:ListTagsForResource",
+    "events:ListTargetsByRule",
+    "events:PutRule",
+    "events:PutTargets",
+    "events:TagResource",
+    "sqs:CreateQueue",
+    "sqs:GetQueueAttributes",
+    "sqs:ListQueueTags",
+    "sqs:SetQueueAttributes",
+    "sqs:TagQueue",
+)
 LINKED_ROLE = "iam:CreateServiceLinkedRole"
 
 
@@ -229,6 +242,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         yield from RESERVATIONS
     if site.lustre:
         yield from LUSTRE
+    if site.interruptions is not None:
+        yield from NOTICES
 
 
 def linked_roles(plan: FleetPlan) -> Mapping[str, str]:

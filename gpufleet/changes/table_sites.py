@@ -9,6 +9,7 @@ from gpufleet.changes.observe import Effect
 
 _SITE = "all users of the site: every resource is created again, and the old one is deleted"
 _BUCKET = "pods of the team: they lose access to the bucket"
+_NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
@@ -78,6 +79,16 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         ),
     ),
     "cloud[].kubernetes.access_port": nothing("another port", "no one: the next run uses it"),
+    "cloud[].interruptions.checkpoint": (
+        FieldChange("another duration", Effect.IN_PLACE, _NOTICES, slurm=Effect.NOTHING),
+    ),
+    "cloud[].interruptions.rebalance": (
+        FieldChange("cordon to drain, or back", Effect.IN_PLACE, _NOTICES, slurm=Effect.NOTHING),
+        FieldChange("to ignore", Effect.REPLACEMENT, "no one: the rule of EventBridge is deleted"),
+    ),
+    "cloud[].interruptions.before_maintenance": (
+        FieldChange("another duration", Effect.IN_PLACE, _NOTICES, slurm=Effect.NOTHING),
+    ),
     "cloud[].kubernetes.admins": in_place("another list", "removed roles lose access to the cluster"),
     "cloud[].kubernetes.viewers": in_place("another list", "removed roles can no longer preview"),
     "cloud[].kubernetes.gpu_stack": (

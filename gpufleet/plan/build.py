@@ -8,6 +8,7 @@ from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.images import locked_image
+from gpufleet.plan.interruptions import plan_interruptions
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
     CloudSitePlan,
@@ -21,7 +22,13 @@ from gpufleet.plan.models import (
 from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
 from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
-from gpufleet.plan.site_needs import cluster_logs, flow_logs, interface_endpoints, site_keys, stop_logs
+from gpufleet.plan.site_needs import (
+    cluster_logs,
+    flow_logs,
+    interface_endpoints,
+    site_keys,
+    stop_logs,
+)
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
 from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, Volume
@@ -69,6 +76,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked),
+        interruptions=plan_interruptions(name, site),
         node_groups=tuple(plan_node_group(spec, site, group, catalog, locked) for group in site.node_groups),
         lustre=lustre,
         buckets=buckets,

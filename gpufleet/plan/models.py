@@ -18,6 +18,7 @@ from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
+from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
 from gpufleet.plan.kubernetes_models import KubernetesPlan as KubernetesPlan
 from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
@@ -145,8 +146,9 @@ class BucketPlan:
 class CloudSitePlan:
     """A cloud site, ready to be built. `kubernetes` is None on a Slurm site.
 
-    `interface_endpoints` are the AWS services (`ecr.api`) that nodes of a site without NAT reach
-    through endpoints of the network, one in each zone. `flow_logs` are those of the network.
+    `interruptions` is None if nothing acts on AWS's notices. `interface_endpoints` are the AWS services
+    (`ecr.api`) that nodes of a site without NAT reach through endpoints of the network, one in each zone.
+    `flow_logs` are those of the network.
     """
 
     site: str
@@ -159,6 +161,7 @@ class CloudSitePlan:
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None
+    interruptions: InterruptionsPlan | None
     node_groups: tuple[NodeGroupPlan, ...] = field(metadata=ELSEWHERE)
     lustre: tuple[LustrePlan, ...] = field(metadata=ELSEWHERE)
     buckets: tuple[BucketPlan, ...] = field(metadata=ELSEWHERE)

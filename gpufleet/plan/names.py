@@ -17,6 +17,9 @@ BUDGET_SUFFIX = "-budget"
 TEAM_DATA_SUFFIX = "-data"
 """What the role of a team's pods is called besides the site and the team."""
 
+NOTICES_SUFFIX = "-notices"
+"""What the queue of AWS's notices and the role of its handler are called besides the site."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 

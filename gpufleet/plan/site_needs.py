@@ -29,7 +29,9 @@ PRIVATE_SERVICES = (
 
 def interface_endpoints(site: CloudSite) -> tuple[str, ...]:
     """The services that have an interface endpoint in the site's network."""
-    return PRIVATE_SERVICES if site.network.nat == "none" else ()
+    if site.network.nat != "none":
+        return ()
+    return (*PRIVATE_SERVICES, *(("sqs",) if site.interruptions else ()))
 
 
 def flow_logs(name: str) -> LogGroupPlan:

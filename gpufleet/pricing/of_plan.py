@@ -125,6 +125,9 @@ class _Site:
             self._lustre(system)
         if site.buckets:
             self._book.leave_out(by_use.OBJECTS)
+        if site.interruptions is not None:
+            self._book.leave_out(by_use.EVENTS)
+            self._book.leave_out(by_use.QUEUES)
         self._network()
         if site.kubernetes is not None:
             self._cluster(site.kubernetes)

@@ -34,6 +34,7 @@ from gpufleet.spec.fields import (
     UserData,
     Word,
 )
+from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
 
@@ -278,6 +279,14 @@ class CloudSite(Model):
         Literal["kubernetes", "slurm"], Field(description="Who places jobs: EKS, or Slurm.")
     ] = "kubernetes"
     kubernetes: Annotated[Kubernetes | None, Field(description="Settings of a Kubernetes site.")] = None
+    interruptions: Annotated[
+        Interruptions | None,
+        Field(
+            description="A queue of AWS's notices about its nodes (spot, maintenance, end of a Capacity"
+            " Block), and the handler that acts on them; neither if left out.",
+            examples=[{"checkpoint": "90 s"}],
+        ),
+    ] = None
     node_groups: Annotated[
         tuple[NodeGroup, ...], Field(max_length=5000, description="Nodes that scale together.")
     ] = ()

@@ -48,6 +48,7 @@ from gpufleet.spec.fields import (
     TagKey,
     Word,
 )
+from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.onprem import (
     Doca,
@@ -95,6 +96,7 @@ __all__ = [
     "FleetSpec",
     "GpuSharing",
     "InstanceStore",
+    "Interruptions",
     "Kubernetes",
     "KubernetesTeam",
     "LocalNvme",

@@ -27,6 +27,7 @@ from tests.bench import (
     hosts,
     libraries,
     many,
+    notices,
     policies,
     racks,
     scale,
@@ -36,7 +37,7 @@ from tests.bench import (
 )
 from tests.bench.measure import Row
 
-PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts", "economics")
+PARTS = ("commands", "engine", "scale", "rules", "racks", "cluster", "hosts", "economics", "notices")
 
 
 def main() -> int:
@@ -89,6 +90,8 @@ def main() -> int:
         console.print(spot.table(options.rounds))
         with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
             console.print(_table(cur.measure(Path(folder), options.rounds)))
+    if "notices" in parts:
+        console.print(notices.table())
     return 0
 
 

@@ -128,6 +128,26 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             (f'{_EC2}, "Launch instances into an existing Capacity Reservation"',),
         ),
         AwsFeature(
+            "Notices of interruptions, in a queue",
+            ("cloudwatch.EventRule", "cloudwatch.EventTarget", "sqs.Queue", "sqs.QueuePolicy"),
+            (
+                "events:PutRule",
+                "events:PutTargets",
+                "sqs:CreateQueue",
+                "sqs:SetQueueAttributes",
+                "sqs:ReceiveMessage",
+                "sqs:DeleteMessageBatch",
+                "ec2:DescribeInstances",
+                "autoscaling:TerminateInstanceInAutoScalingGroup",
+            ),
+            (
+                f'{_EC2}, "Spot Instance interruption notices"',
+                f'{_EC2}, "EC2 instance rebalance recommendations"',
+                f'{_EC2}, "Monitor Capacity Blocks using EventBridge"',
+                'AWS Health User Guide, "AWS Health events Amazon EventBridge schema"',
+            ),
+        ),
+        AwsFeature(
             "Capacity Blocks",
             ("ec2.CapacityBlockReservation",),
             ("ec2:DescribeCapacityBlockOfferings", "ec2:PurchaseCapacityBlock"),

@@ -381,7 +381,7 @@ def site_cases() -> Iterator[Case]:
     yield _kube("public_cidrs", "another list", ["203.0.113.0/24"], "eks/cluster:Cluster chg-test-kube")
     yield _kube("public_cidrs", "to or from an empty one", [], "eks/cluster:Cluster chg-test-kube")
     yield _kube("access", "ssm to direct, or back", "ssm", "")
-    yield _kube("access", "to phased", "phased", "chg-test-kube-base")
+    yield _kube("access", "to phased", "phased", "chg-test-kube-(base|notices)")
     yield Case(
         "cloud[].kubernetes.access_port",
         "another port",
@@ -389,6 +389,7 @@ def site_cases() -> Iterator[Case]:
     )
     yield _kube("viewers", "another list", ["arn:aws:iam::123456789012:role/second-viewer"], "aws:eks/access")
     yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
+    yield from _notices()
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
@@ -431,6 +432,22 @@ MONEY = (
 )
 ANOMALIES = "|aws:costexplorer/.* chg-test-budget-anomalies$"
 MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def _notices() -> Iterator[Case]:
+    """What the handler of notices does: its settings in the cluster, and in a Slurm site only outputs."""
+    handler = r"kubernetes:apps/v1:Deployment chg-test-kube-notices"
+    rule = r"aws:(cloudwatch/event(Rule|Target):.* chg-test-kube-notices-rebalance|sqs/queuePolicy:)"
+    for field, how, value in (
+        ("checkpoint", "another duration", "60 s"),
+        ("before_maintenance", "another duration", "2 h"),
+        ("rebalance", "cordon to drain, or back", "drain"),
+    ):
+        path = f"cloud[].interruptions.{field}"
+        yield Case(path, how, {f"cloud[kube].interruptions.{field}": value}, handler)
+        yield Case(path, how, {f"cloud[batch].interruptions.{field}": value}, scheduler="slurm")
+    ignored = {"cloud[kube].interruptions.rebalance": "ignore"}
+    yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
 
 
 def fleet_cases() -> Iterator[Case]:

@@ -183,6 +183,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 "region": "us-east-1",
                 "zones": ["us-east-1a", "us-east-1b"],
                 "network": {"cidr": "10.40.0.0/16", "nat": "single"},
+                "interruptions": {},
                 "scheduler": "kubernetes",
                 "kubernetes": {
                     "version": "1.34",
@@ -214,6 +215,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 "region": "us-west-2",
                 "zones": ["us-west-2a", "us-west-2b"],
                 "network": {"cidr": "10.41.0.0/16", "nat": "single"},
+                "interruptions": {},
                 "scheduler": "slurm",
                 "node_groups": groups("us-west-2a", "us-west-2b", held["batch"]),
             },

@@ -178,10 +178,10 @@ BY_USE: Mapping[str, str] = {
     **dict.fromkeys(BUCKETS, by_use.OBJECTS),
     **dict.fromkeys(_tokens("s3", "BucketObject", "BucketObjectv2"), by_use.OBJECTS),
     **dict.fromkeys(_tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), by_use.LOGS),
-    **dict.fromkeys(_tokens("cloudwatch", "EventRule"), "custom events on an event bus"),
+    **dict.fromkeys(_tokens("cloudwatch", "EventRule"), by_use.EVENTS),
     **dict.fromkeys(_tokens("lambda", "Function"), by_use.FUNCTIONS),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
-    **dict.fromkeys(_tokens("sqs", "Queue"), "requests to SQS queues"),
+    **dict.fromkeys(_tokens("sqs", "Queue"), by_use.QUEUES),
     **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
     **dict.fromkeys(_tokens("fsx", "Backup"), "backups of file systems, by the GB that changed"),
     **dict.fromkeys(

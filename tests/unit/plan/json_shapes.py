@@ -282,6 +282,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "unverified_addons": list,
             "teams": [TEAM],
         },
+        "interruptions": DICT_OR_NONE,
         "interface_endpoints": list,
         "keys": [KEY],
         "tags": dict,

@@ -107,6 +107,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         subnets=(),
         scheduler=scheduler,  # type: ignore[arg-type]
         kubernetes=None,
+        interruptions=None,
         node_groups=(group,),
         lustre=(),
         buckets=(),

@@ -1,0 +1,38 @@
+"""Interruptions: durations that fit the time that AWS gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+FIELD = "cloud.0.interruptions"
+
+
+def test_defaults_pass(judge: Judge) -> None:
+    assert judge({FIELD: {}}).rules == set()
+
+
+@pytest.mark.parametrize("written", ["106 s", "10 min", "2 h"])
+def test_checkpoint_longer_than_a_spot_notice_is_refused(judge: Judge, written: str) -> None:
+    finding = judge({FIELD: {"checkpoint": written, "before_maintenance": "3 h"}}).only("checkpoint-in-time")
+    assert finding.field == "cloud[0].interruptions.checkpoint"
+    assert finding.severity == "error"
+    assert "write '105 s' or less" in finding.remedy
+
+
+def test_checkpoint_of_a_site_without_spot_may_take_longer(judge: Judge) -> None:
+    no_spot = {"on_demand": {"min": 0, "max": 1}}
+    said = judge({FIELD: {"checkpoint": "9 min"}, "cloud.0.node_groups.3.capacity": no_spot})
+    assert "checkpoint-in-time" not in said.rules
+
+
+@pytest.mark.parametrize(("written", "remedy"), [("8 d", "write '7 d' or less"), ("1 min", "such as '1 h'")])
+def test_lead_of_a_maintenance_is_bounded(judge: Judge, written: str, remedy: str) -> None:
+    finding = judge({FIELD: {"before_maintenance": written}}).only("maintenance-lead")
+    assert remedy in finding.remedy
+
+
+def test_site_without_nodes_is_a_warning(judge: Judge) -> None:
+    said = judge({FIELD: {}, "cloud.0.node_groups": []})
+    assert said.of("interruptions-of-nothing")[0].severity == "warning"

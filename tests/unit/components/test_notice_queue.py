@@ -1,0 +1,78 @@
+"""The queue of notices: what gets in, who reads it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpufleet.components.notice_queue import PATTERNS, NoticeQueue, NoticeQueueArgs
+from tests.unit.components.recording import ACCOUNT, EchoMocks, Recording, record
+
+TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1", "team": "ml"}
+
+
+@pytest.fixture(scope="module")
+def made() -> Recording:
+    return record(
+        lambda: NoticeQueue(
+            "atlas-notices", NoticeQueueArgs(queue="atlas-notices", instance_profile=True, tags=TAGS)
+        ),
+        EchoMocks(),
+    )
+
+
+def document(value: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(value)["Statement"]
+    return found
+
+
+def test_queues_are_encrypted_and_what_fails_goes_to_the_second(made: Recording) -> None:
+    queue, dead = made.one("Queue", "atlas-notices"), made.one("Queue", "atlas-notices-dead")
+    assert queue.inputs["sqsManagedSseEnabled"] is True
+    assert dead.inputs["sqsManagedSseEnabled"] is True
+    assert json.loads(queue.inputs["redrivePolicy"])["maxReceiveCount"] == 20
+    allowed = json.loads(dead.inputs["redriveAllowPolicy"])
+    assert allowed == {
+        "redrivePermission": "byQueue",
+        "sourceQueueArns": [f"arn:aws:sqs:us-east-1:{ACCOUNT}:atlas-notices"],
+    }
+
+
+def test_only_the_rules_of_this_account_send(made: Recording) -> None:
+    send, tls = document(made.one("QueuePolicy", "atlas-notices").inputs["policy"])
+    assert send["Principal"] == {"Service": "events.amazonaws.com"}
+    assert send["Action"] == "sqs:SendMessage"
+    assert len(send["Condition"]["ArnEquals"]["aws:SourceArn"]) == len(PATTERNS)
+    assert send["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT}
+    assert (tls["Effect"], tls["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+
+def test_nobody_sends_to_the_dead_letter_queue(made: Recording) -> None:
+    statements = document(made.one("QueuePolicy", "atlas-notices-dead").inputs["policy"])
+    assert [each["Effect"] for each in statements] == ["Deny"]
+
+
+@pytest.mark.parametrize("notice", PATTERNS)
+def test_each_notice_has_a_rule_to_the_queue(made: Recording, notice: str) -> None:
+    rule = made.one("EventRule", f"atlas-notices-{notice}")
+    assert json.loads(rule.inputs["eventPattern"]) == PATTERNS[notice]
+    assert made.one("EventTarget", f"atlas-notices-{notice}").inputs["targetId"] == "queue"
+    assert rule.inputs["tags"]["gpufleet:fleet"] == "atlas"
+
+
+def test_handler_reads_its_queue_and_ends_only_tagged_instances(made: Recording) -> None:
+    read, describe, end = document(made.one("RolePolicy").inputs["policy"])
+    assert set(read["Action"]) == {
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:ChangeMessageVisibility",
+        "sqs:GetQueueAttributes",
+    }
+    assert describe["Action"] == ["ec2:DescribeInstances"]
+    assert end["Action"] == ["autoscaling:TerminateInstanceInAutoScalingGroup"]
+    assert end["Condition"]["StringEquals"] == {
+        "aws:ResourceTag/gpufleet:fleet": "atlas",
+        "aws:ResourceTag/gpufleet:site": "use1",
+    }
