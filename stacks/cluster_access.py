@@ -68,14 +68,14 @@ def say_how_to_go_on(site: CloudSitePlan) -> None:
 
 
 @dataclass(frozen=True)
-class Grants:
+class AccessGrants:
     """The principals that need an access entry of gpufleet's own."""
 
     admins: Sequence[str]
     viewers: Sequence[str]
 
 
-def grants(name: str, site: CloudSitePlan, plan: KubernetesPlan, settings: StackSettings) -> Grants:
+def grants(name: str, site: CloudSitePlan, plan: KubernetesPlan, settings: StackSettings) -> AccessGrants:
     """Return admins and viewers without those that EKS or somebody else has given an entry.
 
     EKS gives the creator of a cluster an entry, and rejects a second one. The creator is this run's identity
@@ -83,7 +83,7 @@ def grants(name: str, site: CloudSitePlan, plan: KubernetesPlan, settings: Stack
     entry grants less than an administrator, or more than a viewer, needs.
     """
     if not (plan.admins or plan.viewers) or not _can_ask(settings):
-        return Grants(plan.admins, plan.viewers)
+        return AccessGrants(plan.admins, plan.viewers)
     found = cluster_entries(name, site.region, settings.identity, settings.aws_client, site.tags)
     admins = [arn for arn in plan.admins if found.foreign(arn) is None]
     for arn in set(plan.admins) - set(admins):
@@ -92,7 +92,7 @@ def grants(name: str, site: CloudSitePlan, plan: KubernetesPlan, settings: Stack
     for arn in plan.viewers:
         if found.foreign(arn) is not None and not _is_early_preview(found):
             raise _other_entry(arn, name, "viewers", "may do more than read")
-    return Grants(admins, plan.viewers)
+    return AccessGrants(admins, plan.viewers)
 
 
 def _is_early_preview(found: ClusterEntries) -> bool:

@@ -12,7 +12,7 @@ from gpufleet.account.actions import LINKED_ROLE, S3_LINK, ActionSet, action_set
 from gpufleet.account.caller import Caller
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, pages, read
-from gpufleet.account.result import AccountFinding, CheckResult
+from gpufleet.account.result import AccountCheck, AccountFinding
 from gpufleet.plan.models import FleetPlan
 
 PERMISSIONS = "permissions"
@@ -26,26 +26,26 @@ _CHUNK = 50
 """Actions of one request: each is paged, and a request has a size limit."""
 
 
-def check_permissions(needs: RegionNeeds, caller: Caller, clients: Clients) -> CheckResult:
+def check_permissions(needs: RegionNeeds, caller: Caller, clients: Clients) -> AccountCheck:
     """Simulate the actions that `up` needs in the region. A refused simulation is not a pass."""
     if not caller.principal:
-        return CheckResult(PERMISSIONS, needs.region, unchecked=(caller.unclear,))
+        return AccountCheck(PERMISSIONS, needs.region, unchecked=(caller.unclear,))
     denied: dict[str, str] = {}
     try:
         for actions in action_sets(needs, caller.partition, caller.account):
             denied |= dict(_denied(actions, needs.region, caller, clients))
     except NotCheckedError as error:
-        return CheckResult(PERMISSIONS, needs.region, unchecked=(str(error),))
+        return AccountCheck(PERMISSIONS, needs.region, unchecked=(str(error),))
     findings = tuple(
         _finding(kind, sorted(a for a, k in denied.items() if k == kind), needs, caller)
         for kind in sorted(set(denied.values()))
     )
-    return CheckResult(PERMISSIONS, needs.region, findings)
+    return AccountCheck(PERMISSIONS, needs.region, findings)
 
 
 def check_linked_roles(
     plan: FleetPlan, region: str, shown: str, caller: Caller, clients: Clients
-) -> CheckResult:
+) -> AccountCheck:
     """Check the service-linked roles: each exists, or the caller may create it at the first use.
 
     IAM is global: `region` is that of the clients, and `shown` that of the result.
@@ -65,7 +65,7 @@ def check_linked_roles(
             )
         except NotCheckedError as error:
             unchecked.append(f"{S3_LINK}: {error}")
-    return CheckResult(ROLES, shown, tuple(findings), tuple(unchecked))
+    return AccountCheck(ROLES, shown, tuple(findings), tuple(unchecked))
 
 
 def _exists(iam: object, name: str) -> bool:

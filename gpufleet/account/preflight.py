@@ -18,7 +18,7 @@ from gpufleet.account.permissions import (
 from gpufleet.account.quotas import check_quotas
 from gpufleet.account.reading import Clients, NotCheckedError
 from gpufleet.account.reservations import check_reservations
-from gpufleet.account.result import CheckResult, Preflight
+from gpufleet.account.result import AccountCheck, Preflight
 from gpufleet.account.zones import check_zones
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
@@ -41,7 +41,7 @@ def run_preflight(plan: FleetPlan, catalog: Catalog, clients: Clients, now: dt.d
         caller = find_caller(clients, regions[0].region)
     except (BotoCoreError, ClientError, NotCheckedError) as error:
         caller = Caller("", "aws", "", str(error))
-    jobs: list[tuple[str, str, Callable[[], CheckResult]]] = []
+    jobs: list[tuple[str, str, Callable[[], AccountCheck]]] = []
     for needs in regions:
         jobs += _jobs(catalog, needs, caller, clients, now)
     jobs.append((ROLES, GLOBAL, lambda: check_linked_roles(plan, regions[0].region, GLOBAL, caller, clients)))
@@ -59,7 +59,7 @@ def _jobs(
     caller: Caller,
     clients: Clients,
     now: dt.datetime,
-) -> list[tuple[str, str, Callable[[], CheckResult]]]:
+) -> list[tuple[str, str, Callable[[], AccountCheck]]]:
     region = needs.region
     return [
         ("zones", region, lambda: check_zones(needs, clients)),
@@ -69,11 +69,11 @@ def _jobs(
     ]
 
 
-def _run(check: str, region: str, job: Callable[[], CheckResult]) -> CheckResult:
+def _run(check: str, region: str, job: Callable[[], AccountCheck]) -> AccountCheck:
     """Run one check; an error that it does not expect from AWS makes it `not-checked`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         return job()
     except (BotoCoreError, ClientError, NotCheckedError) as error:
-        return CheckResult(check, region, unchecked=(str(error),))
+        return AccountCheck(check, region, unchecked=(str(error),))

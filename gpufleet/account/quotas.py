@@ -19,7 +19,7 @@ from gpufleet.account.quota_table import (
     vcpu_quota,
 )
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, read
-from gpufleet.account.result import AccountFinding, CheckResult, SpecPath
+from gpufleet.account.result import AccountCheck, AccountFinding, SpecPath
 from gpufleet.account.use import QuotaUse
 from gpufleet.catalog import Catalog
 
@@ -37,7 +37,7 @@ class QuotaNeed:
     names: tuple[str, ...]
 
 
-def check_quotas(needs: RegionNeeds, catalog: Catalog, clients: Clients) -> CheckResult:
+def check_quotas(needs: RegionNeeds, catalog: Catalog, clients: Clients) -> AccountCheck:
     """Compare each quota that the fleet needs; a quota or its use that cannot be read is not checked."""
     use = QuotaUse(needs, catalog, clients)
     findings: list[AccountFinding] = []
@@ -65,7 +65,7 @@ def check_quotas(needs: RegionNeeds, catalog: Catalog, clients: Clients) -> Chec
         )
         if applied < used + need.most:
             findings.append(_finding(need, applied, used, needs.region))
-    return CheckResult(CHECK, needs.region, tuple(findings), tuple(unchecked), tuple(facts))
+    return AccountCheck(CHECK, needs.region, tuple(findings), tuple(unchecked), tuple(facts))
 
 
 def quota_needs(needs: RegionNeeds, catalog: Catalog) -> tuple[QuotaNeed, ...]:

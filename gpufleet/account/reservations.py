@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, pages
-from gpufleet.account.result import AccountFinding, CheckResult, SpecPath
+from gpufleet.account.result import AccountCheck, AccountFinding, SpecPath
 from gpufleet.plan.capacity_models import ExistingBlockPlan, ExistingReservationPlan
 
 CHECK = "reservations"
@@ -30,7 +30,7 @@ class _Named:
         return isinstance(self.capacity, ExistingBlockPlan)
 
 
-def check_reservations(needs: RegionNeeds, clients: Clients, now: dt.datetime) -> CheckResult:
+def check_reservations(needs: RegionNeeds, clients: Clients, now: dt.datetime) -> AccountCheck:
     """Check state, type, zone, count and end of each reservation that the fleet file names."""
     from botocore.exceptions import ClientError
 
@@ -62,7 +62,7 @@ def check_reservations(needs: RegionNeeds, clients: Clients, now: dt.datetime) -
             findings += _judged(named, found[0] if found else None, needs, now, client)
         except NotCheckedError as error:
             unchecked.append(f"{identity}: {error}")
-    return CheckResult(CHECK, needs.region, tuple(findings), tuple(unchecked), tuple(facts))
+    return AccountCheck(CHECK, needs.region, tuple(findings), tuple(unchecked), tuple(facts))
 
 
 def _named(needs: RegionNeeds) -> Iterator[_Named]:

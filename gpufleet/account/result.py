@@ -32,7 +32,7 @@ class AccountFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class AccountCheck:
     """One check in one region. `unchecked` are the reasons why something could not be read.
 
     `facts` are what was read, for people: the zone ids of the account, quotas and their use.
@@ -57,7 +57,7 @@ class Preflight:
     """All checks of an account. `account` is masked, `caller` the kind of its credentials."""
 
     account: str
-    checks: tuple[CheckResult, ...]
+    checks: tuple[AccountCheck, ...]
     notes: tuple[str, ...] = field(default=())
 
     @property

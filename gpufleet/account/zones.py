@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.account.needs import NodeNeed, RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, pages, read
-from gpufleet.account.result import AccountFinding, CheckResult, SpecPath
+from gpufleet.account.result import AccountCheck, AccountFinding, SpecPath
 
 CHECK = "zones"
 
@@ -15,7 +15,7 @@ EKS_UNSUPPORTED = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 for VPC and subnets")."""
 
 
-def check_zones(needs: RegionNeeds, clients: Clients) -> CheckResult:
+def check_zones(needs: RegionNeeds, clients: Clients) -> AccountCheck:
     """Check the zones of each site, and the offerings of each type of each group by zone id.
 
     Zone names are those of the account: us-east-1a of two accounts may be two places.
@@ -24,7 +24,7 @@ def check_zones(needs: RegionNeeds, clients: Clients) -> CheckResult:
     try:
         answer = read(client, "describe_availability_zones", AllAvailabilityZones=False)
     except NotCheckedError as error:
-        return CheckResult(CHECK, needs.region, unchecked=(str(error),))
+        return AccountCheck(CHECK, needs.region, unchecked=(str(error),))
     ids = {zone["ZoneName"]: zone["ZoneId"] for zone in answer["AvailabilityZones"]}
     facts = tuple({"zone": name, "zone_id": ids[name]} for name in sorted(ids))
     findings = [*_zones(needs, ids)]
@@ -47,7 +47,7 @@ def check_zones(needs: RegionNeeds, clients: Clients) -> CheckResult:
             unchecked = (str(error),)
         else:
             findings += _offerings(needs, ids, offered)
-    return CheckResult(CHECK, needs.region, tuple(findings), unchecked, facts)
+    return AccountCheck(CHECK, needs.region, tuple(findings), unchecked, facts)
 
 
 def _zones(needs: RegionNeeds, ids: dict[str, str]) -> Iterator[AccountFinding]:

@@ -40,7 +40,7 @@ def eks_token(
 
     from gpufleet.eks_access.forward import ensure_forward
     from gpufleet.eks_access.identity import AwsIdentity, read_roles
-    from gpufleet.eks_access.session import Target
+    from gpufleet.eks_access.session import SessionTarget
     from gpufleet.eks_access.token import exec_credential
 
     if (endpoint is None) != (port is None):
@@ -48,6 +48,6 @@ def eks_token(
     identity = AwsIdentity(profile, read_roles(assume_roles))
     if endpoint is not None and port is not None:
         # client-go runs the command itself: its parent is the provider or kubectl.
-        ensure_forward(Target(cluster, region, endpoint, port, identity), os.getppid())
+        ensure_forward(SessionTarget(cluster, region, endpoint, port, identity), os.getppid())
     emit_text(exec_credential(identity.session(region), cluster, region, dt.datetime.now(dt.UTC)) + "\n")
     return int(ExitCode.DONE)

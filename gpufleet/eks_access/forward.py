@@ -11,7 +11,7 @@ import time
 from gpufleet.eks_access import keeper
 from gpufleet.eks_access.programs import PLUGIN, require_programs
 from gpufleet.eks_access.rendezvous import Rendezvous
-from gpufleet.eks_access.session import NODE_WAIT_S, PORT_WAIT_S, Target, answers
+from gpufleet.eks_access.session import NODE_WAIT_S, PORT_WAIT_S, SessionTarget, answers
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.loopback import LOOPBACK
 
@@ -22,7 +22,7 @@ _keepers: list[subprocess.Popen[bytes]] = []
 """The keepers that this process has started. They outlive it, and nothing waits for them."""
 
 
-def ensure_forward(target: Target, user: int) -> None:
+def ensure_forward(target: SessionTarget, user: int) -> None:
     """Return once the endpoint answers on the port; keep it open while the process `user` runs.
 
     Raises InputError for a missing plugin and a port that another process uses, CloudError if no node leads
@@ -37,7 +37,7 @@ def ensure_forward(target: Target, user: int) -> None:
             return
 
 
-def _join(target: Target, place: Rendezvous, user: int) -> None:
+def _join(target: SessionTarget, place: Rendezvous, user: int) -> None:
     """Register the user, and start a keeper if none runs."""
     with place.locked():
         place.register(user)
@@ -54,7 +54,7 @@ def _join(target: Target, place: Rendezvous, user: int) -> None:
             os.close(keeping)
 
 
-def _start(target: Target, place: Rendezvous, keeping: int) -> None:
+def _start(target: SessionTarget, place: Rendezvous, keeping: int) -> None:
     """Start a keeper, which inherits the descriptor with the lock: the lock ends with the process."""
     descriptor = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -76,7 +76,7 @@ def _start(target: Target, place: Rendezvous, keeping: int) -> None:
         pipe.write(keeper.describe(target, place).encode())
 
 
-def _wait(target: Target, place: Rendezvous, until: float) -> bool:
+def _wait(target: SessionTarget, place: Rendezvous, until: float) -> bool:
     """Wait until the endpoint answers. Return False if the keeper was just ending: then join again."""
     silent_since: float | None = None
     while True:
@@ -113,7 +113,7 @@ def _failure(state: dict[str, object]) -> GpufleetError:
     return kind(str(state.get("message")), remedy=str(state.get("remedy") or ""))
 
 
-def _require_free_port(target: Target) -> None:
+def _require_free_port(target: SessionTarget) -> None:
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -17,7 +17,7 @@ from typing import IO, Any, NoReturn
 
 from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.eks_access.rendezvous import Rendezvous
-from gpufleet.eks_access.session import Session, Target, open_session
+from gpufleet.eks_access.session import Session, SessionTarget, open_session
 from gpufleet.errors import CloudError, GpufleetError
 
 POLL_S = 0.5
@@ -40,7 +40,7 @@ def main() -> int:
     return 0
 
 
-def keep(target: Target, place: Rendezvous, log: IO[bytes]) -> None:
+def keep(target: SessionTarget, place: Rendezvous, log: IO[bytes]) -> None:
     """Keep a session open until no user runs. Raises what the last of three failed sessions raised."""
     failures = 0
     while True:
@@ -62,7 +62,7 @@ def keep(target: Target, place: Rendezvous, log: IO[bytes]) -> None:
             session.end()
 
 
-def describe(target: Target, place: Rendezvous) -> str:
+def describe(target: SessionTarget, place: Rendezvous) -> str:
     """Return what `main` reads."""
     return json.dumps(
         {
@@ -74,10 +74,10 @@ def describe(target: Target, place: Rendezvous) -> str:
     )
 
 
-def target_of(given: dict[str, Any]) -> Target:
+def target_of(given: dict[str, Any]) -> SessionTarget:
     """Return the target that `describe` wrote."""
     identity = AwsIdentity(given["profile"], tuple(given["roles"]))
-    return Target(given["cluster"], given["region"], given["host"], given["port"], identity)
+    return SessionTarget(given["cluster"], given["region"], given["host"], given["port"], identity)
 
 
 def _watch(session: Session, place: Rendezvous) -> bool:

@@ -41,7 +41,7 @@ _MOST_FILTER_VALUES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SessionTarget:
     """A cluster's private endpoint `host`, and the port of this machine that leads to it."""
 
     cluster: str
@@ -82,7 +82,7 @@ class Session:
 
 
 def open_session(
-    target: Target,
+    target: SessionTarget,
     log: IO[bytes],
     *,
     wanted: Callable[[], bool] = lambda: True,
@@ -125,7 +125,7 @@ def open_session(
     return opened
 
 
-def answers(target: Target, timeout_s: float = 5.0) -> bool:
+def answers(target: SessionTarget, timeout_s: float = 5.0) -> bool:
     """Return whether the endpoint answers through the port: with TLS, not only the plugin's own listener."""
     # Whether it is the right server is judged by those who use it, with the cluster's certificate authority.
     context = ssl.create_default_context()
@@ -142,7 +142,7 @@ def answers(target: Target, timeout_s: float = 5.0) -> bool:
 
 
 def _plugin(
-    target: Target,
+    target: SessionTarget,
     session: Any,
     endpoint: str,
     asked: Mapping[str, Any],
@@ -178,7 +178,7 @@ def _plugin(
         ) from None
 
 
-def _wait_for_port(target: Target, session: Session, wanted: Callable[[], bool]) -> None:
+def _wait_for_port(target: SessionTarget, session: Session, wanted: Callable[[], bool]) -> None:
     until = time.monotonic() + PORT_WAIT_S
     while not answers(target):
         if not session.running():
@@ -195,7 +195,7 @@ def _wait_for_port(target: Target, session: Session, wanted: Callable[[], bool])
         time.sleep(_POLL_S)
 
 
-def _node(session: Any, target: Target, until: float, wanted: Callable[[], bool]) -> str:
+def _node(session: Any, target: SessionTarget, until: float, wanted: Callable[[], bool]) -> str:
     """Return a running node of the cluster whose agent is online, of the system nodes if one of them is."""
     ec2 = session.client("ec2", region_name=target.region)
     ssm = session.client("ssm", region_name=target.region)

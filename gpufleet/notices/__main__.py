@@ -12,13 +12,13 @@ from pathlib import Path
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import Cloud, CloudErrors
-from gpufleet.notices.handler import Handler
+from gpufleet.notices.handler import NoticeHandler
 from gpufleet.notices.intake import Intake
-from gpufleet.notices.kubernetes import Kubernetes
+from gpufleet.notices.kubernetes import KubernetesScheduler
 from gpufleet.notices.metrics import Metrics, serve_metrics
 from gpufleet.notices.notes import Notes
 from gpufleet.notices.scheduler import Scheduler, SchedulerError
-from gpufleet.notices.settings import Settings, SettingsError, parse_settings, read_settings
+from gpufleet.notices.settings import HandlerSettings, SettingsError, parse_settings, read_settings
 from gpufleet.notices.slurm import Slurm
 
 REMEMBER_S = 60.0
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _settings(argument: str) -> Settings:
+def _settings(argument: str) -> HandlerSettings:
     if argument.startswith("{"):
         return parse_settings(argument, "the settings")
     return read_settings(Path(argument))
@@ -68,14 +68,14 @@ def _wait_for_lock(path: Path, stop: threading.Event) -> int | None:
     return None
 
 
-def serve(settings: Settings, stop: threading.Event) -> None:
+def serve(settings: HandlerSettings, stop: threading.Event) -> None:
     """Handle notices until `stop`."""
     notes = Notes(settings.state / "notes.sqlite")
     notes.forget(time.time())
     audit = Audit(settings.state / "audit.jsonl")
     metrics = Metrics(notes.counts)
     cloud = Cloud(settings)
-    handler = Handler(settings, notes, cloud, scheduler_of(settings), audit, metrics)
+    handler = NoticeHandler(settings, notes, cloud, scheduler_of(settings), audit, metrics)
     intake = Intake(settings, notes, cloud, audit, metrics, handler.wake)
     server = serve_metrics(metrics, settings.metrics_address, settings.metrics_port)
     # Before the first message: a storm that waits in the queue then needs no call for each instance.
@@ -91,12 +91,12 @@ def serve(settings: Settings, stop: threading.Event) -> None:
         audit.write("stopped")
 
 
-def _keep_remembering(cloud: Cloud, handler: Handler, stop: threading.Event) -> None:
+def _keep_remembering(cloud: Cloud, handler: NoticeHandler, stop: threading.Event) -> None:
     while not stop.wait(REMEMBER_S):
         _remember(cloud, handler)
 
 
-def _remember(cloud: Cloud, handler: Handler) -> None:
+def _remember(cloud: Cloud, handler: NoticeHandler) -> None:
     """List the site's instances; without a list each is looked up when its notice comes."""
     try:
         cloud.remember()
@@ -105,7 +105,7 @@ def _remember(cloud: Cloud, handler: Handler) -> None:
         handler.audit.write("failed", step="instances", error=str(error)[:500])
 
 
-def _restore(handler: Handler, stop: threading.Event) -> None:
+def _restore(handler: NoticeHandler, stop: threading.Event) -> None:
     """Ask until the scheduler answers: it may start later than this."""
     while not stop.is_set():
         try:
@@ -117,11 +117,11 @@ def _restore(handler: Handler, stop: threading.Event) -> None:
             return
 
 
-def scheduler_of(settings: Settings) -> Scheduler:
+def scheduler_of(settings: HandlerSettings) -> Scheduler:
     """Return the scheduler that the settings name."""
     if settings.scheduler == "slurm":
         return Slurm(settings.acknowledgements, settings.signal_to)
-    return Kubernetes.in_cluster()
+    return KubernetesScheduler.in_cluster()
 
 
 if __name__ == "__main__":

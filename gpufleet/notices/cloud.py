@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from gpufleet.notices.scheduler import Instance
-from gpufleet.notices.settings import Settings
+from gpufleet.notices.settings import HandlerSettings
 
 NODE_TAG = "gpufleet:slurm-node"
 """The tag of an instance with the name of its Slurm node."""
@@ -39,7 +39,7 @@ class Message:
 class Cloud:
     """AWS in the site's region, for one thread or several: boto3's clients are safe for threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: HandlerSettings) -> None:
         config = Config(
             retries={"mode": "standard", "max_attempts": 4},
             connect_timeout=5,

@@ -54,7 +54,7 @@ class UnusableError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class NodeNotice:
     """A notice about `subjects`: ids of instances, or of a Capacity Block (`cr-...`). Times: epoch seconds.
 
     `deadline` is when the instances end; None if AWS names no time. `withdrawn`: the maintenance is called
@@ -69,7 +69,7 @@ class Notice:
     withdrawn: bool = False
 
 
-def read_notice(body: str, *, account: str, region: str, now: float) -> Notice:
+def read_notice(body: str, *, account: str, region: str, now: float) -> NodeNotice:
     """Return the notice in the body of a message. Raises UnusableError for anything else."""
     event = _event(body)
     name = _text(event, "detail-type", "detail_type")
@@ -87,15 +87,15 @@ def read_notice(body: str, *, account: str, region: str, now: float) -> Notice:
     if at > now + FUTURE.total_seconds():
         raise UnusableError("malformed", f"time {_shown(event.get('time'))} is in the future")
     if name == _SPOT:
-        return Notice(event_id, "spot", (_instance(detail),), at, at + SPOT_S)
+        return NodeNotice(event_id, "spot", (_instance(detail),), at, at + SPOT_S)
     if name == _REBALANCE:
-        return Notice(event_id, "rebalance", (_instance(detail),), at, None)
+        return NodeNotice(event_id, "rebalance", (_instance(detail),), at, None)
     if name == _RESERVED:
         end = detail.get("instance-termination-time")
         deadline = at + SPOT_S if end is None else _moment(end, "instance-termination-time")
-        return Notice(event_id, "capacity", (_instance(detail),), at, deadline)
+        return NodeNotice(event_id, "capacity", (_instance(detail),), at, deadline)
     if name in _BLOCK:
-        return Notice(event_id, "capacity", (_reservation(detail),), at, _block_deadline(detail, at))
+        return NodeNotice(event_id, "capacity", (_reservation(detail),), at, _block_deadline(detail, at))
     if name == _HEALTH:
         return _maintenance(event_id, at, detail)
     raise UnusableError("irrelevant", f"detail-type {_shown(name)}")
@@ -155,7 +155,7 @@ def _block_deadline(detail: Mapping[str, Any], at: float) -> float:
         return at + BLOCK_WARNING_S
 
 
-def _maintenance(event_id: str, at: float, detail: Mapping[str, Any]) -> Notice:
+def _maintenance(event_id: str, at: float, detail: Mapping[str, Any]) -> NodeNotice:
     code = _text(detail, "eventTypeCode")
     if detail.get("service") != "EC2" or not _SCHEDULED.fullmatch(code):
         raise UnusableError("irrelevant", f"event type {_shown(code)}")
@@ -164,7 +164,7 @@ def _maintenance(event_id: str, at: float, detail: Mapping[str, Any]) -> Notice:
         raise UnusableError("irrelevant", f"{code} is about no instance")
     withdrawn = detail.get("statusCode") == "closed"
     deadline = None if withdrawn else _moment(detail.get("startTime"), "startTime")
-    return Notice(event_id, "maintenance", subjects, at, deadline, withdrawn)
+    return NodeNotice(event_id, "maintenance", subjects, at, deadline, withdrawn)
 
 
 def _entities(detail: Mapping[str, Any]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from gpufleet.notices.cloud import CloudErrors
 from gpufleet.notices.events import Kind
 from gpufleet.notices.metrics import Metrics
 from gpufleet.notices.notes import Case, Notes, SignalledJob
-from gpufleet.notices.scheduler import Instance, Job, Scheduler, SchedulerError
-from gpufleet.notices.settings import Settings
+from gpufleet.notices.scheduler import Instance, RunningJob, Scheduler, SchedulerError
+from gpufleet.notices.settings import HandlerSettings
 
 REQUEUE_S = 10
 """Kept before the end of an instance to requeue its jobs."""
@@ -47,10 +47,10 @@ class CloudCalls(Protocol):
 
 
 @dataclass
-class Handler:
+class NoticeHandler:
     """Moves cases on. One thread runs it; a failed step is tried again, and stops no other case."""
 
-    settings: Settings
+    settings: HandlerSettings
     notes: Notes
     cloud: CloudCalls
     scheduler: Scheduler
@@ -218,7 +218,7 @@ class Handler:
         )
         known = self.notes.known(jobs)
         until = {job.id: self._job_deadline(job, by_node, now) for job in jobs}
-        fresh: dict[float, list[Job]] = defaultdict(list)
+        fresh: dict[float, list[RunningJob]] = defaultdict(list)
         for job in jobs:
             if (job.id, job.run) not in known:
                 fresh[until[job.id]].append(job)
@@ -241,7 +241,7 @@ class Handler:
         )
         return [case.subject for case in cases]
 
-    def _job_deadline(self, job: Job, cases: Mapping[str, Case], now: float) -> float:
+    def _job_deadline(self, job: RunningJob, cases: Mapping[str, Case], now: float) -> float:
         ends = [cases[node].deadline for node in job.nodes if node in cases]
         last = [end - REQUEUE_S for end in ends if end is not None]
         return max(now, min([now + self.settings.checkpoint_s, *last]))

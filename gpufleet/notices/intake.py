@@ -10,10 +10,10 @@ from typing import Protocol
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import CloudErrors, Message
-from gpufleet.notices.events import Notice, UnusableError, read_notice
+from gpufleet.notices.events import NodeNotice, UnusableError, read_notice
 from gpufleet.notices.metrics import Metrics
 from gpufleet.notices.notes import Notes
-from gpufleet.notices.settings import Settings
+from gpufleet.notices.settings import HandlerSettings
 
 PAUSE_S = 2.0
 """After a failed call of SQS."""
@@ -39,7 +39,7 @@ class Intake:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: HandlerSettings,
         notes: Notes,
         queue: Queue,
         audit: Audit,
@@ -81,7 +81,7 @@ class Intake:
         """Write the notices of messages down; delete the other messages."""
         now = self._clock()
         self._metrics.received(now)
-        notices: list[tuple[Notice, float]] = []
+        notices: list[tuple[NodeNotice, float]] = []
         useless: list[str] = []
         for message in messages:
             notice = self._read(message, now)
@@ -100,7 +100,7 @@ class Intake:
         if useless:
             self._queue.delete(useless)
 
-    def _read(self, message: Message, now: float) -> Notice | None:
+    def _read(self, message: Message, now: float) -> NodeNotice | None:
         try:
             return read_notice(
                 message.body, account=self._settings.account, region=self._settings.region, now=now

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from gpufleet.notices.events import RANKS, Kind
-from gpufleet.notices.kubernetes_api import Api, ApiError
-from gpufleet.notices.scheduler import Drained, Instance, Job, SchedulerError
+from gpufleet.notices.kubernetes_api import KubernetesApi, KubernetesApiError
+from gpufleet.notices.scheduler import Drained, Instance, RunningJob, SchedulerError
 
 INTERRUPTION = "gpufleet.io/interruption"
 """Annotation of a node that this handler cordoned: the kind of notice."""
@@ -56,16 +56,16 @@ class Requests(Protocol):
 
 
 @dataclass
-class Kubernetes:
+class KubernetesScheduler:
     """The cluster of a site."""
 
     api: Requests
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(PARALLEL))
 
     @classmethod
-    def in_cluster(cls) -> Kubernetes:
+    def in_cluster(cls) -> KubernetesScheduler:
         """Return the cluster of this pod."""
-        return cls(Api.in_cluster())
+        return cls(KubernetesApi.in_cluster())
 
     def nodes(self, instances: Sequence[Instance]) -> Mapping[str, str]:
         """Find nodes by their providerID (`aws:///us-east-1a/i-0123456789abcdef0`)."""
@@ -114,14 +114,14 @@ class Kubernetes:
         if failed:
             raise SchedulerError("; ".join(failed.values()))
 
-    def jobs(self, nodes: Collection[str]) -> Sequence[Job]:
+    def jobs(self, nodes: Collection[str]) -> Sequence[RunningJob]:
         """Return the gangs on the nodes. `run` names their pods there: later pods are another run."""
         gangs: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for pod in self._on(nodes):
             meta = pod["metadata"]
             gangs[_gang(pod)].append((str(pod["spec"]["nodeName"]), str(meta["name"]), str(meta["uid"])))
         return [
-            Job(gang, json.dumps(sorted(pods)), frozenset(node for node, _, _ in pods))
+            RunningJob(gang, json.dumps(sorted(pods)), frozenset(node for node, _, _ in pods))
             for gang, pods in gangs.items()
         ]
 
@@ -136,7 +136,7 @@ class Kubernetes:
             )
         return [pod for pod in found if pod["spec"].get("nodeName") in nodes and _is_work(pod)]
 
-    def signal(self, jobs: Sequence[Job], deadline: float) -> Mapping[str, str]:
+    def signal(self, jobs: Sequence[RunningJob], deadline: float) -> Mapping[str, str]:
         """Annotate all pods of each gang; a downward API volume shows it to them."""
         until = datetime.fromtimestamp(deadline, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         body = {"metadata": {"annotations": {CHECKPOINT_BY: until}}}
@@ -144,7 +144,7 @@ class Kubernetes:
             (job.id, "PATCH", _pod_path(pod), body) for job in jobs for pod in self._members(job.id)
         )
 
-    def acknowledged(self, jobs: Mapping[str, tuple[Job, float]]) -> Mapping[str, str]:
+    def acknowledged(self, jobs: Mapping[str, tuple[RunningJob, float]]) -> Mapping[str, str]:
         """Read the pods: one annotation newer than the signal is enough; a gang without its pods is done."""
         answers = {}
         for key, (job, signalled) in jobs.items():
@@ -156,7 +156,7 @@ class Kubernetes:
                 answers[key] = "acknowledged"
         return answers
 
-    def move(self, job: Job, nodes: Collection[str]) -> str:
+    def move(self, job: RunningJob, nodes: Collection[str]) -> str:
         """Delete the gang's pods on the nodes, only those that were signalled: their owner makes others."""
         namespace = job.id.partition("/")[0]
         deleted = 0
@@ -166,7 +166,7 @@ class Kubernetes:
             options = {"gracePeriodSeconds": GRACE_S, "preconditions": {"uid": uid}}
             try:
                 self.api.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
-            except ApiError as error:
+            except KubernetesApiError as error:
                 if error.status not in (404, 409):
                     raise SchedulerError(f"pod {namespace}/{name}: {error}") from None
             else:
@@ -184,7 +184,7 @@ class Kubernetes:
     def _list(self, path: str, query: str = "") -> Sequence[Mapping[str, Any]]:
         try:
             return self.api.list(path, query)
-        except ApiError as error:
+        except KubernetesApiError as error:
             raise SchedulerError(f"{path}: {error}") from None
 
     def _all(self, requests: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> dict[str, str]:
@@ -194,7 +194,7 @@ class Kubernetes:
             owner, method, path, body = request
             try:
                 self.api.call(method, path, body)
-            except ApiError as error:
+            except KubernetesApiError as error:
                 # What is gone needs nothing.
                 return owner, "" if error.status == 404 else f"{path}: {error}"
             return owner, ""

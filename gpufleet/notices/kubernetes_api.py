@@ -18,7 +18,7 @@ PAGE = 500
 TIMEOUT_S = 15
 
 
-class ApiError(Exception):
+class KubernetesApiError(Exception):
     """A request that failed; `status` is 0 if there was no answer."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -27,7 +27,7 @@ class ApiError(Exception):
 
 
 @dataclass
-class Api:
+class KubernetesApi:
     """An API server at `url`. The token is read for each request, since Kubernetes renews it."""
 
     url: str
@@ -36,7 +36,7 @@ class Api:
     _local: threading.local = field(default_factory=threading.local)
 
     @classmethod
-    def in_cluster(cls) -> Api:
+    def in_cluster(cls) -> KubernetesApi:
         """Return the API of this pod's cluster, with its service account."""
         host = os.environ.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -72,7 +72,7 @@ class Api:
                     if connection is None:
                         raise
         except (http.client.HTTPException, OSError, ValueError) as error:
-            raise ApiError(0, f"{method} {path}: {error}") from None
+            raise KubernetesApiError(0, f"{method} {path}: {error}") from None
         raise AssertionError("a request has an answer or an error")
 
     def close(self) -> None:
@@ -106,8 +106,8 @@ class Api:
         response = connection.getresponse()
         data = response.read()
         if response.status >= 400:
-            raise ApiError(response.status, data[:300].decode(errors="replace"))
+            raise KubernetesApiError(response.status, data[:300].decode(errors="replace"))
         found = json.loads(data) if data else {}
         if not isinstance(found, dict):
-            raise ApiError(response.status, "no object")
+            raise KubernetesApiError(response.status, "no object")
         return found

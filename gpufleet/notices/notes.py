@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gpufleet.notices.events import RANKS, Kind, Notice
-from gpufleet.notices.scheduler import Drained, Job
+from gpufleet.notices.events import RANKS, Kind, NodeNotice
+from gpufleet.notices.scheduler import Drained, RunningJob
 
 State = Literal["new", "found", "drained", "signalled", "moved", "done", "cordoned", "left", "withdrawn"]
 """new: to be identified; found: to be drained; drained: to be signalled at its time; signalled: waits for
@@ -73,9 +73,9 @@ class SignalledJob:
     nodes: frozenset[str]
 
     @property
-    def job(self) -> Job:
+    def job(self) -> RunningJob:
         """The job with the interrupted nodes that it has."""
-        return Job(self.id, self.run, self.nodes)
+        return RunningJob(self.id, self.run, self.nodes)
 
 
 class Notes:
@@ -116,7 +116,7 @@ class Notes:
             db.execute("DELETE FROM jobs WHERE (id, run) NOT IN (SELECT id, run FROM case_jobs)")
             db.execute("DELETE FROM events WHERE received < ?", (before,))
 
-    def accept(self, notices: Iterable[tuple[Notice, float]], now: float) -> Mapping[str, str]:
+    def accept(self, notices: Iterable[tuple[NodeNotice, float]], now: float) -> Mapping[str, str]:
         """Write notices with the time that each reached the queue. Return the outcome by event id:
         accepted, or duplicate."""
         outcomes: dict[str, str] = {}
@@ -260,7 +260,7 @@ class Notes:
                     (now, subject),
                 )
 
-    def link(self, found: Iterable[tuple[str, Job, str]]) -> None:
+    def link(self, found: Iterable[tuple[str, RunningJob, str]]) -> None:
         """Write which jobs (subject, job, node) a case has, before they are signalled."""
         with self._transaction() as db:
             for subject, job, node in found:
@@ -268,7 +268,7 @@ class Notes:
                     "INSERT OR IGNORE INTO case_jobs VALUES (?, ?, ?, ?)", (subject, job.id, job.run, node)
                 )
 
-    def signalled(self, jobs: Iterable[tuple[Job, float]], now: float) -> None:
+    def signalled(self, jobs: Iterable[tuple[RunningJob, float]], now: float) -> None:
         """Write jobs that were signalled, and until when each may take."""
         with self._transaction() as db:
             for job, deadline in jobs:
@@ -278,7 +278,7 @@ class Notes:
                     (job.id, job.run, now, deadline),
                 )
 
-    def known(self, jobs: Sequence[Job]) -> set[tuple[str, str]]:
+    def known(self, jobs: Sequence[RunningJob]) -> set[tuple[str, str]]:
         """Return the jobs (id, run) that were signalled before."""
         with self._lock:
             found = self._db.execute("SELECT id, run FROM jobs").fetchall()

@@ -21,7 +21,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunningJob:
     """Work on nodes: a Slurm job, or the pods of one gang.
 
     `run` tells this run of it from later ones, so that a job that already moved is not moved again.
@@ -61,14 +61,14 @@ class Scheduler(Protocol):
     def release(self, nodes: Collection[str]) -> None:
         """Take work again on nodes that this handler drained."""
 
-    def jobs(self, nodes: Collection[str]) -> Sequence[Job]:
+    def jobs(self, nodes: Collection[str]) -> Sequence[RunningJob]:
         """Return what runs on the nodes."""
 
-    def signal(self, jobs: Sequence[Job], deadline: float) -> Mapping[str, str]:
+    def signal(self, jobs: Sequence[RunningJob], deadline: float) -> Mapping[str, str]:
         """Ask each whole job for a checkpoint until `deadline`. Return what failed, by job."""
 
-    def acknowledged(self, jobs: Mapping[str, tuple[Job, float]]) -> Mapping[str, str]:
+    def acknowledged(self, jobs: Mapping[str, tuple[RunningJob, float]]) -> Mapping[str, str]:
         """Return `acknowledged` or `finished` for jobs that are; values have when each was signalled."""
 
-    def move(self, job: Job, nodes: Collection[str]) -> str:
+    def move(self, job: RunningJob, nodes: Collection[str]) -> str:
         """Requeue a job that still has these nodes. Return its outcome: requeued, finished, or why not."""

@@ -17,7 +17,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class HandlerSettings:
     """What the handler works on.
 
     `tags` are those that only this site's instances have. `checkpoint_s` is how long a signalled job may
@@ -62,7 +62,7 @@ _BOUNDS = {
 }
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> HandlerSettings:
     """Return the settings in a file. Raises SettingsError with all that a person needs to correct it."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def read_settings(path: Path) -> Settings:
     return parse_settings(text, str(path))
 
 
-def parse_settings(text: str, where: str) -> Settings:
+def parse_settings(text: str, where: str) -> HandlerSettings:
     """Return the settings in a JSON text; `where` it is from, for messages."""
     try:
         found = json.loads(text)
@@ -82,9 +82,9 @@ def parse_settings(text: str, where: str) -> Settings:
     return settings_of(found, where)
 
 
-def settings_of(found: Mapping[str, Any], where: str) -> Settings:
+def settings_of(found: Mapping[str, Any], where: str) -> HandlerSettings:
     """Return the settings of an object; `where` it is from, for messages."""
-    known = {each.name: each for each in fields(Settings)}
+    known = {each.name: each for each in fields(HandlerSettings)}
     for key in found:
         if key not in known:
             raise SettingsError(f"{where}: {key!r} is no setting: use one of {', '.join(known)}")
@@ -110,4 +110,4 @@ def settings_of(found: Mapping[str, Any], where: str) -> Settings:
             " the handler would act on instances of others"
         )
     paths = {key: Path(found[key]) for key in ("state", "acknowledgements") if found.get(key) is not None}
-    return Settings(**{**found, **paths})
+    return HandlerSettings(**{**found, **paths})

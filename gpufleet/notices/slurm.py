@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.notices.events import Kind
-from gpufleet.notices.scheduler import Drained, Instance, Job, SchedulerError
+from gpufleet.notices.scheduler import Drained, Instance, RunningJob, SchedulerError
 
 REASON = "gpufleet interruption: "
 """How the reason of a drain by this handler starts. Other drains are never taken back."""
@@ -92,20 +92,20 @@ class Slurm:
         if failed:
             raise SchedulerError("; ".join(failed.values()))
 
-    def jobs(self, nodes: Collection[str]) -> Sequence[Job]:
+    def jobs(self, nodes: Collection[str]) -> Sequence[RunningJob]:
         """Return running and suspended jobs on the nodes."""
         if not nodes:
             return []
         rows = self._table("squeue", "-w", ",".join(nodes), "-t", "R,S,CF", "-O", _JOBS)
-        return [Job(job, run, frozenset(expand(names))) for job, run, _, names in rows]
+        return [RunningJob(job, run, frozenset(expand(names))) for job, run, _, names in rows]
 
-    def signal(self, jobs: Sequence[Job], deadline: float) -> Mapping[str, str]:
+    def signal(self, jobs: Sequence[RunningJob], deadline: float) -> Mapping[str, str]:
         """Send USR1 to whole jobs. A job that has ended since needs none."""
         del deadline
         target = {"batch": ["--batch"], "steps": [], "full": ["--full"]}[self.signal_to]
         return self._each("scancel", ["--signal=USR1", *target], [job.id for job in jobs])
 
-    def acknowledged(self, jobs: Mapping[str, tuple[Job, float]]) -> Mapping[str, str]:
+    def acknowledged(self, jobs: Mapping[str, tuple[RunningJob, float]]) -> Mapping[str, str]:
         """Read comments and files: both must be newer than the signal."""
         if not jobs:
             return {}
@@ -132,7 +132,7 @@ class Slurm:
         except OSError:
             return False
 
-    def move(self, job: Job, nodes: Collection[str]) -> str:
+    def move(self, job: RunningJob, nodes: Collection[str]) -> str:
         """Requeue the run of a job that was signalled, if it still runs."""
         rows = list(self._table("squeue", "-t", "all", "-j", job.id, "-O", _JOBS, missing=_GONE))
         if not any(run == job.run and state in _RUNNING for _, run, state, _ in rows):

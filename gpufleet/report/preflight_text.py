@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gpufleet.account.result import AccountFinding, CheckResult, Preflight
+from gpufleet.account.result import AccountCheck, AccountFinding, Preflight
 from gpufleet.findings import Finding
 
 Placed = Callable[[AccountFinding], Finding]
@@ -67,7 +67,7 @@ def preflight_to_json(preflight: Preflight, placed: Placed) -> dict[str, Any]:
     }
 
 
-def _detail(check: CheckResult) -> str:
+def _detail(check: AccountCheck) -> str:
     if check.check == "zones" and check.facts:
         return ": " + _listed([f"{fact['zone']} is {fact['zone_id']}" for fact in check.facts])
     if check.check == "quotas" and check.facts:

@@ -18,7 +18,7 @@ from gpufleet.errors import ExitCode, InputError
 from gpufleet.policy.fleet import NOW
 from gpufleet.verdict.base_copy import BaseCopy
 from gpufleet.verdict.git import GitRepository, Revision
-from gpufleet.verdict.judging import Changes
+from gpufleet.verdict.judging import JudgedChanges
 from gpufleet.verdict.models import BaseVerdict, BaseViolation
 from gpufleet.verdict.request import CheckRequest
 
@@ -35,7 +35,7 @@ class SecondCheck:
     request: CheckRequest
     folder: Path
 
-    def verdict(self, changes: Changes, now: str) -> BaseVerdict:
+    def verdict(self, changes: JudgedChanges, now: str) -> BaseVerdict:
         """Return the verdict of the base's code at the time `now`. It never fails: no verdict is a result."""
         try:
             copy = BaseCopy(self.repository, self.base, self.folder / "judge")

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpufleet.errors import InputError
 from gpufleet.verdict.base_copy import BaseCopy
 from gpufleet.verdict.git import GitRepository, Revision
-from gpufleet.verdict.judging import Changes, FileChange, sort_out
+from gpufleet.verdict.judging import FileChange, JudgedChanges, sort_out
 from gpufleet.verdict.own_code import CODE, is_own
 from gpufleet.verdict.request import CheckRequest
 from gpufleet.workspace import Workspace
@@ -66,12 +66,12 @@ def _require_code_of(base: Revision, repository: GitRepository) -> None:
         )
 
 
-def _changes(repository: GitRepository, base: Revision, change: Revision) -> Changes:
+def _changes(repository: GitRepository, base: Revision, change: Revision) -> JudgedChanges:
     tree = repository.merged(base, change)
     return sort_out(repository.differences(base.commit, tree), repository.prefix)
 
 
-def _open_changes(repository: GitRepository, base: Revision, ref: str) -> Changes:
+def _open_changes(repository: GitRepository, base: Revision, ref: str) -> JudgedChanges:
     """Return the files of another open change, as it is where it conflicts with the base."""
     revision = repository.revision(ref)
     try:

@@ -12,7 +12,7 @@ from gpufleet.verdict import guard
 from gpufleet.verdict.by_base import SecondCheck
 from gpufleet.verdict.data_only import shown
 from gpufleet.verdict.git import GitRepository, Revision
-from gpufleet.verdict.judging import Changes, sort_out
+from gpufleet.verdict.judging import JudgedChanges, sort_out
 from gpufleet.verdict.models import GuardrailChanges, JudgingCode
 from gpufleet.verdict.request import CheckRequest
 
@@ -26,7 +26,7 @@ class CodeOfChange:
 
     repository: GitRepository
     base: Revision
-    changes: Changes
+    changes: JudgedChanges
     left_out: tuple[str, ...] | None
 
     @classmethod

@@ -40,14 +40,14 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class JudgedChanges:
     """The files of a change that concern the checkout; paths are from the top of the repository."""
 
     data: tuple[FileChange, ...]
     code: tuple[FileChange, ...]
 
 
-def sort_out(changes: Iterable[FileChange], prefix: str) -> Changes:
+def sort_out(changes: Iterable[FileChange], prefix: str) -> JudgedChanges:
     """Return data and code of the checkout below `prefix` (empty, or with a slash at the end)."""
     data: list[FileChange] = []
     code: list[FileChange] = []
@@ -57,7 +57,7 @@ def sort_out(changes: Iterable[FileChange], prefix: str) -> Changes:
             data.append(each)
         elif (inside is not None and not _is_neutral(inside)) or _OF_REPOSITORY.match(each.path):
             code.append(each)
-    return Changes(_without_twins(data, code), tuple(code))
+    return JudgedChanges(_without_twins(data, code), tuple(code))
 
 
 def is_data(change: FileChange, inside: str) -> bool:

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 from gpufleet.account.preflight import run_preflight
-from gpufleet.account.result import AccountFinding, CheckResult, Preflight
+from gpufleet.account.result import AccountCheck, AccountFinding, Preflight
 from gpufleet.catalog import load_catalog
 from gpufleet.lab.aws.backends import install
 from gpufleet.plan import build_plan
@@ -160,7 +160,7 @@ def allow(*actions: str, effect: str = "Allow", **more: Any) -> dict[str, Any]:
     return {"Effect": effect, "Action": list(actions), "Resource": "*", **more}
 
 
-def check(preflight: Preflight, name: str) -> CheckResult:
+def check(preflight: Preflight, name: str) -> AccountCheck:
     """The only result of a check."""
     (found,) = [each for each in preflight.checks if each.check == name]
     return found

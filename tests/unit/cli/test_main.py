@@ -22,7 +22,7 @@ from gpufleet.errors import CloudError
 from .conftest import FakeEngine, Gpufleet
 
 PARTS = {
-    "The fleet file": ["new", "init", "validate", "plan", "schema", "catalog"],
+    "The fleet file": ["new", "init", "adopt", "validate", "plan", "schema", "catalog"],
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
     "The cloud half": [
         "preflight", "up", "refresh", "destroy", "outputs", "eks-token", "state", "backend", "budget",

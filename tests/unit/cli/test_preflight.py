@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.account.result import AccountFinding, CheckResult, Preflight
+from gpufleet.account.result import AccountCheck, AccountFinding, Preflight
 
 from .conftest import FakeEngine, Gpufleet
 
@@ -20,8 +20,8 @@ def finding(severity: Any = "error") -> AccountFinding:
 
 def result(*findings: AccountFinding, unchecked: tuple[str, ...] = ()) -> Preflight:
     checks = (
-        CheckResult("zones", "us-east-1", facts=({"zone": "us-east-1a", "zone_id": "use1-az6"},)),
-        CheckResult("quotas", "us-east-1", findings, unchecked),
+        AccountCheck("zones", "us-east-1", facts=({"zone": "us-east-1a", "zone_id": "use1-az6"},)),
+        AccountCheck("quotas", "us-east-1", findings, unchecked),
     )
     return Preflight("********9012", checks, ("policies of the organization are not simulated",))
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from gpufleet.notices.kubernetes_api import ApiError
+from gpufleet.notices.kubernetes_api import KubernetesApiError
 
 
 class FakeApi:
-    """Answers `list` and `call` of `kubernetes_api.Api`; `calls` are the changes."""
+    """Answers `list` and `call` of `KubernetesApi`; `calls` are the changes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -65,11 +65,11 @@ class FakeApi:
             pod = self.pods.get((parts[4], parts[6])) if parts[3] != "nodes" else None
             target = pod or self.nodes.get(parts[4])
             if target is None:
-                raise ApiError(404, "not found")
+                raise KubernetesApiError(404, "not found")
             if method == "DELETE":
                 wanted = (body or {})["preconditions"]["uid"]
                 if target["metadata"]["uid"] != wanted:
-                    raise ApiError(409, "the UID in the precondition does not match")
+                    raise KubernetesApiError(409, "the UID in the precondition does not match")
                 del self.pods[parts[4], parts[6]]
                 return {}
             assert body is not None

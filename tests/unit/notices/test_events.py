@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.notices.events import Notice, UnusableError, read_notice
+from gpufleet.notices.events import NodeNotice, UnusableError, read_notice
 from tests.unit.notices import events
 from tests.unit.notices.events import ACCOUNT, NOW, REGION, instance_id, moment
 
@@ -18,22 +18,22 @@ ONE, TWO = instance_id(1), instance_id(2)
 ID = "12345678-1234-1234-1234-123456789012"
 
 
-def read(body: str) -> Notice:
+def read(body: str) -> NodeNotice:
     return read_notice(body, account=ACCOUNT, region=REGION, now=NOW)
 
 
 def test_spot_notice_gives_two_minutes() -> None:
-    assert read(events.spot(ONE)) == Notice(ID, "spot", (ONE,), NOW, NOW + 120)
+    assert read(events.spot(ONE)) == NodeNotice(ID, "spot", (ONE,), NOW, NOW + 120)
 
 
 def test_rebalance_recommendation_has_no_deadline() -> None:
-    assert read(events.rebalance(ONE)) == Notice(ID, "rebalance", (ONE,), NOW, None)
+    assert read(events.rebalance(ONE)) == NodeNotice(ID, "rebalance", (ONE,), NOW, None)
 
 
 @pytest.mark.parametrize("end", [moment(NOW + 2400), datetime.fromtimestamp(NOW + 2400, UTC).isoformat()])
 def test_instances_of_a_block_end_half_an_hour_before_it(end: str) -> None:
     notice = read(events.block_end("cr-0123456789abcdef0", end))
-    assert notice == Notice(ID, "capacity", ("cr-0123456789abcdef0",), NOW, NOW + 600)
+    assert notice == NodeNotice(ID, "capacity", ("cr-0123456789abcdef0",), NOW, NOW + 600)
 
 
 def test_block_end_without_a_readable_date_gives_the_ten_minutes_of_the_guide() -> None:
@@ -51,7 +51,7 @@ def test_interrupted_reservation_names_an_instance() -> None:
         "EC2 Capacity Reservation Instance Interruption Warning",
         {"instance-id": ONE, "instance-termination-time": moment(NOW + 90)},
     )
-    assert read(body) == Notice(ID, "capacity", (ONE,), NOW, NOW + 90)
+    assert read(body) == NodeNotice(ID, "capacity", (ONE,), NOW, NOW + 90)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_interrupted_reservation_names_an_instance() -> None:
 )
 def test_maintenance_names_all_its_instances_and_its_start(starts: str) -> None:
     notice = read(events.maintenance(ONE, TWO, ONE, starts=starts))
-    assert notice == Notice(ID, "maintenance", (ONE, TWO), NOW, NOW + 86_400)
+    assert notice == NodeNotice(ID, "maintenance", (ONE, TWO), NOW, NOW + 86_400)
 
 
 def test_closed_maintenance_is_withdrawn() -> None:

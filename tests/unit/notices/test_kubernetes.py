@@ -10,8 +10,14 @@ from typing import Any
 
 import pytest
 
-from gpufleet.notices.kubernetes import CHECKPOINT_BY, CHECKPOINTED_AT, DEADLINE, INTERRUPTION, Kubernetes
-from gpufleet.notices.kubernetes_api import Api, ApiError
+from gpufleet.notices.kubernetes import (
+    CHECKPOINT_BY,
+    CHECKPOINTED_AT,
+    DEADLINE,
+    INTERRUPTION,
+    KubernetesScheduler,
+)
+from gpufleet.notices.kubernetes_api import KubernetesApi, KubernetesApiError
 from gpufleet.notices.scheduler import Drained, Instance
 from tests.unit.notices.fake_api import FakeApi
 
@@ -32,11 +38,11 @@ def api() -> FakeApi:
 
 def test_instances_are_nodes_by_their_provider_id(api: FakeApi) -> None:
     asked = [Instance("i-2", "", ""), Instance("i-9", "", "")]
-    assert Kubernetes(api).nodes(asked) == {"i-2": "node-2"}
+    assert KubernetesScheduler(api).nodes(asked) == {"i-2": "node-2"}
 
 
 def test_node_is_cordoned_with_its_reason_and_given_back(api: FakeApi) -> None:
-    kubernetes = Kubernetes(api)
+    kubernetes = KubernetesScheduler(api)
     assert kubernetes.drain({"node-1": 1_800_000_000.0}, "spot") == {}
     node = api.nodes["node-1"]
     assert node["spec"]["unschedulable"] is True
@@ -51,7 +57,7 @@ def test_node_is_cordoned_with_its_reason_and_given_back(api: FakeApi) -> None:
 
 
 def test_jobs_of_a_node_are_gangs_without_daemons(api: FakeApi) -> None:
-    found = {job.id: job.nodes for job in Kubernetes(api).jobs(["node-1"])}
+    found = {job.id: job.nodes for job in KubernetesScheduler(api).jobs(["node-1"])}
     assert found == {
         "research/jobset.sigs.k8s.io/jobset-name=train": {"node-1"},
         "serving/alone": {"node-1"},
@@ -59,7 +65,7 @@ def test_jobs_of_a_node_are_gangs_without_daemons(api: FakeApi) -> None:
 
 
 def test_all_pods_of_a_gang_are_told_the_deadline(api: FakeApi) -> None:
-    kubernetes = Kubernetes(api)
+    kubernetes = KubernetesScheduler(api)
     assert kubernetes.signal(kubernetes.jobs(["node-1"]), 1_800_000_000) == {}
     told = {
         name: pod["metadata"].get("annotations", {}).get(CHECKPOINT_BY) for (_, name), pod in api.pods.items()
@@ -69,7 +75,7 @@ def test_all_pods_of_a_gang_are_told_the_deadline(api: FakeApi) -> None:
 
 
 def test_one_pod_acknowledges_for_its_gang(api: FakeApi) -> None:
-    kubernetes = Kubernetes(api)
+    kubernetes = KubernetesScheduler(api)
     jobs = {job.id: (job, 1000.0) for job in kubernetes.jobs(["node-1"])}
     assert kubernetes.acknowledged(jobs) == {}
     api.pods["research", "train-1"]["metadata"]["annotations"] = {CHECKPOINTED_AT: "900"}
@@ -80,7 +86,7 @@ def test_one_pod_acknowledges_for_its_gang(api: FakeApi) -> None:
 
 
 def test_only_the_signalled_pods_of_the_node_are_deleted(api: FakeApi) -> None:
-    kubernetes = Kubernetes(api)
+    kubernetes = KubernetesScheduler(api)
     gang = next(job for job in kubernetes.jobs(["node-1"]) if "train" in job.id)
     assert kubernetes.move(gang, ["node-1"]) == "requeued"
     assert set(api.pods) == {("research", "train-1"), ("kube-system", "plugin"), ("serving", "alone")}
@@ -93,7 +99,7 @@ def test_only_the_signalled_pods_of_the_node_are_deleted(api: FakeApi) -> None:
 
 def test_many_nodes_are_listed_at_once(api: FakeApi) -> None:
     nodes = [f"node-{number}" for number in range(1, 40)]
-    assert len(Kubernetes(api).jobs(nodes)) == 2
+    assert len(KubernetesScheduler(api).jobs(nodes)) == 2
 
 
 class Server(http.server.BaseHTTPRequestHandler):
@@ -142,21 +148,21 @@ def url() -> Iterator[str]:
 
 def test_lists_are_read_page_by_page_over_closed_connections(url: str) -> None:
     Server.requests.clear()
-    api = Api(url)
+    api = KubernetesApi(url)
     assert [node["metadata"]["name"] for node in api.list("/api/v1/nodes", "a=b")] == ["a", "b", "c"]
     api.close()
     assert Server.requests == ["/api/v1/nodes?a=b&limit=500", "/api/v1/nodes?a=b&limit=500&continue=x%2F%3D"]
 
 
 def test_refusal_has_its_status(url: str) -> None:
-    api = Api(url)
-    with pytest.raises(ApiError, match="forbidden") as error:
+    api = KubernetesApi(url)
+    with pytest.raises(KubernetesApiError, match="forbidden") as error:
         api.call("PATCH", "/api/v1/nodes/a", {})
     assert error.value.status == 403
     api.close()
 
 
 def test_api_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(ApiError) as error:
-        Api("http://127.0.0.1:9").call("GET", "/api/v1/nodes")
+    with pytest.raises(KubernetesApiError) as error:
+        KubernetesApi("http://127.0.0.1:9").call("GET", "/api/v1/nodes")
     assert error.value.status == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.notices.scheduler import Instance, Job, SchedulerError
+from gpufleet.notices.scheduler import Instance, RunningJob, SchedulerError
 from gpufleet.notices.slurm import Slurm, expand, run_command
 from tests.unit.notices.fake_slurm import FakeSlurm
 
@@ -74,12 +74,12 @@ def test_signal_goes_to_what_the_settings_name(fake: FakeSlurm, target: str, opt
         return fake.run(command)
 
     slurm = Slurm(run=run, signal_to=target)  # type: ignore[arg-type]
-    assert slurm.signal([Job("7", "0", frozenset({"gpu-1"}))], 0) == {}
+    assert slurm.signal([RunningJob("7", "0", frozenset({"gpu-1"}))], 0) == {}
     assert commands == [["scancel", "--signal=USR1", *options, "7"]]
 
 
 def test_job_that_ended_before_the_signal_is_no_failure(fake: FakeSlurm) -> None:
-    jobs = [Job("7", "0", frozenset({"gpu-1"})), Job("8", "0", frozenset({"gpu-1"}))]
+    jobs = [RunningJob("7", "0", frozenset({"gpu-1"})), RunningJob("8", "0", frozenset({"gpu-1"}))]
     assert Slurm(run=fake.run).signal(jobs, 0) == {}
     assert fake.logged("signal") == ["7"]
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import Message
-from gpufleet.notices.handler import Handler
+from gpufleet.notices.handler import NoticeHandler
 from gpufleet.notices.intake import Intake
 from gpufleet.notices.metrics import Metrics
 from gpufleet.notices.notes import Notes
 from gpufleet.notices.scheduler import Instance
-from gpufleet.notices.settings import Settings, settings_of
+from gpufleet.notices.settings import HandlerSettings, settings_of
 from gpufleet.notices.slurm import Slurm
 from tests.unit.notices.events import ACCOUNT, NOW, REGION, instance_id
 from tests.unit.notices.fake_slurm import ACKNOWLEDGED, FakeSlurm
 
 
-def settings(**changes: object) -> Settings:
+def settings(**changes: object) -> HandlerSettings:
     return settings_of(
         {
             "queue_url": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/fleet-notices",
@@ -70,7 +70,7 @@ class World:
     folder: Path
     slurm: FakeSlurm
     cloud: FakeCloud
-    settings: Settings
+    settings: HandlerSettings
     now: float = NOW
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class World:
     def _open(self) -> Notes:
         self.notes = Notes(self.folder / "notes.sqlite")
         audit, self.metrics = Audit(self.folder / "audit.jsonl"), Metrics(self.notes.counts)
-        self.handler = Handler(
+        self.handler = NoticeHandler(
             self.settings,
             self.notes,
             self.cloud,
