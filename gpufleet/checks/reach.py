@@ -68,8 +68,7 @@ def cluster_access(fleet: Fleet) -> Iterator[FieldFinding]:
                     "remove it, or write 'access: ssm'",
                 )
             continue
-        # A cluster without any is refused elsewhere (`node-bounds`).
-        if settings.system_nodes.min == 0 < settings.system_nodes.max:
+        if settings.system_nodes.min == 0:
             yield FieldFinding(
                 (*where, "system_nodes", "min"),
                 f"the Kubernetes API of site {site.site!r} is reached through a system node, and it may have"

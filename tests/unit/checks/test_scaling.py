@@ -34,7 +34,9 @@ def test_system_nodes_with_max_below_min_are_refused(judge: Judge) -> None:
 
 
 def test_cluster_without_system_nodes_is_refused(judge: Judge) -> None:
-    judge({"cloud.0.kubernetes.system_nodes": {"min": 0, "max": 0}}).only("node-bounds")
+    nodes = {"min": 0, "max": 0}
+    changes = {"cloud.0.kubernetes.system_nodes": nodes, "cloud.0.kubernetes.access": "phased"}
+    judge(changes).only("node-bounds")
 
 
 def test_empty_group_is_refused_where_eks_refuses_it(judge: Judge) -> None:
