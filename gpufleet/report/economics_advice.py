@@ -65,7 +65,9 @@ def _training(job: JobFile, feasible: Sequence[Advised]) -> Table:
     table = Table("rank", "place", "capacity", title=f"{job.job}: median (5 % to 95 %)", title_justify="left")
     for heading in ("GPUs", "start, h", "finish, h", "USD"):
         table.add_column(heading, justify="right")
-    table.add_column("parallelism")
+    divided = any(_parallelism(each) for each in feasible)
+    if divided:
+        table.add_column("parallelism")
     table.add_column("note")
     for each in feasible:
         candidate = each.candidate
@@ -77,7 +79,7 @@ def _training(job: JobFile, feasible: Sequence[Advised]) -> Table:
             "by offer" if candidate.start_h is None else f"{candidate.start_h:,.1f}",
             _spread(each.finish_h, 1),
             _spread(each.cost, 0),
-            _parallelism(each),
+            *((_parallelism(each),) if divided else ()),
             _notes(each),
         )
     return table

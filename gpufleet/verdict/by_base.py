@@ -56,7 +56,8 @@ class SecondCheck:
             options += ["--policy-config", str(request.policy_config)]
         for ref in request.opens:
             options += ["--open", self.repository.revision(ref).commit]
-        env = {**os.environ, NOW: now}
+        # Bytecode would be changed code of the copy, which has another check of its base.
+        env = {**os.environ, NOW: now, "PYTHONDONTWRITEBYTECODE": "1"}
         env.pop("PYTHONPATH", None)
         if (copy.root / "gpufleet" / "__init__.py").is_file():
             env["PYTHONPATH"] = str(copy.root)

@@ -24,7 +24,9 @@ def test_every_picture_of_the_readme_exists_is_small_and_has_alt_text() -> None:
     for words, path in PICTURES:
         assert len(words.split()) > 5, path
         assert 1000 < (screenshots.ROOT / path).stat().st_size < 300_000, path
-    shown = {path for _, path in PICTURES}
+    guides = (path.read_text(encoding="utf-8") for path in (screenshots.ROOT / "docs/guide").glob("*.md"))
+    in_guides = {f"docs/{name}" for text in guides for name in re.findall(r"\]\(\.\./(images/[^)]+)\)", text)}
+    shown = {path for _, path in PICTURES} | in_guides
     assert shown == {f"docs/images/{path.name}" for path in screenshots.IMAGES.iterdir()}
 
 

@@ -65,7 +65,21 @@ _SLOW = re.compile(
 # Output for programs: never wrapped.
 _RAW = re.compile(r"gpufleet (schema|inventory|state (show|export))\b|--json\b|ansible-inventory")
 # Headings of first columns: a table that becomes lists has none.
-_HEADINGS = {"type", "name", "site", "node", "group", "storage", "rule", "what", "system", "key", "channel"}
+_HEADINGS = {
+    "rank",
+    "┃",
+    "type",
+    "name",
+    "site",
+    "node",
+    "group",
+    "storage",
+    "rule",
+    "what",
+    "system",
+    "key",
+    "channel",
+}
 
 
 def printed_commands() -> list[tuple[str, str]]:
@@ -102,6 +116,9 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         'config:\n  gpufleet:cloud: sandbox\n  gpufleet:protect: "false"\n'
     )
     (made.root / "policy-config.json").write_text(_json_of("policies.md", "hop_limit"))
+    # What Python and the commands write is no change.
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    (made.root / ".gitignore").write_text(f"{ignored}plots/\n*.html\n", encoding="utf-8")
     Git(made.root).commit()
     env = os.environ | made.env
     env |= {

@@ -21,6 +21,10 @@ ACCEPTED = {
         "CKV_AWS_50",
         "aws_lambda_function",
     ): "it runs a few times a month, and its log says what it did",
+    (
+        "CKV_AWS_115",
+        "aws_lambda_function",
+    ): "one alert starts it once, and reserved runs are taken from others",
     ("CKV_AWS_116", "aws_lambda_function"): "a lost alert comes again with the next update of the budget",
     ("CKV_AWS_117", "aws_lambda_function"): "it calls AWS's APIs only, and has no address to be reached at",
     ("CKV_AWS_173", "aws_lambda_function"): "its settings are names of groups and of a budget, no secrets",

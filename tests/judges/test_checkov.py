@@ -54,7 +54,7 @@ def test_checkov_finds_only_recorded_disagreements_on_prod(
 
 
 def test_every_recorded_disagreement_still_exists(verdicts: Mapping[str, Verdict]) -> None:
-    fired = {accepted(*each) for each in verdicts["previewed"].failed}
+    fired = {accepted(*each) for verdict in verdicts.values() for each in verdict.failed}
     assert set(ACCEPTED) - fired == set()
 
 

@@ -95,14 +95,14 @@ def test_region_that_aws_does_not_have_is_refused(account: Path, gpufleet: Gpufl
     assert "AWS has no region 'mars-north-1'" in answer.err
 
 
-def test_missing_credentials_are_refused_with_a_remedy(
-    account: Path, gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(account / "none"))
-    answer = gpufleet("backend", "create", "prod", "--yes")
+def test_missing_credentials_are_refused_with_a_remedy(account: Path, gpufleet: Gpufleet) -> None:
+    # Undone before the emulated account, which removes its own keys: they would come back for other tests.
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.delenv(name)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(account / "none"))
+        answer = gpufleet("backend", "create", "prod", "--yes")
     assert answer.code == 2
     assert "no AWS credentials were found" in answer.err
     assert "aws sso login" in answer.err
@@ -122,12 +122,11 @@ def test_stack_with_another_key_is_told_how_to_change_it(account: Path, gpufleet
     assert gpufleet("backend", "create", "prod", "--yes", "--json").json["secrets_provider"] == old
 
 
-def test_print_needs_no_credentials_with_an_account(
-    account: Path, gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+def test_print_needs_no_credentials_with_an_account(account: Path, gpufleet: Gpufleet) -> None:
     asked = ("backend", "print", "prod", "--account", ACCOUNT)
-    template = json.loads(gpufleet(*asked).out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AWS_ACCESS_KEY_ID")
+        template = json.loads(gpufleet(*asked).out)
     assert template["Resources"]["Bucket"]["Properties"]["BucketName"] == BUCKET
     policies = json.loads(gpufleet(*asked, "--only", "policies").out)
     assert set(policies) == {"atlas-state-people", "atlas-state-ci-prod", "atlas-state-preview"}

@@ -72,6 +72,8 @@ def test_trust_policy_of_the_guide_names_one_environment() -> None:
 def test_rules_and_files_named_in_the_guide_exist() -> None:
     names = {rule.name for rule in RULES} | {"guard-touched", "policy-config", "judged-by-base"}
     for word in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", TEXT):
-        assert word in names or word in ("role-duration-seconds", "dev-preview", "prod-preview"), word
+        assert word in names or word in ("role-duration-seconds", "dev-preview", "prod-preview", "runs-on"), (
+            word
+        )
     for target in re.findall(r"\]\((\.\./[^)#]+)", TEXT):
         assert (GUIDE.parent / target).resolve().is_file(), target
