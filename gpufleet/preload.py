@@ -4,9 +4,9 @@ from __future__ import annotations
 
 _SERVICES = (
     *("autoscaling", "budgets", "cloudwatch", "ec2", "eks", "fsx"),
-    *("costexplorer", "iam", "kms", "lambda_", "s3", "sns", "ssm", "vpc"),
+    *("costexplorer", "iam", "kms", "lambda_", "s3", "sns", "sqs", "ssm", "vpc"),
 )
-_GROUPS = ("apps", "core", "meta", "networking", "scheduling")
+_GROUPS = ("apps", "core", "meta", "networking", "rbac", "scheduling")
 
 ACCOUNT: tuple[str, ...] = (
     *("pydantic.main", "pydantic.root_model", "boto3", "botocore.client"),

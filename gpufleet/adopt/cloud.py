@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import Any
+from typing import Any, get_args
 
 from gpufleet.adopt.account import ClusterFacts, Facts, RegionFacts, tags_of
 from gpufleet.adopt.node_groups import eks_group, group_name, merged, scaling_group
 from gpufleet.adopt.remarks import AdoptedSite, Import, Remark
 from gpufleet.catalog import Catalog
-from gpufleet.kinds import EKS_ADDONS
+from gpufleet.kinds import EKS_ADDONS, LustreDeployment
 from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.names import SYSTEM, site_resource_name
 from gpufleet.plan.subnets import plan_subnets
@@ -183,7 +183,7 @@ class _Builder:
         name = tags.get(f"{TAG_PREFIX}storage") or group_name(
             tags.get("Name") or system["FileSystemId"], {}, ""
         )
-        if lustre["DeploymentType"] not in ("PERSISTENT_2", "PERSISTENT_1", "SCRATCH_2"):
+        if lustre["DeploymentType"] not in get_args(LustreDeployment):
             site.remark(
                 system["FileSystemId"], f"a file system of type {lustre['DeploymentType']}: not described"
             )

@@ -19,7 +19,7 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.pricing.rates import Prices, UnpricedError
 from gpufleet.spec.quantity import Moment
 
-Kind = Literal["spot", "on-demand", "odcr", "capacity-block", "on-premises"]
+Kind = CapacityKind | Literal["on-premises"]
 
 
 @dataclass(frozen=True, slots=True)

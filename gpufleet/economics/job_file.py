@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import Field, ValidationError
 
 from gpufleet.economics.quantities import Count, DataSize
 from gpufleet.errors import InputError, SpecError
+from gpufleet.kinds import CapacityKind
 from gpufleet.spec.base import Model
 from gpufleet.spec.document import read_document
 from gpufleet.spec.quantity import Duration, HourlyPrice, Money, Percent, Power
@@ -145,9 +146,9 @@ def _contradictions(job: JobFile, source: SourceMap) -> list[Any]:
             message = "the time to write a checkpoint is missing"
             found.append(_finding(source, "training", "job-checkpoint", message, "write `checkpoint: 60 s`"))
         for kind in training.prices:
-            if kind not in ("spot", "on-demand", "odcr", "capacity-block", "on-premises"):
+            if kind not in (*get_args(CapacityKind), "on-premises"):
                 message = f"'{kind}' is no purchase option"
-                remedy = "write spot, on-demand, odcr, capacity-block or on-premises"
+                remedy = f"write {', '.join(get_args(CapacityKind))} or on-premises"
                 found.append(_finding(source, "training.prices", "job-price", message, remedy))
     if serving is not None:
         load = serving.load

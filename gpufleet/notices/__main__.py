@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import Cloud, CloudErrors
-from gpufleet.notices.handler import NoticeHandler
+from gpufleet.notices.handler import NoticeWorker
 from gpufleet.notices.intake import Intake
 from gpufleet.notices.kubernetes import KubernetesScheduler
 from gpufleet.notices.metrics import Metrics, serve_metrics
@@ -75,7 +75,7 @@ def serve(settings: HandlerSettings, stop: threading.Event) -> None:
     audit = Audit(settings.state / "audit.jsonl")
     metrics = Metrics(notes.counts)
     cloud = Cloud(settings)
-    handler = NoticeHandler(settings, notes, cloud, scheduler_of(settings), audit, metrics)
+    handler = NoticeWorker(settings, notes, cloud, scheduler_of(settings), audit, metrics)
     intake = Intake(settings, notes, cloud, audit, metrics, handler.wake)
     server = serve_metrics(metrics, settings.metrics_address, settings.metrics_port)
     # Before the first message: a storm that waits in the queue then needs no call for each instance.
@@ -91,12 +91,12 @@ def serve(settings: HandlerSettings, stop: threading.Event) -> None:
         audit.write("stopped")
 
 
-def _keep_remembering(cloud: Cloud, handler: NoticeHandler, stop: threading.Event) -> None:
+def _keep_remembering(cloud: Cloud, handler: NoticeWorker, stop: threading.Event) -> None:
     while not stop.wait(REMEMBER_S):
         _remember(cloud, handler)
 
 
-def _remember(cloud: Cloud, handler: NoticeHandler) -> None:
+def _remember(cloud: Cloud, handler: NoticeWorker) -> None:
     """List the site's instances; without a list each is looked up when its notice comes."""
     try:
         cloud.remember()
@@ -105,7 +105,7 @@ def _remember(cloud: Cloud, handler: NoticeHandler) -> None:
         handler.audit.write("failed", step="instances", error=str(error)[:500])
 
 
-def _restore(handler: NoticeHandler, stop: threading.Event) -> None:
+def _restore(handler: NoticeWorker, stop: threading.Event) -> None:
     """Ask until the scheduler answers: it may start later than this."""
     while not stop.is_set():
         try:

@@ -47,7 +47,7 @@ class CloudCalls(Protocol):
 
 
 @dataclass
-class NoticeHandler:
+class NoticeWorker:
     """Moves cases on. One thread runs it; a failed step is tried again, and stops no other case."""
 
     settings: HandlerSettings

@@ -77,7 +77,7 @@ class Metrics:
 def serve_metrics(metrics: Metrics, address: str, port: int) -> ThreadingHTTPServer:
     """Serve `/metrics` in a thread of its own; `server_port` of the result is the port."""
 
-    class NoticeHandler(BaseHTTPRequestHandler):
+    class NoticeWorker(BaseHTTPRequestHandler):
         timeout = 10
 
         def do_GET(self) -> None:
@@ -92,7 +92,7 @@ def serve_metrics(metrics: Metrics, address: str, port: int) -> ThreadingHTTPSer
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
-    server = ThreadingHTTPServer((address, port), NoticeHandler)
+    server = ThreadingHTTPServer((address, port), NoticeWorker)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server

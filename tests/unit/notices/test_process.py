@@ -43,6 +43,8 @@ def test_kills_lose_no_notice_and_drain_no_node_twice(site: NoticeSite) -> None:
     until = time.monotonic() + 60
     while site.left_in_queue() and time.monotonic() < until:
         time.sleep(0.5)
+    # Slurm has sent the last signal; that it was sent is written a moment later.
+    time.sleep(5)
     site.kill(signal.SIGTERM)
     assert sorted(site.slurm.logged("drain")) == sorted(site.names.values())
     assert set(site.slurm.logged("signal")) == {str(job) for job in range(1, NODES // 4 + 1)}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpufleet.notices.audit import Audit
 from gpufleet.notices.cloud import Message
-from gpufleet.notices.handler import NoticeHandler
+from gpufleet.notices.handler import NoticeWorker
 from gpufleet.notices.intake import Intake
 from gpufleet.notices.metrics import Metrics
 from gpufleet.notices.notes import Notes
@@ -83,7 +83,7 @@ class World:
     def _open(self) -> Notes:
         self.notes = Notes(self.folder / "notes.sqlite")
         audit, self.metrics = Audit(self.folder / "audit.jsonl"), Metrics(self.notes.counts)
-        self.handler = NoticeHandler(
+        self.handler = NoticeWorker(
             self.settings,
             self.notes,
             self.cloud,

@@ -40,7 +40,7 @@ def plan(**kubernetes: Any) -> FleetPlan:
 def built(
     of: FleetPlan, *, cloud: str = "aws", identity: AwsIdentity | None = None, preview: bool = False
 ) -> Recording:
-    settings = StackSettings(cloud, "dev", True, "0", {}, {}, identity or AwsIdentity())
+    settings = StackSettings(cloud, "dev", True, "0", {}, {}, identity=identity or AwsIdentity())
     return record(lambda: build_fleet(of, settings), preview=preview)
 
 
