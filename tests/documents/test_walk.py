@@ -67,6 +67,7 @@ _RAW = re.compile(r"gpufleet (schema|inventory|state (show|export))\b|--json\b|a
 # Headings of first columns: a table that becomes lists has none.
 _HEADINGS = {
     "rank",
+    "supply",
     "┃",
     "type",
     "name",
