@@ -168,7 +168,7 @@ class NoticeSite:
         return [json.loads(line) for line in (self.state / "audit.jsonl").read_text().splitlines()]
 
     def states(self) -> dict[str, str]:
-        """The state of each case; the handler must not run."""
+        """The state of each case."""
         notes = Notes(self.state / "notes.sqlite")
         try:
             return {case.subject: case.state for case in notes.all_cases()}

@@ -125,8 +125,8 @@ class NoticeWorker:
         for subject, why in left.items():
             self.metrics.count("", "outcome", why.replace(" ", "-"))
             self.audit.write("left", subject=subject, reason=why)
-        self.notes.move(left, "left", now, was="new")
-        self.notes.move(nodes, "found", now, nodes=nodes, was="new")
+        self.notes.move([case for case in cases if case.subject in left], "left", now)
+        self.notes.move([case for case in cases if case.subject in nodes], "found", now, nodes=nodes)
         return [case.subject for case in cases]
 
     def _instances(self, cases: Sequence[Case]) -> dict[str, Instance]:
@@ -161,11 +161,10 @@ class NoticeWorker:
         now = self.clock()
         only_cordon = kind in self._only_cordoned
         self.notes.move(
-            [case.subject for case in cases],
+            cases,
             "cordoned" if only_cordon else "drained",
             now,
             due={case.subject: self._signal_at(case) for case in cases},
-            was="found",
         )
         for case in cases:
             # A node that a recommendation cordoned reacts to its notice with the signal.
@@ -194,7 +193,7 @@ class NoticeWorker:
         except SchedulerError as error:
             self._failed("release", cases, error)
             return []
-        self.notes.move([case.subject for case in cases], "left", now, was="withdrawn")
+        self.notes.move(cases, "left", now)
         for case in cases:
             self.audit.write("released", subject=case.subject, node=case.node)
         return [case.subject for case in cases]
@@ -203,7 +202,7 @@ class NoticeWorker:
         """Signal each job on the nodes once, however many of its nodes are interrupted."""
         found = self.notes.due("drained", now)
         early = {case.subject: at for case in found if (at := self._signal_at(case)) > now}
-        self.notes.move(early, "drained", now, due=early, was="drained")
+        self.notes.move([case for case in found if case.subject in early], "drained", now, due=early)
         cases = [case for case in found if case.subject not in early]
         if not cases:
             return []
@@ -236,9 +235,7 @@ class NoticeWorker:
         for case in cases:
             if case.node in stuck:
                 self._failed("signal", [case], next(iter(failed.values())))
-        self.notes.move(
-            [case.subject for case in cases if case.node not in stuck], "signalled", now, was="drained"
-        )
+        self.notes.move([case for case in cases if case.node not in stuck], "signalled", now)
         return [case.subject for case in cases]
 
     def _job_deadline(self, job: RunningJob, cases: Mapping[str, Case], now: float) -> float:
@@ -262,7 +259,7 @@ class NoticeWorker:
                 if answer and self._move_job(each, answer):
                     moved.append(each.id)
         cases = self.notes.cases_without_open_jobs()
-        self.notes.move([case.subject for case in cases], "moved", now, was="signalled")
+        self.notes.move(cases, "moved", now)
         return [*moved, *(case.subject for case in cases)]
 
     def _move_job(self, job: SignalledJob, answer: str) -> bool:
@@ -290,7 +287,7 @@ class NoticeWorker:
                 except CloudErrors as error:
                     self._failed("replace", [case], error)
                     continue
-            self.notes.move([case.subject], "done", now, was="moved")
+            self.notes.move([case], "done", now)
             self.audit.write("done", subject=case.subject, node=case.node, outcome=outcome)
         return [case.subject for case in cases]
 

@@ -223,30 +223,34 @@ class Notes:
 
     def move(
         self,
-        subjects: Iterable[str],
+        cases: Iterable[Case],
         state: State,
         now: float,
         *,
         nodes: Mapping[str, str] | None = None,
         due: Mapping[str, float] | None = None,
-        was: State,
     ) -> None:
-        """Write a new state of cases that are still in the state `was`."""
+        """Write a new state of cases that are still as they were read.
+
+        A more urgent notice may have come since: its case takes the step again.
+        """
         with self._transaction() as db:
-            for subject in subjects:
+            for case in cases:
                 db.execute(
                     "UPDATE cases SET state = ?, changed = ?, tries = 0, due = ?,"
                     " node = COALESCE(?, node), drained = CASE WHEN ? THEN ? ELSE drained END"
-                    " WHERE subject = ? AND state = ?",
+                    " WHERE subject = ? AND state = ? AND kind = ? AND deadline IS ?",
                     (
                         state,
                         now,
-                        (due or {}).get(subject, 0),
-                        (nodes or {}).get(subject),
-                        state in ("drained", "cordoned") and was == "found",
+                        (due or {}).get(case.subject, 0),
+                        (nodes or {}).get(case.subject),
+                        state in ("drained", "cordoned") and case.state == "found",
                         now,
-                        subject,
-                        was,
+                        case.subject,
+                        case.state,
+                        case.kind,
+                        case.deadline,
                     ),
                 )
 

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from gpufleet.notices.notes import Case, State
 from gpufleet.notices.scheduler import Drained, SchedulerError
 from tests.unit.notices import events
 from tests.unit.notices.events import NOW, instance_id, moment
@@ -293,3 +294,41 @@ def test_old_notice_is_not_believed_about_an_instance_that_may_have_ended(tmp_pa
     site.now += 61
     site.settle()
     assert site.states()[TWO] == "left"
+
+
+def meanwhile(site: World, patch: pytest.MonkeyPatch, state: str, body: str) -> None:
+    """Let a notice come after the handler has read the cases of a state, and before it writes their step."""
+    read, waiting = site.notes.due, [body]
+
+    def due(asked: State, now: float, limit: int = 500) -> list[Case]:
+        found = read(asked, now, limit)
+        if asked == state and found and waiting:
+            site.send(waiting.pop())
+        return found
+
+    patch.setattr(site.notes, "due", due)
+
+
+@pytest.mark.parametrize("state", ["new", "found"])
+def test_spot_warning_during_the_cordon_of_a_recommendation_is_not_lost(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = world(tmp_path, jobs={"7": [1]})
+    meanwhile(site, monkeypatch, state, events.spot(ONE, id="b"))
+    site.send(events.rebalance(ONE, id="a"))
+    site.settle()
+    assert site.slurm.log() == [["drain", "n001"], ["signal", "7"]]
+    assert site.states() == {ONE: "signalled"}
+
+
+def test_spot_warning_while_a_maintenance_is_far_is_not_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = world(tmp_path, jobs={"7": [1]})
+    site.send(events.maintenance(ONE, starts=moment(NOW + 86_400), id="a"))
+    site.settle()
+    meanwhile(site, monkeypatch, "drained", events.spot(ONE, id="b"))
+    site.send(events.maintenance(ONE, starts=moment(NOW + 80_000), id="c"))
+    site.settle()
+    site.after(1)
+    assert site.slurm.logged("signal") == ["7"]
