@@ -52,13 +52,14 @@ MOST_RECEIVES = 20
 class NoticeQueueArgs:
     """Inputs of `NoticeQueue`: the name of the queue in AWS, and the notices that it collects.
 
-    With `instance_profile` there is a role for a handler on an EC2 instance, as on a Slurm controller. Pods
-    get theirs from `PodRole`, with `statements`.
+    With `cluster_name` the nodes are those of an EKS cluster, and the handler's pod gets its rights from
+    `PodRole`, with `statements`. Without it there is a role for a handler on an EC2 instance, as on a Slurm
+    controller.
     """
 
     queue: str
     notices: Sequence[str] = tuple(PATTERNS)
-    instance_profile: bool = False
+    cluster_name: pulumi.Input[str] | None = None
     tags: Tags
 
 
@@ -71,7 +72,7 @@ class NoticeQueue(Component):
     queue_url: pulumi.Output[str]
     queue_arn: pulumi.Output[str]
     statements: Sequence[Mapping[str, Any]]
-    """What a handler may do: read this queue, and replace instances with the tags of the component."""
+    """What a handler may do: read this queue, and replace instances in groups of the site."""
 
     instance_profile_arn: pulumi.Output[str] | None
 
@@ -94,8 +95,8 @@ class NoticeQueue(Component):
         )
         self.queue_url = queue.url
         self.queue_arn = queue.arn
-        self.statements = handler_statements(queue.arn, args.tags, context)
-        self.instance_profile_arn = self._profile(name) if args.instance_profile else None
+        self.statements = _handler_statements(queue.arn, args, context)
+        self.instance_profile_arn = self._profile(name) if args.cluster_name is None else None
         self.register_outputs(
             {
                 "queueUrl": self.queue_url,
@@ -167,17 +168,21 @@ class NoticeQueue(Component):
         return arn
 
 
-def handler_statements(
-    queue_arn: pulumi.Output[str], tags: Tags, context: AwsContext
+def _handler_statements(
+    queue_arn: pulumi.Output[str], args: NoticeQueueArgs, context: AwsContext
 ) -> list[dict[str, Any]]:
-    """Return what the handler needs: its queue, and the end of drained instances that have `tags`."""
+    """Return what the handler needs: its queue, and the end of drained instances in groups of the site."""
     group = pulumi.Output.format(
         "arn:{0}:autoscaling:{1}:{2}:autoScalingGroup:*:autoScalingGroupName/*",
         context.partition,
         context.region,
         context.account_id,
     )
-    ours = {f"aws:ResourceTag/{key}": value for key, value in tags.items() if key.startswith("gpufleet:")}
+    if args.cluster_name is None:
+        ours = {key: value for key, value in args.tags.items() if key.startswith("gpufleet:")}
+    else:
+        # EKS tags the Auto Scaling groups that it makes with its own tags only.
+        ours = {"eks:cluster-name": args.cluster_name}
     return [
         {
             "Effect": "Allow",
@@ -195,7 +200,7 @@ def handler_statements(
             "Effect": "Allow",
             "Action": ["autoscaling:TerminateInstanceInAutoScalingGroup"],
             "Resource": [group],
-            "Condition": {"StringEquals": ours},
+            "Condition": {"StringEquals": {f"aws:ResourceTag/{key}": value for key, value in ours.items()}},
         },
     ]
 

@@ -39,7 +39,7 @@ def build_notices(
         NoticeQueueArgs(
             queue=wanted.queue,
             notices=[each for each in PATTERNS if each != REBALANCE or wanted.rebalance != "ignore"],
-            instance_profile=cluster is None,
+            cluster_name=None if cluster is None else cluster.cluster_name,
             tags=site.tags,
         ),
         opts,

@@ -49,7 +49,7 @@ def cloud_sites(
         site = _Builder(region, catalog, vpc, subnets, _site_name(region.region, vpc, len(sites))).build(
             clusters, groups, systems
         )
-        _imports(site, region, vpc, subnets, site_resource_name(fleet, environment, site.name))
+        _imports(site, vpc, subnets, site_resource_name(fleet, environment, site.name))
         used |= _reservations_of(site)
         sites.append(site)
     for each in region.reservations.values():
@@ -231,7 +231,7 @@ def _most_nodes(capacity: dict[str, Any]) -> int:
     return int(held.get("max", held.get("nodes", 0)))
 
 
-def _imports(site: AdoptedSite, region: RegionFacts, vpc: Facts, subnets: list[Facts], name: str) -> None:
+def _imports(site: AdoptedSite, vpc: Facts, subnets: list[Facts], name: str) -> None:
     """Add imports: the network and its subnets where the fleet makes equal ones."""
     zones = site.fields["zones"]
     try:

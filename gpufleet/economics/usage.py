@@ -71,7 +71,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class SiteCapacity:
-    """The GPU-hours of a source. `idle` is what nobody was allocated, with its cost; None is unknown."""
+    """The GPU-hours of a source. `idle` is what no job was allocated, with its cost; None is unknown."""
 
     source: str
     gpu_hours: float | None

@@ -1,4 +1,4 @@
-"""Usage of the sites of a fleet: jobs at the price of the site's GPU-hours, and what nobody used."""
+"""Usage of the sites of a fleet: jobs at the price of the site's GPU-hours, and what was not used."""
 
 from __future__ import annotations
 

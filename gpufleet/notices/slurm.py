@@ -77,7 +77,7 @@ class Slurm:
         return []
 
     def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
-        """Drain nodes that are not drained. The reason of a drain by somebody else stays."""
+        """Drain nodes that are not drained. The reason of a drain by others stays."""
         states = self._states(nodes)
         free = [node for node in nodes if not (_is_drained(states.get(node, ("", ""))[0]))]
         return self._update(free, "state=drain", f"reason={REASON}{kind}")

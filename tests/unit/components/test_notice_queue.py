@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pulumi
 import pytest
 
 from gpufleet.components.notice_queue import PATTERNS, NoticeQueue, NoticeQueueArgs
@@ -16,9 +17,7 @@ TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1", "team": "ml"}
 @pytest.fixture(scope="module")
 def made() -> Recording:
     return record(
-        lambda: NoticeQueue(
-            "atlas-notices", NoticeQueueArgs(queue="atlas-notices", instance_profile=True, tags=TAGS)
-        ),
+        lambda: NoticeQueue("atlas-notices", NoticeQueueArgs(queue="atlas-notices", tags=TAGS)),
         EchoMocks(),
     )
 
@@ -76,3 +75,17 @@ def test_handler_reads_its_queue_and_ends_only_tagged_instances(made: Recording)
         "aws:ResourceTag/gpufleet:fleet": "atlas",
         "aws:ResourceTag/gpufleet:site": "use1",
     }
+
+
+def test_instances_of_a_cluster_are_found_by_the_tag_that_eks_gives_its_groups() -> None:
+    statements: list[list[dict[str, Any]]] = []
+
+    def program() -> None:
+        queue = NoticeQueue("n", NoticeQueueArgs(queue="n", cluster_name="atlas-use1", tags=TAGS))
+        pulumi.Output.from_input(list(queue.statements)).apply(statements.append)
+
+    made = record(program, EchoMocks())
+    assert made.of("RolePolicy") == []
+    ((*_, end),) = statements
+    assert end["Action"] == ["autoscaling:TerminateInstanceInAutoScalingGroup"]
+    assert end["Condition"] == {"StringEquals": {"aws:ResourceTag/eks:cluster-name": "atlas-use1"}}
