@@ -20,7 +20,7 @@ from gpufleet.report.economics_page import (
     table_section,
 )
 from gpufleet.report.economics_plots import bands_plot, break_even_plot, tornado_plot
-from gpufleet.report.economics_tco import sensitivity_table
+from gpufleet.report.economics_tco import owned_label, sensitivity_table
 
 _SHOWN_PLACES = 12
 
@@ -34,7 +34,7 @@ def tco_page(
     facts = [
         ("Rented", f"{found.cloud_total:,.0f} USD"),
         ("Rented, 5 % to 95 %", f"{risk.rented[0]:,.0f} to {risk.rented[2]:,.0f} USD"),
-        ("Owned", f"{found.owned.total:,.0f} USD"),
+        (owned_label(found, risk).capitalize(), f"{found.owned.total:,.0f} USD"),
         ("Owned, 5 % to 95 %", f"{risk.owned[0]:,.0f} to {risk.owned[2]:,.0f} USD"),
         ("Equal at a utilization of", "never" if at is None else f"{at:.1%}"),
         ("Equal after", "not in this time" if month is None else f"{month:.1f} months"),

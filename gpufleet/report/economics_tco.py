@@ -28,6 +28,11 @@ from gpufleet.report.tables import print_table
 _BARS = 6
 
 
+def owned_label(result: TcoResult, risk: Risk) -> str:
+    """Return what the total of owning is called: below its range it has the lowest of several prices."""
+    return "owned, lowest price" if result.owned.total < risk.owned[0] else "owned"
+
+
 def show_tco(
     result: TcoResult,
     what: str,
@@ -45,7 +50,7 @@ def show_tco(
         (what, f"{result.years:g} years at {result.utilization:.0%}: {result.gpu_hours:,.0f} GPU-hours"),
         ("rented", f"{_usd(result.cloud_total)}{_each(rented)}"),
         ("  5 % to 95 %", _between(risk.rented)),
-        ("owned", f"{_usd(result.owned.total)}{_each(result.owned_per_gpu_hour)}"),
+        (owned_label(result, risk), f"{_usd(result.owned.total)}{_each(result.owned_per_gpu_hour)}"),
         ("  5 % to 95 %", _between(risk.owned)),
         *(
             (f"  {name}", _usd(value))

@@ -144,3 +144,11 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     assert says in run(capsys, *TCO, *words, "--plots", "plots", code=2)
     assert not (tmp_path / "plots").exists(), "nothing is written"
+
+
+def test_total_below_its_range_is_named_as_that_of_the_lowest_price(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "owned, lowest price" in run(capsys, *TCO)
+    given = run(capsys, *TCO, "--acquisition", "300000 USD")
+    assert "\nowned " in given and "lowest price" not in given
