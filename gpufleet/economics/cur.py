@@ -138,7 +138,8 @@ def line_item_sums(table: ir.Table, tags: TagNames) -> ir.Table:
 def usage_rows(sums: ir.Table, gpus: Mapping[str, int]) -> ir.Table:
     """Return the sums with `cost`, `gpu_hours` and `idle` GPU-hours.
 
-    Idle are hours of a Capacity Reservation without instance (usage types `UnusedBox`, `UnusedDed`).
+    Idle are hours of a Capacity Reservation without instance (usage types `UnusedBox`, `UnusedDed`). Those
+    that it was held (`Reservation`) are both again, used and idle, and do not count.
     """
     import ibis
 
@@ -148,7 +149,7 @@ def usage_rows(sums: ir.Table, gpus: Mapping[str, int]) -> ir.Table:
         *((sums.instance_type.isin(names), number) for number, names in having.items()), else_=0
     )
     hours = sums.line_item_usage_amount * count
-    boxes = used & sums.usage.re_search("(BoxUsage|SpotUsage|DedicatedUsage|Reservation)(:|$)")
+    boxes = used & sums.usage.re_search("(BoxUsage|SpotUsage|DedicatedUsage)(:|$)")
     idle = used & sums.usage.re_search("Unused(Box|Ded)(:|$)")
     return sums.mutate(
         cost=_cost(sums),

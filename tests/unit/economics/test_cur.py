@@ -76,8 +76,11 @@ def test_reservations_without_instances_are_idle(tmp_path: Path) -> None:
         [
             {"resource_tags": ATLAS, "line_item_usage_type": "USE1-UnusedBox:p5.48xlarge"},
             {"resource_tags": ATLAS},
+            # What was reserved, used and not.
+            {"resource_tags": ATLAS, "line_item_usage_type": "USE1-Reservation:p5.48xlarge",
+             "line_item_usage_amount": 2.0, "line_item_unblended_cost": 0.0},
         ],
-    )
+    )  # fmt: skip
     (capacity,) = read_cur([path], GPUS, TAGS).capacities
     assert (capacity.gpu_hours, capacity.idle) == (16.0, 8.0)
     assert capacity.idle_cost == pytest.approx(55.04)
