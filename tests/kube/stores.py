@@ -98,7 +98,7 @@ class Target:
         self, folder: Path, store: Mapping[str, Any], sources: list[dict[str, str]], keep: int = 28
     ) -> None:
         self.folder, self.store, self.identity = folder, dict(store), new_identity()
-        self.config, self.textfiles = folder / "config", folder / "textfiles"
+        self.config, self.textfiles, self.leave_percent = folder / "config", folder / "textfiles", 0
         self.config.mkdir(parents=True)
         self.textfiles.mkdir()
         document = {"store": self.store, "sources": sources, "keep": keep}
@@ -117,6 +117,8 @@ class Target:
     def program(self) -> list[str]:
         """The command line without its action."""
         options = ["--config", str(self.config), "--textfiles", str(self.textfiles)]
+        # The disk of whoever runs the tests may be full.
+        options += ["--leave-percent", str(self.leave_percent)]
         return [sys.executable, str(ROLE / "backup-target"), *options]
 
     def run(self, *words: str, stdin: str = "", code: int = 0) -> str:

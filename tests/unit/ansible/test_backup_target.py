@@ -194,12 +194,14 @@ def test_ended_copy_leaves_nothing_after_the_next_run(target: Target, ended: sig
     assert target.listed() == [NAMES[FIRST]]
 
 
-def test_backup_without_room_for_its_copy_is_refused(target: Target) -> None:
+@pytest.mark.parametrize(("size", "leave_percent"), [(1 << 43, 10), (1, 100)])
+def test_backup_without_room_for_its_copy_is_refused(target: Target, size: int, leave_percent: int) -> None:
     place = back_up(target, FIRST)
     with (place / f"etcd-{FIRST}" / "snapshot.db").open("r+b") as stream:
-        stream.truncate(1 << 43)  # 8 TiB, as far as its size goes
+        stream.truncate(size)  # of a sparse file
+    target.leave_percent = leave_percent
     said = target.run("send", "etcd", code=1)
-    assert "must leave" in said and "(10 %)" in said
+    assert "must leave" in said and f"({leave_percent} %)" in said
     assert stored(target) == {}
 
 

@@ -104,8 +104,8 @@ STOP = ScaleOutStopArgs(
 def test_caps_are_budgets_of_their_own_tags_with_the_same_alerts() -> None:
     tags = {"gpufleet:fleet": "atlas", "gpufleet:environment": "prod", "gpufleet:site": "use1"}
     built = guard(caps=[CapArgs(name="site-use1", monthly_usd=Decimal(900), cost_tags=tags)])
-    whole, cap = built.of("Budget")
-    assert (whole.name, cap.name, cap.inputs["limitAmount"]) == ("budget", "budget-site-use1", "900")
+    whole, cap = built.one("Budget", "budget"), built.one("Budget", "budget-site-use1")
+    assert cap.inputs["limitAmount"] == "900"
     assert cap.inputs["notifications"] == whole.inputs["notifications"]
     assert {"tags": {"key": "gpufleet:site", "values": ["use1"]}} in cap.inputs["filterExpression"]["ands"]
 
