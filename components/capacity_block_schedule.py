@@ -16,7 +16,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Resou
 
 from gpufleet.components.dynamic import changed, client, iso
 
-ASKED = ("group_name", "reservation_id", "nodes", "region")
+ASKED = ("group_name", "reservation_id", "nodes", "region", "stops_only")
 """The inputs that decide the actions. A change of one of them replaces the actions."""
 
 STOP_BEFORE_END = timedelta(minutes=45)
@@ -36,6 +36,8 @@ class ScheduleProvider(ResourceProvider):
         nodes = int(props["nodes"])
         start, end = _window(props)
         actions = plan_actions(start, end, nodes, datetime.now(UTC))
+        if props.get("stops_only"):
+            actions.pop("start", None)
         scaling = client(props, "autoscaling")
         for name, (moment, desired) in actions.items():
             scaling.put_scheduled_update_group_action(
@@ -46,7 +48,7 @@ class ScheduleProvider(ResourceProvider):
                 MaxSize=nodes,
                 DesiredCapacity=desired,
             )
-        outputs = {**{key: props[key] for key in ASKED}, "client": props.get("client") or {}}
+        outputs = {**{key: props[key] for key in ASKED if key in props}, "client": props.get("client") or {}}
         outputs |= {"actions": list(actions), "start_date": iso(start), "end_date": iso(end)}
         return CreateResult(f"{props['group_name']}/{props['reservation_id']}", outputs)
 
@@ -91,7 +93,8 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
     """Starts all `nodes` of `group_name` when the block starts, and stops them before it ends.
 
     `group_name` is an Auto Scaling group (also that of an EKS node group), `reservation_id` the block,
-    `client` options of the boto3 clients, as for `CapacityBlock`.
+    `client` options of the boto3 clients, as for `CapacityBlock`. With `stops_only` something else starts the
+    nodes.
     """
 
     start_date: pulumi.Output[str]
@@ -106,6 +109,7 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
         nodes: int,
         region: pulumi.Input[str],
         client: Mapping[str, str],
+        stops_only: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         props = {
@@ -116,6 +120,8 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
             "client": dict(client),
             "start_date": None,
             "end_date": None,
+            # Not in the inputs of schedules from before: they would be replaced.
+            **({"stops_only": True} if stops_only else {}),
         }
         super().__init__(ScheduleProvider(), name, props, opts)
 

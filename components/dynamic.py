@@ -14,6 +14,8 @@ from typing import Any
 
 def client(props: Mapping[str, Any], service: str) -> Any:
     """Return the boto3 client of a resource: in its `region`, with the options of its `client`."""
+    from botocore.config import Config
+
     from gpufleet.aws_session import open_session
 
     options = dict(props.get("client") or {})
@@ -22,7 +24,10 @@ def client(props: Mapping[str, Any], service: str) -> Any:
         options["endpoint_url"] = os.environ.get("AWS_ENDPOINT_URL") or options["endpoint_url"]
     profile, roles = options.pop("profile", None), options.pop("assume_roles", ())
     session = open_session(profile, props["region"], roles)
-    return session.client(service, **options)
+    # A wait polls for many minutes beside everything else that the account does.
+    return session.client(
+        service, config=Config(retries={"mode": "standard", "total_max_attempts": 10}), **options
+    )
 
 
 def changed(olds: Mapping[str, Any], news: Mapping[str, Any], keys: Sequence[str]) -> list[str]:

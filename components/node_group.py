@@ -115,6 +115,8 @@ class NodeGroupArgs:
 
     `held` has sizes by name (of this group, of its `-fallback`) that were set outside and must not grow: they
     take the place of larger ones.
+
+    With `starts_empty` the group has no nodes at first and no minimum; an `OrderedCapacity` sets its size.
     """
 
     instance_types: Sequence[str]
@@ -133,6 +135,7 @@ class NodeGroupArgs:
     auto_scaling: AutoScalingNodesArgs | None = None
     after: Sequence[pulumi.Resource] = ()
     held: Mapping[str, HeldSize] = field(default_factory=dict)
+    starts_empty: bool = False
     tags: Tags
 
 
@@ -334,7 +337,7 @@ def _falls_back(capacity: NodeCapacity) -> bool:
 
 def _start(args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int, int]:
     """Return the minimum and the initial size; 0 if nodes cannot or should not launch yet."""
-    if isinstance(capacity, BlockNodes) or capacity is not args.capacity:
+    if args.starts_empty or isinstance(capacity, BlockNodes) or capacity is not args.capacity:
         return 0, 0
     desired = args.min_size if args.desired_size is None else args.desired_size
     return args.min_size, min(max(desired, args.min_size), args.max_size)

@@ -28,6 +28,7 @@ from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
 from gpufleet.stacks.nodes import await_nodes, running_nodes
+from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.team_buckets import build_team_buckets
 
@@ -87,15 +88,21 @@ def build_site(
         stopped=this.stopped,
         opts=this.opts,
     )
+    drawn = {group: order.name for order in site.ordered_capacity for group in order.expected}
     groups = {
-        group.name: build_node_group(f"{name}-{group.name}", group, parts) for group in site.node_groups
+        group.name: build_node_group(f"{name}-{group.name}", group, parts, ordered=group.name in drawn)
+        for group in site.node_groups
     }
+    # After everything else: a shortage must not stop what has room.
+    others = [*(built.component for built in groups.values()), *storage.values()]
+    orders = build_orders(name, site, groups, parts, after=others)
     nodes = []
     if cluster is None:
-        # After everything else: a shortage must not stop what has room.
-        others = [*(built.component for built in groups.values()), *storage.values()]
         for group in site.node_groups:
-            names = await_nodes(f"{name}-{group.name}", group, groups[group.name], parts, after=others)
+            order = orders[drawn[group.name]] if group.name in drawn else None
+            names = await_nodes(
+                f"{name}-{group.name}", group, groups[group.name], parts, order=order, after=others
+            )
             nodes.append(running_nodes(site.site, group.name, names, provider))
     notices = build_notices(name, site, cluster, this.opts)
     ways = _contents(this, site.kubernetes, cluster, notices) if cluster and site.kubernetes else {}
@@ -111,6 +118,7 @@ def build_site(
             "cluster": _cluster_outputs(cluster),
             "notices": _notices_outputs(notices),
             "node_groups": {key: group.outputs for key, group in groups.items()},
+            "ordered_capacity": order_outputs(site, orders),
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
         },

@@ -68,9 +68,10 @@ class SiteParts:
 
 @dataclass(frozen=True)
 class NodeGroupOutputs:
-    """A node group: its component, its names in AWS, and its exports."""
+    """A node group: its component, how its nodes are bought, its names in AWS, and its exports."""
 
     component: NodeGroup
+    capacity: NodeCapacity
     names: Sequence[pulumi.Output[str]]
     outputs: dict[str, Any]
 
@@ -85,8 +86,11 @@ class _Purchase:
     reservation: dict[str, Any] | None = None
 
 
-def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeGroupOutputs:
-    """Create the group, and the reservation that it launches into."""
+def build_node_group(
+    name: str, group: NodeGroupPlan, parts: SiteParts, *, ordered: bool = False
+) -> NodeGroupOutputs:
+    """Create the group, and the reservation that it launches into. An `ordered` group starts with no
+    nodes."""
     subnets = parts.network.public_subnet_ids if group.public_ip else parts.network.private_subnet_ids
     purchase = _purchase(name, group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
@@ -130,6 +134,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
             else AutoScalingNodesArgs(instance_profile_arn=parts.roles.instance_profile_arn, image=image),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
             held=parts.stopped,
+            starts_empty=ordered,
             tags=group.tags,
         ),
         parts.opts,
@@ -142,6 +147,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
             nodes=group.capacity.max,
             region=parts.region,
             client=parts.settings.aws_client,
+            stops_only=ordered,
             opts=pulumi.ResourceOptions(parent=built),
         )
     outputs = {
@@ -155,7 +161,7 @@ def build_node_group(name: str, group: NodeGroupPlan, parts: SiteParts) -> NodeG
         "placement_group": built.placement_group_name,
         "reservation": purchase.reservation,
     }
-    return NodeGroupOutputs(built, built.group_names, outputs)
+    return NodeGroupOutputs(built, purchase.capacity, built.group_names, outputs)
 
 
 def node_image(kind: ImageKind, image: str) -> NodeImageArgs:

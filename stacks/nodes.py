@@ -23,13 +23,16 @@ def await_nodes(
     built: NodeGroupOutputs,
     parts: SiteParts,
     *,
+    order: pulumi.Resource | None,
     after: Sequence[pulumi.Resource],
 ) -> Sequence[pulumi.Output[str]]:
     """Make the run fail if the group asks for nodes and they do not run; return the names of its groups.
 
     The names are known once the nodes run. A Capacity Block's nodes start later, by their schedule, and so do
-    those of a fallback. The wait starts once everything in `after` exists.
+    those of a fallback. The wait starts once everything in `after` exists. An `order` waits by itself.
     """
+    if order is not None:
+        return [available_after(name, [order]) for name in built.names]
     nodes = group.capacity.desired
     if nodes == 0 or group.capacity.kind == "capacity-block":
         return built.names

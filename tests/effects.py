@@ -35,6 +35,8 @@ UNNOTICED = frozenset(
         "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
         # The wait for nodes that run.
         "pulumi-python:dynamic/node_group:NodesInService",
+        # The nodes of an order belong to its groups.
+        "pulumi-python:dynamic/node_group:OrderedCapacity",
         # The link of a file system to its bucket: existing files stay.
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
     }

@@ -120,6 +120,14 @@ SCALING = (
     "iam:CreateInstanceProfile",
     "iam:GetInstanceProfile",
 )
+ORDERS = (
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeScalingActivities",
+    "autoscaling:SetDesiredCapacity",
+    "autoscaling:TerminateInstanceInAutoScalingGroup",
+    "ec2:DescribeCapacityReservations",
+    "ec2:DescribeInstances",
+)
 BLOCKS = (
     "autoscaling:DescribeScheduledActions",
     "autoscaling:PutScheduledUpdateGroupAction",
@@ -240,6 +248,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         yield from BLOCKS
     if ReservationPlan in kinds:
         yield from RESERVATIONS
+    if site.ordered_capacity:
+        yield from ORDERS
     if site.lustre:
         yield from LUSTRE
     if site.interruptions is not None:

@@ -89,6 +89,21 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].interruptions.before_maintenance": (
         FieldChange("another duration", Effect.IN_PLACE, _NOTICES, slurm=Effect.NOTHING),
     ),
+    "cloud[].ordered_capacity[]": (
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
+        FieldChange("remove an entry", Effect.IN_PLACE, "no one: nodes that were drawn go on"),
+    ),
+    "cloud[].ordered_capacity[].name": in_place("another name"),
+    "cloud[].ordered_capacity[].nodes": (
+        FieldChange("more", Effect.IN_PLACE, NO_ONE),
+        FieldChange(
+            "fewer", Effect.IN_PLACE, "running jobs on the removed nodes, which are those of the last groups"
+        ),
+    ),
+    "cloud[].ordered_capacity[].at_least": in_place("another number"),
+    "cloud[].ordered_capacity[].groups": in_place(
+        "another list", "no one: nodes of a removed group go on, and are not counted"
+    ),
     "cloud[].kubernetes.admins": in_place("another list", "removed roles lose access to the cluster"),
     "cloud[].kubernetes.viewers": in_place("another list", "removed roles can no longer preview"),
     "cloud[].kubernetes.gpu_stack": (

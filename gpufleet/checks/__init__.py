@@ -26,6 +26,7 @@ from gpufleet.checks import (
     names,
     networks,
     node_images,
+    ordered_capacity,
     placement,
     rack_costs,
     rack_fabric,
@@ -88,6 +89,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     *budget.CHECKS,
     *software.CHECKS,
     *node_images.CHECKS,
+    *ordered_capacity.CHECKS,
     *user_data.CHECKS,
 )
 """Checks of the fleet file itself."""

@@ -35,7 +35,7 @@ def show_preview(run: StackRun, outcome: RunOutcome) -> None:
 def show_result(run: StackRun, outcome: RunOutcome) -> None:
     """Print changes by site, failures and outputs."""
     from gpufleet.report.overview_text import print_overview
-    from gpufleet.report.run_text import print_outputs, print_result
+    from gpufleet.report.run_text import missing_nodes, print_outputs, print_result
 
     result = outcome.result
     if run.verb == "up" and result.changes.total and not is_quiet() and not result.interrupted:
@@ -46,6 +46,8 @@ def show_result(run: StackRun, outcome: RunOutcome) -> None:
             print_outputs(result.outputs, out)
         else:
             out.print(f"outputs: {', '.join(sorted(result.outputs))}", markup=False)
+    for line in missing_nodes(result.outputs) if run.verb == "up" and result.ok else ():
+        errors.print(f"warning: {line}", markup=False, soft_wrap=True)
     print_result(result, out, errors)
     if run.log.is_written and not is_quiet():
         out.print(f"log: {from_here(run.log.path)}", markup=False, soft_wrap=True)

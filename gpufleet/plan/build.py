@@ -22,6 +22,7 @@ from gpufleet.plan.models import (
 from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_resource_name
 from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
+from gpufleet.plan.ordered_capacity import drawn_nodes, plan_orders
 from gpufleet.plan.site_needs import (
     cluster_logs,
     flow_logs,
@@ -65,7 +66,8 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     buckets = tuple(
         plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
     )
-    locked = locked_image(spec, site, catalog)
+    locked, orders = locked_image(spec, site, catalog), plan_orders(site)
+    drawn = drawn_nodes(orders)
     return CloudSitePlan(
         site=site.site,
         provider=site.provider,
@@ -77,7 +79,11 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked),
         interruptions=plan_interruptions(name, site),
-        node_groups=tuple(plan_node_group(spec, site, group, catalog, locked) for group in site.node_groups),
+        node_groups=tuple(
+            plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))
+            for group in site.node_groups
+        ),
+        ordered_capacity=orders,
         lustre=lustre,
         buckets=buckets,
         interface_endpoints=interface_endpoints(site),

@@ -30,21 +30,23 @@ def group_zones(group: NodeGroup, site: CloudSite) -> tuple[str, ...]:
     return group.zones or site.zones
 
 
-def plan_capacity(group: NodeGroup, zones: tuple[str, ...]) -> CapacityPlan:
+def plan_capacity(group: NodeGroup, zones: tuple[str, ...], drawn: int | None = None) -> CapacityPlan:
     """The capacity of a group as the stack builds it, in `zones` (see `group_zones`).
+
+    `drawn` is what an order is expected to draw from it: the order, not the group, has a size.
 
     Raises InputError for a Capacity Block that is to be bought, without a start or a duration;
     `gpufleet.checks` says so with a line first.
     """
     match group.capacity.option:
         case OnDemand() as option:
-            return OnDemandPlan(option.min, option.max, _desired(option))
+            return OnDemandPlan(option.min, option.max, _desired(option, drawn))
         case Spot() as option:
             price = option.max_price
             return SpotPlan(
                 option.min,
                 option.max,
-                _desired(option),
+                _desired(option, drawn),
                 on_demand_fallback=option.falls_back,
                 spot_max_price=price.amount if price is not None else None,
             )
@@ -71,7 +73,9 @@ def _plan_block(name: str, block: CapacityBlock, zones: tuple[str, ...]) -> Capa
     return CapacityBlockPlan(block.nodes, zones, start, duration)
 
 
-def _desired(scaled: OnDemand | Spot) -> int:
+def _desired(scaled: OnDemand | Spot, drawn: int | None) -> int:
+    if drawn is not None:
+        return drawn
     return scaled.min if scaled.desired is None else scaled.desired
 
 

@@ -25,6 +25,7 @@ from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
 from gpufleet.plan.kubernetes_models import TeamBucketPlan as TeamBucketPlan
 from gpufleet.plan.kubernetes_models import TeamPlan as TeamPlan
 from gpufleet.plan.kubernetes_models import VolumePlan as VolumePlan
+from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
 
@@ -163,6 +164,7 @@ class CloudSitePlan:
     kubernetes: KubernetesPlan | None
     interruptions: InterruptionsPlan | None
     node_groups: tuple[NodeGroupPlan, ...] = field(metadata=ELSEWHERE)
+    ordered_capacity: tuple[OrderPlan, ...]
     lustre: tuple[LustrePlan, ...] = field(metadata=ELSEWHERE)
     buckets: tuple[BucketPlan, ...] = field(metadata=ELSEWHERE)
     interface_endpoints: tuple[str, ...]

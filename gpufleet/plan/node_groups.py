@@ -20,13 +20,21 @@ def group_types(group: NodeGroup, catalog: Catalog) -> tuple[InstanceType, ...]:
 
 
 def plan_node_group(
-    spec: FleetSpec, site: CloudSite, group: NodeGroup, catalog: Catalog, locked: NodeImage
+    spec: FleetSpec,
+    site: CloudSite,
+    group: NodeGroup,
+    catalog: Catalog,
+    locked: NodeImage,
+    drawn: int | None,
 ) -> NodeGroupPlan:
-    """One node group with everything that follows from its declaration; `locked` is the site's image."""
+    """One node group with everything that follows from its declaration.
+
+    `locked` is the site's image, `drawn` what an order is expected to draw from the group.
+    """
     types = group_types(group, catalog)
     first = types[0]
     zones = group_zones(group, site)
-    capacity = plan_capacity(group, zones)
+    capacity = plan_capacity(group, zones, drawn)
     gpu = first.gpu or ""
     image, kind, release, software = group_image(site, group, gpu, locked)
     local_nvme = plan_local_nvme(site, group, types)

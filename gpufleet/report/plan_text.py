@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import SoftwareSource
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
@@ -76,6 +77,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
         )
     if site.node_groups:
         print_table(table, console)
+    for order in site.ordered_capacity:
+        console.print(f"  {escape(_order(order))}", soft_wrap=True)
     print_images(site, console)
     stores = cost_table("storage", "kind", "size", "throughput", "mount", "USD a month")
     for system in site.lustre:
@@ -107,6 +110,13 @@ def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) 
         note = f": {escape(item.note)}" if item.note else ""
         table.add_row(escape(item.name), item.version or missing, f"{_SOURCES[item.source]}{note}")
     print_table(table, console)
+
+
+def _order(order: OrderPlan) -> str:
+    """Return `pretrain draws 8 nodes (at least 4) from pretrain-odcr, then pretrain-spot`."""
+    less = f" (at least {order.at_least})" if order.at_least < order.nodes else ", all or none,"
+    places = " or, in another zone, ".join(", then ".join(place) for place in order.places)
+    return f"{order.name} draws {order.nodes} nodes{less} from {places}"
 
 
 def _access(cluster: KubernetesPlan) -> str:

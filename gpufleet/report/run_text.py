@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -117,6 +117,21 @@ def print_outputs(outputs: Mapping[str, Any], console: Console) -> None:
     """Print the stack's outputs, nested ones indented; a secret is replaced by how to show it."""
     for key, value in sorted(outputs.items()):
         _print_output(key, value, console, indent=1)
+
+
+def missing_nodes(outputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each order of a site that has fewer nodes than it asks for, with the reasons."""
+    for site, value in sorted(outputs.items()):
+        orders = value.get("ordered_capacity") if isinstance(value, Mapping) else None
+        for name, order in sorted((orders or {}).items()):
+            # Numbers are floating point in Pulumi's protocol; unknown before the first `up`.
+            missing = order.get("missing")
+            if isinstance(missing, int | float) and missing > 0:
+                wanted, why = int(order["nodes"]), "; ".join(order["reasons"])
+                yield (
+                    f"{site}/{name}: {wanted - int(missing)} of {wanted} nodes: {why}."
+                    " The next `up` asks for the others again"
+                )
 
 
 def _print_output(key: str, value: Any, console: Console, indent: int) -> None:

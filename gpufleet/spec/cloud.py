@@ -35,6 +35,7 @@ from gpufleet.spec.fields import (
     Word,
 )
 from gpufleet.spec.interruptions import Interruptions
+from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
 
@@ -289,5 +290,9 @@ class CloudSite(Model):
     ] = None
     node_groups: Annotated[
         tuple[NodeGroup, ...], Field(max_length=5000, description="Nodes that scale together.")
+    ] = ()
+    ordered_capacity: Annotated[
+        tuple[OrderedCapacity, ...],
+        Field(description="Nodes that are drawn from several node groups, in an order."),
     ] = ()
     storage: Annotated[tuple[Storage, ...], Field(description="File systems and buckets.")] = ()

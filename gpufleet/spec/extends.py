@@ -17,7 +17,14 @@ from gpufleet.findings import Finding
 from gpufleet.spec.document import read_document
 from gpufleet.spec.nodes import Entry, Node
 
-NAMED_BY = {"cloud": "site", "onprem": "site", "node_groups": "name", "storage": "name", "teams": "name"}
+NAMED_BY = {
+    "cloud": "site",
+    "onprem": "site",
+    "node_groups": "name",
+    "ordered_capacity": "name",
+    "storage": "name",
+    "teams": "name",
+}
 
 
 def extend(

@@ -61,6 +61,7 @@ from gpufleet.spec.onprem import (
     User,
     UserGroup,
 )
+from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
@@ -113,6 +114,7 @@ __all__ = [
     "OnDemandReservation",
     "OnPremSite",
     "OnPremStorage",
+    "OrderedCapacity",
     "Ownership",
     "PurchasingOption",
     "RackKubernetes",

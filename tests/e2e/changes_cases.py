@@ -390,6 +390,7 @@ def site_cases() -> Iterator[Case]:
     yield _kube("viewers", "another list", ["arn:aws:iam::123456789012:role/second-viewer"], "aws:eks/access")
     yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
     yield from _notices()
+    yield from _orders()
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
@@ -448,6 +449,29 @@ def _notices() -> Iterator[Case]:
         yield Case(path, how, {f"cloud[batch].interruptions.{field}": value}, scheduler="slurm")
     ignored = {"cloud[kube].interruptions.rebalance": "ignore"}
     yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
+
+
+def _orders() -> Iterator[Case]:
+    """Orders of both sites; what they draw is in no other case."""
+    added = {"name": "more", "nodes": 1, "groups": ["rest"]}
+    for site, scheduler in SITES.items():
+        at = f"cloud[{site}].ordered_capacity"
+        for field, how, place, value, claims in (
+            ("", "add an entry", "[more]", added, "more"),
+            ("", "remove an entry", "[single]", GONE, "single"),
+            (".name", "another name", "[single].name", "lone", "(single|lone)"),
+            (".nodes", "more", "[pair].nodes", 4, "pair"),
+            (".nodes", "fewer", "[pair].nodes", 2, "pair"),
+            (".at_least", "another number", "[pair].at_least", 2, "pair"),
+            (".groups", "another list", "[pair].groups", ["second", "first"], "pair"),
+        ):
+            yield Case(
+                f"cloud[].ordered_capacity[]{field}",
+                how,
+                {f"{at}{place}": value},
+                rf" chg-test-{site}-{claims}$",
+                scheduler,
+            )
 
 
 def fleet_cases() -> Iterator[Case]:

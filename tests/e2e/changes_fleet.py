@@ -53,6 +53,10 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
             }
             for name in ("cheap", "idle")
         ),
+        *(
+            {**plain, "name": name, "zones": zones, "capacity": {"on_demand": {"max": 2}}}
+            for name, zones in (("first", [near]), ("second", [near, far]), ("last", [far]), ("rest", [far]))
+        ),
         {
             "name": "kept",
             "instance_types": ["p5.48xlarge"],
@@ -100,6 +104,14 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
                 }
             },
         },
+    ]
+
+
+def orders() -> list[dict[str, Any]]:
+    """Orders from some of these groups."""
+    return [
+        {"name": "pair", "nodes": 3, "at_least": 1, "groups": ["first", "second"]},
+        {"name": "single", "nodes": 1, "groups": ["last"]},
     ]
 
 
@@ -208,6 +220,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                     ],
                 },
                 "node_groups": groups("us-east-1a", "us-east-1b", held["kube"]),
+                "ordered_capacity": orders(),
                 "storage": storage(),
             },
             {
@@ -218,6 +231,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 "interruptions": {},
                 "scheduler": "slurm",
                 "node_groups": groups("us-west-2a", "us-west-2b", held["batch"]),
+                "ordered_capacity": orders(),
             },
             small("near", "us-west-2", "10.42.0.0/16"),
             small("far", "us-west-2", "10.43.0.0/16"),

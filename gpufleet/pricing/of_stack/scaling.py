@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.inputs import count, declared, held, text, whole
 from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
-from gpufleet.resources.types import AUTO_SCALING_GROUP, BLOCK_SCHEDULE, NODE_GROUP
+from gpufleet.resources.types import AUTO_SCALING_GROUP, BLOCK_SCHEDULE, NODE_GROUP, ORDERED_CAPACITY
 from gpufleet.resources.types import SCHEDULE as SCALING_SCHEDULE
 
 
@@ -22,7 +25,23 @@ def raised(pricing: Pricing, resource: Resource, sizes: Sizes) -> Sizes:
         most = max(sizes.maximum, _scheduled(schedule, "maxSize"))
         wanted = max(sizes.expected, least, _scheduled(schedule, "desiredCapacity"))
         sizes = Sizes(sizes.minimum, wanted, max(most, wanted))
+    for source in _sources(pricing, resource):
+        expected = whole(source.get("expected"), "the expected nodes of the order")
+        sizes = sizes.least(whole(source.get("paid"), "the paid nodes of the order"))
+        sizes = Sizes(sizes.minimum, max(sizes.expected, expected), sizes.maximum)
     return Sizes(sizes.minimum, sizes.expected, max(sizes.maximum, sizes.expected))
+
+
+def _sources(pricing: Pricing, group: Resource) -> list[Mapping[str, Any]]:
+    """Return the entries of a group in orders, which name its resource: its name in AWS may not be known
+    yet."""
+    return [
+        source
+        for order in pricing.stack.of_type(ORDERED_CAPACITY)
+        for place in order.get("places") or ()
+        for source in place
+        if source.get("resource") == group.name
+    ]
 
 
 def _scheduled(schedule: Resource, prop: str) -> int:

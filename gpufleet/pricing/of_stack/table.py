@@ -38,6 +38,7 @@ from gpufleet.resources.types import (
     NAT_GATEWAY,
     NODE_GROUP,
     NODES_IN_SERVICE,
+    ORDERED_CAPACITY,
     SCHEDULE,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
@@ -167,6 +168,7 @@ FREE: Mapping[str, str] = {
     "aws:ssm/parameter:Parameter": "standard parameters are free of charge",
     BLOCK_OFFERING: "looks up an offering and creates nothing",
     BLOCK_SCHEDULE: "sets the size of a group, which is priced",
+    ORDERED_CAPACITY: "sets the sizes of groups, which are priced",
     NODES_IN_SERVICE: "waits for the nodes of a group, which are priced",
 }
 """Types without a charge, with the reason."""

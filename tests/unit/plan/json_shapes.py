@@ -283,6 +283,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "teams": [TEAM],
         },
         "interruptions": DICT_OR_NONE,
+        "ordered_capacity": list,
         "interface_endpoints": list,
         "keys": [KEY],
         "tags": dict,

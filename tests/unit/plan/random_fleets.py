@@ -48,8 +48,12 @@ def _cloud_site(chance: random.Random, number: int, most_groups: int) -> dict[st
     zones = list(CATALOG.zones(region))[: chance.randint(1, 3)]
     scheduler = chance.choice(["kubernetes", "slurm"])
     system = {"instance_types": chance.choice([["m7i.xlarge"], ["m7i.2xlarge", "m7i.xlarge"]]), "max": 5}
+    groups = [
+        _group(chance, f"g{index}", zones, scheduler) for index in range(chance.randint(0, most_groups))
+    ]
     return cloud_site(
-        *(_group(chance, f"g{index}", zones, scheduler) for index in range(chance.randint(0, most_groups))),
+        *groups,
+        ordered_capacity=_orders(chance, groups),
         site=f"c{number}",
         region=region,
         zones=zones,
@@ -78,6 +82,26 @@ def _group(chance: random.Random, name: str, zones: list[str], scheduler: str) -
         volume=volume | {"throughput": chance.choice([125, 500])},
         public_ip=chance.choice([False, True]) and not several_cards and not reserved,
     )
+
+
+def _orders(chance: random.Random, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """At most one order, from some of the groups; these lose their own sizes."""
+    drawn = chance.sample(groups, chance.randint(0, len(groups)))
+    if not drawn:
+        return []
+    most = 0
+    for each in drawn:
+        (kind, option), *_ = each["capacity"].items()
+        if kind == "reserved":
+            most += next(iter(option.values()))["nodes"]
+            continue
+        option |= {"min": 0, "desired": None, "max": max(option["max"], 1)}
+        most += option["max"]
+        if kind == "spot":
+            option["on_shortage"] = ["wait"]
+    nodes = chance.randint(1, most)
+    names = [each["name"] for each in drawn]
+    return [{"name": "o", "nodes": nodes, "at_least": chance.randint(0, nodes), "groups": names}]
 
 
 def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[str, Any]:

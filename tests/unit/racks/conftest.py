@@ -108,6 +108,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         scheduler=scheduler,  # type: ignore[arg-type]
         kubernetes=None,
         interruptions=None,
+        ordered_capacity=(),
         node_groups=(group,),
         lustre=(),
         buckets=(),

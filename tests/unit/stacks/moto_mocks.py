@@ -21,6 +21,7 @@ from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 from gpufleet.components.capacity_block_offering import OfferingProvider
 from gpufleet.components.capacity_block_schedule import ScheduleProvider
 from gpufleet.components.nodes_in_service import WaitProvider
+from gpufleet.components.ordered_capacity import OrderProvider
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.provider import planning
 from gpufleet.lab.aws.provider.config import AwsProviderConfig
@@ -83,6 +84,9 @@ class MotoMocks(EchoMocks):
         if args.typ == "pulumi-python:dynamic/node_group:NodesInService":
             waited = WaitProvider().create(inputs)
             return waited.id, {**inputs, **(waited.outs or {})}
+        if args.typ == "pulumi-python:dynamic/node_group:OrderedCapacity":
+            drawn = OrderProvider().create(inputs)
+            return drawn.id, {**inputs, **(drawn.outs or {})}
         if not args.typ.startswith("aws:"):
             return super().new_resource(args)
         return self._create(args.typ, args.name, _whole(inputs), self._region(args.provider or ""))

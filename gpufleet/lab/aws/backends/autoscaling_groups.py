@@ -67,6 +67,30 @@ def delete_auto_scaling_group(call: Call) -> Passthrough:
     return call.original()
 
 
+@operation("autoscaling", "SetDesiredCapacity")
+def set_desired_capacity(call: Call) -> Passthrough:
+    """Change the size of a group within its limits."""
+    group, wanted = find_group(call), int(call.params["DesiredCapacity"])
+    for limit, side in ((group.min_size, "below min"), (group.max_size, "above max")):
+        if wanted < limit if side == "below min" else wanted > limit:
+            message = (
+                f"New SetDesiredCapacity value {wanted} is {side} value {limit} for the AutoScalingGroup."
+            )
+            raise AwsError("ValidationError", message)
+    return call.original()
+
+
+@operation("autoscaling", "TerminateInstanceInAutoScalingGroup")
+def terminate_instance(call: Call) -> Passthrough:
+    """End an instance of a group; moto fails for one that is in none."""
+    wanted = call.params["InstanceId"]
+    states = [state for group in groups_of(call).values() for state in group.instance_states]
+    if not any(state.instance.id == wanted for state in states):
+        message = f"Instance Id not found - No managed instance found for instance ID: {wanted}"
+        raise AwsError("ValidationError", message)
+    return call.original()
+
+
 @operation("autoscaling", "DisableMetricsCollection")
 def disable_metrics_collection(call: Call) -> Params:
     """Stop collecting the metrics named, or all of them."""

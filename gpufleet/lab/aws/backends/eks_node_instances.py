@@ -25,7 +25,7 @@ def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
     scaling.create_auto_scaling_group(
         name=name,
         availability_zones=[],
-        desired_capacity=_wanted(call, group, data),
+        desired_capacity=0,
         max_size=group.scaling_config["maxSize"],
         min_size=0,
         launch_config_name=None,
@@ -40,6 +40,9 @@ def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
         termination_policies=[],
         tags=[],
     )
+    made = scaling.autoscaling_groups[name]
+    made.gpufleet_capacity_type = group.capacity_type
+    made.set_desired_capacity(_wanted(call, group, data))
 
 
 def scale_nodes(call: Call, group: Any, data: Params) -> None:

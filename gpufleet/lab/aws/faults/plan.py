@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,10 +19,15 @@ class _Part(BaseModel):
 
 
 class Shortage(_Part):
-    """No capacity of an instance type: in one zone, or in all."""
+    """Capacity of an instance type for `left` instances that run at the same time: in one zone, or in all.
+
+    With a market only its instances count, and only they find no capacity.
+    """
 
     type: str = Field(min_length=1)
     zone: str = ""
+    left: int = Field(0, ge=0)
+    market: Literal["", "spot", "on-demand"] = ""
 
 
 class Slow(_Part):

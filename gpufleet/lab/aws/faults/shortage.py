@@ -19,8 +19,48 @@ _current: Callable[[], Sequence[Shortage]] = tuple
 
 
 def has_shortage(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
-    """Return whether a type has no capacity in a zone."""
-    return any(each.type == kind and each.zone in ("", zone) for each in shortages)
+    """Return whether a type has no capacity at all in a zone, on demand."""
+    return any(
+        each.type == kind and each.zone in ("", zone) and each.market != "spot" and not each.left
+        for each in shortages
+    )
+
+
+def room(backend: Any, kind: str, zone: str, market: str) -> int | None:
+    """Return how many more instances of a type can launch in a zone; None without a shortage."""
+    found = [
+        max(0, each.left - _running(backend, each))
+        for each in _current()
+        if each.type == kind and each.zone in ("", zone) and each.market in ("", market)
+    ]
+    return min(found, default=None)
+
+
+def _running(backend: Any, short: Shortage) -> int:
+    """Return the running instances that a shortage counts."""
+    return sum(
+        1
+        for instance in backend.all_instances()
+        if instance.state in ("running", "pending")
+        and instance.instance_type == short.type
+        and short.zone in ("", instance._placement.zone)
+        and short.market in ("", _market_of(instance))
+    )
+
+
+def _market_of(instance: Any) -> str:
+    group = getattr(instance, "autoscaling_group", None)
+    if group is None:
+        return "spot" if instance.lifecycle == "spot" else "on-demand"
+    return market_of_group(group)
+
+
+def market_of_group(group: Any) -> str:
+    """Return the market of an Auto Scaling group's instances; an EKS node group decides for its own."""
+    policy = (group.mixed_instances_policy or {}).get("InstancesDistribution") or {}
+    if int(policy.get("OnDemandPercentageAboveBaseCapacity", 100)) == 0:
+        return "spot"
+    return "spot" if vars(group).get("gpufleet_capacity_type") == "SPOT" else "on-demand"
 
 
 def shortage_message(kind: str, zone: str) -> str:
@@ -85,7 +125,9 @@ def _launch(original: Callable[..., Any], backend: Any, *args: Any, **kwargs: An
     from gpufleet.lab.aws.backends.operation import AwsError
 
     kind, zone = _kind(backend, kwargs), _zone(backend, kwargs)
-    if has_shortage(_current(), kind, zone):
+    left = room(backend, kind, zone, vars(backend).get("gpufleet_market") or "on-demand")
+    # EC2 launches all or none where MinCount is MaxCount.
+    if left is not None and left < int(args[1] if len(args) > 1 else kwargs.get("count", 1)):
         raise AwsError(CODE, shortage_message(kind, zone))
     return original(backend, *args, **kwargs)
 
@@ -105,27 +147,33 @@ def _zone(backend: Any, launch: dict[str, Any]) -> str:
 
 
 def _scale(original: Callable[..., Any], group: Any, count: int, tags: Any) -> None:
-    """Launch instances of an Auto Scaling group where there is capacity, or none for now."""
-    kind, subnets = str(group.instance_type or ""), (group.vpc_zone_identifier or "").split(",")
-    zones = {
-        subnet: _zone(group.autoscaling_backend.ec2_backend, {"subnet_id": subnet})
-        for subnet in subnets
-        if subnet
-    }
+    """Launch instances of an Auto Scaling group where there is capacity, as many as there is capacity for."""
+    ec2 = group.autoscaling_backend.ec2_backend
+    kind, market = str(group.instance_type or ""), market_of_group(group)
+    subnets = [subnet for subnet in (group.vpc_zone_identifier or "").split(",") if subnet]
+    zones = {subnet: _zone(ec2, {"subnet_id": subnet}) for subnet in subnets}
+    whole, missing = group.vpc_zone_identifier, count
     group.gpufleet_shortage = ""
-    usable = [subnet for subnet, zone in zones.items() if not has_shortage(_current(), kind, zone)]
-    if zones and not usable:
-        group.gpufleet_shortage = shortage_message(kind, ", ".join(dict.fromkeys(zones.values())))
-        if count:
-            _record(group, kind, zones)
-        return
-    whole = group.vpc_zone_identifier
-    if usable:
-        group.vpc_zone_identifier = ",".join(usable)
+    ec2.gpufleet_market = market
     try:
-        original(group, count, tags)
+        for subnet, zone in zones.items():
+            left = room(ec2, kind, zone, market)
+            take = missing if left is None else min(left, missing)
+            if not take:
+                continue
+            group.vpc_zone_identifier = subnet
+            original(group, take, tags)
+            missing -= take
+            if not missing:
+                return
+        if not zones:
+            original(group, count, tags)
+            return
     finally:
-        group.vpc_zone_identifier = whole
+        group.vpc_zone_identifier, ec2.gpufleet_market = whole, ""
+    if missing:
+        group.gpufleet_shortage = shortage_message(kind, ", ".join(dict.fromkeys(zones.values())))
+        _record(group, kind, zones)
 
 
 def _record(group: Any, kind: str, zones: dict[str, str]) -> None:

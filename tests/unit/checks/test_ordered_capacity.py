@@ -1,0 +1,80 @@
+"""Ordered capacity: groups that can be drawn from, and numbers that fit them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import Judge
+
+FIELD = "cloud.0.ordered_capacity"
+WHERE = "cloud[0].ordered_capacity[0]"
+GROUPS = "cloud.0.node_groups"
+
+
+def order(**changes: Any) -> dict[str, Any]:
+    return {"name": "pretrain", "nodes": 2, "groups": ["held", "sweep"], **changes}
+
+
+def test_order_of_existing_groups_passes(judge: Judge) -> None:
+    assert judge({FIELD: [order()]}).rules == set()
+
+
+def test_unknown_group_is_refused_with_the_nearest(judge: Judge) -> None:
+    finding = judge({FIELD: [order(groups=["hold", "sweep"])]}).only("ordered-groups")
+    assert finding.field == f"{WHERE}.groups[0]"
+    assert finding.remedy.startswith("did you mean 'held'?")
+
+
+def test_group_is_in_one_order_once(judge: Judge) -> None:
+    other = order(name="other", groups=["sweep"])
+    finding = judge({FIELD: [order(), other]}).only("ordered-groups")
+    assert finding.field == "cloud[0].ordered_capacity[1].groups[0]"
+    assert "'sweep' is in order 'pretrain' already" in finding.message
+    assert judge({FIELD: [order(groups=["held", "sweep", "held"])]}).rules == {"ordered-groups"}
+
+
+def test_name_of_an_order_is_unique(judge: Judge) -> None:
+    said = judge({FIELD: [order(groups=["held"], nodes=1), order(groups=["sweep"])]})
+    assert said.only("ordered-groups").field == "cloud[0].ordered_capacity[1].name"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "remedy"),
+    [
+        ("min", 1, "remove `min`"),
+        ("desired", 1, "remove `desired`"),
+        ("on_shortage", ["on-demand"], "remove 'on-demand' here"),
+    ],
+)
+def test_ordered_group_has_no_size_of_its_own(judge: Judge, field: str, value: Any, remedy: str) -> None:
+    changed = {"max": 4, field: value}
+    finding = judge({FIELD: [order()], f"{GROUPS}.3.capacity.spot": changed}).only("ordered-sizes")
+    assert finding.field == f"cloud[0].node_groups[3].capacity.spot.{field}"
+    assert finding.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"nodes": 0, "at_least": 0}, "nodes", "is for 0 nodes"),
+        ({"at_least": 3}, "at_least", "at_least 3 is more than the 2 nodes"),
+        ({"nodes": 6}, "nodes", "have at most 5 nodes, not 6"),
+    ],
+)
+def test_numbers_fit_the_groups(judge: Judge, changes: dict[str, Any], field: str, message: str) -> None:
+    finding = judge({FIELD: [order(**changes)]}).only("ordered-nodes")
+    assert finding.field == f"{WHERE}.{field}"
+    assert message in finding.message
+
+
+def test_nodes_of_an_efa_order_come_from_one_zone(judge: Judge) -> None:
+    efa = {f"{GROUPS}.3.network": "efa"}
+    (finding,) = judge({FIELD: [order(nodes=1)], **efa}).of("ordered-zones")
+    assert finding.field == "cloud[0].node_groups[3].name"
+    assert "has 2 (us-east-1a, us-east-1b)" in finding.message
+    fits = {f"{GROUPS}.3.zones": ["us-east-1a"]}
+    assert judge({FIELD: [order(nodes=4)], **efa, **fits}).rules == set()
+    apart = judge({FIELD: [order(nodes=5)], **efa, **fits}).only("ordered-nodes")
+    assert "at most 4 nodes in one zone, not 5" in apart.message
