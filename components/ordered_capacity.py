@@ -158,9 +158,9 @@ def _shortage(wanted: int, least: int, reasons: Sequence[str]) -> str:
     enough = "all of them" if wanted == least else f"at least {least} of them"
     why = "; ".join(reasons)
     return (
-        f"{wanted} nodes are asked for, {enough} together, and the node groups do not have them: {why}. What was"
-        " obtained was given back. Run `up` again later, add a node group to the order, or lower `nodes` or"
-        " `at_least` in the fleet file"
+        f"{wanted} nodes are asked for, {enough} together, and the node groups do not have them: {why}."
+        " What was obtained was given back. Run `up` again later, add a node group to the order, or lower"
+        " `nodes` or `at_least` in the fleet file"
     )
 
 

@@ -14,6 +14,9 @@ CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
 NatKind = Literal["single", "per-zone", "none"]
 """NAT gateways: one, one in each zone, or none."""
 
+RUNNING_COSTS = ("colocation", "support", "staff")
+"""What a rack site costs per month besides electricity."""
+
 KubernetesAccess = Literal["ssm", "direct", "phased"]
 """How a run reaches the API of an EKS cluster: a port-forward of Session Manager, a network, or not yet."""
 

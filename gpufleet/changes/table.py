@@ -15,7 +15,7 @@ CLOUD: Mapping[str, tuple[FieldChange, ...]] = {**FLEET, **SITES, **NODE_GROUPS,
 
 RACK = "onprem[]"
 
-COSTS_ONLY = ("onprem[].power", "onprem[].ownership")
+COSTS_ONLY = ("onprem[].power", "onprem[].ownership", "onprem[].running_costs")
 """Fields of racks that only affect costs: `configure` applies nothing to the hosts."""
 
 

@@ -85,10 +85,18 @@ def advise(
         )
     gpus = [known[gpu.casefold()] for gpu in named if gpu.casefold() in known]
     places = candidates(fleet.plan, fleet.cost, fleet.catalog, wanted.places, gpus, now())
-    limits = Limits(None if left is None else float(left.amount), runs, seed, MFU if mfu is None else mfu)
+    rest = (
+        None if left is not None else max(0.0, float(fleet.plan.budget.monthly - fleet.cost.total.expected))
+    )
+    limits = Limits(
+        None if left is None else float(left.amount), runs, seed, MFU if mfu is None else mfu, rest
+    )
     found = find_places(wanted, places, limits, job.parent)
     assumed = [Assumption("start of cloud nodes", f"{START_H * 60:g} min", "no source: capacity decides")]
     training = wanted.training
+    if training is not None and rest is not None:
+        source = "fleet file: budget.monthly less the expected cost of the plan; --budget-left replaces it"
+        assumed.append(Assumption("budget left", f"{rest:,.0f} USD a month", source))
     if training is not None:
         text = "Llama 3 405B: 419 unexpected interruptions in 54 days on 16,384 H100"
         assumed.append(Assumption("GPU-hours per failure", f"{GPU_HOURS_PER_FAILURE:g}", text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpufleet.cli.arguments import Environment, Json
-from gpufleet.cli.console import emit_json, out
+from gpufleet.cli.console import emit_json, err, out
+from gpufleet.cli.html_file import HtmlFile, require_own_page
 from gpufleet.errors import InputError
 from gpufleet.workspace import Workspace
 
@@ -22,6 +24,11 @@ def register(app: typer.Typer) -> None:
     app.command()(cost)
 
 
+def now() -> dt.datetime:
+    """Return the current time in UTC."""
+    return dt.datetime.now(tz=dt.UTC)
+
+
 def cost(
     environment: Environment,
     by: Annotated[
@@ -31,6 +38,7 @@ def cost(
         str | None,
         typer.Option("--compare", help="A branch, tag or commit, or the path of another fleet file."),
     ] = None,
+    html: HtmlFile = None,
     json: Json = False,
 ) -> None:
     """Show the cost per month and hour in groups; with --compare the difference line by line.
@@ -41,6 +49,8 @@ def cost(
     from gpufleet.economics.cost_json import changes_to_json, groups_to_json
     from gpufleet.report.economics_cost import show_cost, show_cost_changes
 
+    if html is not None:
+        require_own_page(html)
     found = _validated(Workspace.open(environment))
     known: dict[str, Grouping] = {name: name for name in GROUPINGS}
     if by in known:
@@ -54,6 +64,13 @@ def cost(
             )
     before = None if compare is None else _compared(compare, environment)
     changes = () if before is None else compare_costs(before.cost, found.cost)
+    if html is not None:
+        from gpufleet.files import write_atomically
+        from gpufleet.report.economics_cost_page import cost_page
+
+        page = cost_page(found.plan, found.cost, by, groups, changes, compare, now().date())
+        write_atomically(html, page)
+        err.print(f"written: {html}", soft_wrap=True)
     if json:
         document = groups_to_json(found.cost, by, groups)
         emit_json(document | ({} if before is None else changes_to_json(before.cost, found.cost, changes)))

@@ -77,9 +77,16 @@ def tco(
         str, typer.Option("--residual", help="Share of the price that a buyer pays at the end.")
     ] = "0%",
     financing: Annotated[str, typer.Option("--financing", help="Yearly interest, such as 6%.")] = "0%",
-    support: Annotated[str, typer.Option("--support", help="Support contracts per year.")] = "0 USD",
-    colocation: Annotated[str, typer.Option("--colocation", help="Colocation per year.")] = "0 USD",
-    staff: Annotated[str, typer.Option("--staff", help="Staff per year.")] = "0 USD",
+    support: Annotated[
+        str | None,
+        typer.Option("--support", help="Support contracts per year. Default: 0, or that of --env."),
+    ] = None,
+    colocation: Annotated[
+        str | None, typer.Option("--colocation", help="Colocation per year. Default: 0, or that of --env.")
+    ] = None,
+    staff: Annotated[
+        str | None, typer.Option("--staff", help="Staff per year. Default: 0, or that of --env.")
+    ] = None,
     spread: Annotated[
         str, typer.Option("--spread", help="Range of values without a range of their own, each way.")
     ] = "20%",

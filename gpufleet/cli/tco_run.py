@@ -60,9 +60,9 @@ class TcoOptions:
     network_share: str
     residual: str
     financing: str
-    support: str
-    colocation: str
-    staff: str
+    support: str | None
+    colocation: str | None
+    staff: str | None
     spread: str
     draws: int
     seed: int
@@ -100,9 +100,9 @@ def run(options: TcoOptions, *, json: bool) -> None:
     yearly = {
         name: read.quantity(Money, f"--{name}", text)
         for name, text in (
-            ("support", options.support),
-            ("colocation", options.colocation),
-            ("staff", options.staff),
+            ("support", options.support or "0 USD"),
+            ("colocation", options.colocation or "0 USD"),
+            ("staff", options.staff or "0 USD"),
         )
     }
     energy = read.quantity(EnergyPrice, "--energy-price", options.energy_price or DEFAULT_ENERGY_PRICE)
@@ -200,6 +200,8 @@ def _of_fleet(options: TcoOptions) -> tuple[TcoOptions, list[Assumption]]:
         )
     found = racks[name]
     power, owned = found.power, found.ownership
+    yearly = {name: f"{12 * amount} USD" for name, amount in found.running_costs.items()}
+    running = {name: text for name, text in yearly.items() if getattr(options, name) is None}
     filled = replace(
         options,
         gpus=found.nodes * found.gpus_per_node,
@@ -208,6 +210,9 @@ def _of_fleet(options: TcoOptions) -> tuple[TcoOptions, list[Assumption]]:
         pue=_given(options.pue, None if power is None else float(power.pue)),
         energy_price=options.energy_price or (None if power is None else f"{power.usd_per_kwh} USD/kWh"),
         acquisition=options.acquisition or (None if owned is None else f"{owned.acquisition} USD"),
+        support=running.get("support", options.support),
+        colocation=running.get("colocation", options.colocation),
+        staff=running.get("staff", options.staff),
     )
     taken = {
         "GPUs": f"{filled.gpus:,}" if filled.gpus else "",
@@ -217,6 +222,7 @@ def _of_fleet(options: TcoOptions) -> tuple[TcoOptions, list[Assumption]]:
         "acquisition": f"{filled.acquisition} per node"
         if filled.acquisition and not options.acquisition
         else "",
+        **{name: f"{text} per year" for name, text in running.items()},
     }
     source = f"fleet file, site {found.site}"
     return filled, [Assumption(name, value, source) for name, value in taken.items() if value]

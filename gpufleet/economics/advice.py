@@ -62,12 +62,17 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the caller adds to the job file: budget left in USD, number of runs, seed, MFU."""
+    """What the caller adds to the job file: budget left in USD, number of runs, seed, MFU.
+
+    `fleet_left` is what the fleet file's budget leaves in a month, for places that are paid for what they are
+    used.
+    """
 
     budget: float | None
     runs: int
     seed: int
     mfu: float
+    fleet_left: float | None = None
 
 
 def advise(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Path) -> list[Advised]:
@@ -101,7 +106,15 @@ def _advised(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: 
             reasons.append("its price is not known: the budget cannot be checked")
         elif over is not None and over > 0 and result.cost is not None:
             reasons.append(f"costs {result.cost.mean:,.0f} USD of {budget:,.0f} USD")
+        if (left := limits.fleet_left) is not None and _exceeds(left, job, result):
+            reasons.append(f"costs more than the {left:,.0f} USD a month that the fleet's budget leaves")
         yield replace(result, reasons=(*reasons, *result.reasons))
+
+
+def _exceeds(left: float, job: JobFile, result: Advised) -> bool:
+    """Return whether a run would cost more than the budget leaves; racks are paid already."""
+    paid = job.training is None or result.candidate.kind == "on-premises"
+    return not paid and result.cost is not None and result.cost.mean > left
 
 
 def _residency(job: JobFile, candidate: Candidate) -> list[str]:

@@ -57,12 +57,18 @@ class Measured(Model):
 
 
 class ServedModel(Model):
-    """A model of a service: `replicas` in each cell (the ratio between models), `gpus` for one replica."""
+    """A model of a service: `replicas` in each cell (the ratio between models), `gpus` for one replica.
+
+    `gpufleet size inference` computes the memory of `config` with `context` tokens and `batch` sequences.
+    """
 
     name: Name
     replicas: Whole = 1
     gpus: Whole = 1
     gpu_memory: DataSize
+    config: str | None = None
+    context: Whole | None = None
+    batch: Whole | None = None
     measured: dict[str, Measured] = Field(min_length=1)
 
 

@@ -237,7 +237,10 @@ class FabricPlan:
 
 @dataclass(frozen=True, slots=True)
 class OnPremSitePlan:
-    """A rack site: its hosts and what every role needs of them."""
+    """A rack site: its hosts and what every role needs of them.
+
+    `running_costs` are USD per month for colocation, support and staff, as far as the fleet file has them.
+    """
 
     site: str
     kind: Literal["onprem"] = field(default="onprem", init=False)
@@ -254,6 +257,7 @@ class OnPremSitePlan:
     power_kw_per_node: Decimal | None
     power: PowerPlan | None
     ownership: OwnershipPlan | None
+    running_costs: Mapping[str, Decimal] = field(metadata=MONEY)
     tags: Mapping[str, str]
     rack: RackPlan
     software: tuple[RackSoftwarePlan, ...]

@@ -70,6 +70,9 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         ownership=OwnershipPlan(site.ownership.acquisition.amount, site.ownership.lifetime.delta)
         if site.ownership
         else None,
+        running_costs={
+            name: money.amount for name, money in dict(site.running_costs or {}).items() if money is not None
+        },
         tags=site_tags(spec, site.site),
         rack=rack,
         software=plan_software(rack, kinds, system, catalog.lock(spec.software.channel)),

@@ -19,7 +19,7 @@ from gpufleet.policy.context import PolicyContext
 from gpufleet.policy.rule import Enforcement
 from gpufleet.policy.settings import ConfiguredRule
 from gpufleet.spec.models import Budget, FleetSpec
-from gpufleet.spec.onprem import OnPremSite, Ownership, SitePower
+from gpufleet.spec.onprem import OnPremSite, Ownership, RunningCosts, SitePower
 from gpufleet.spec.policy import Exemption, RuleSettings
 from gpufleet.spec.quantity import Money
 
@@ -148,9 +148,22 @@ def _rack_costs(before: OnPremSite | None, after: OnPremSite) -> OnPremSite:
         return after
     power = before.power if _power(before.power) > _power(after.power) else after.power
     owned = before.ownership if _owned(before.ownership) > _owned(after.ownership) else after.ownership
-    if (power, owned) == (after.power, after.ownership):
+    running = _running(before.running_costs, after.running_costs)
+    if (power, owned, running) == (after.power, after.ownership, after.running_costs):
         return after
-    return after.model_copy(update={"power": power, "ownership": owned})
+    return after.model_copy(update={"power": power, "ownership": owned, "running_costs": running})
+
+
+def _running(before: RunningCosts | None, after: RunningCosts | None) -> RunningCosts | None:
+    """The higher amount of each kind."""
+    if before is None or after is None:
+        return after or before
+    higher = {name: _higher(getattr(after, name), money) for name, money in before if money is not None}
+    return after.model_copy(update=higher)
+
+
+def _higher(one: Money | None, other: Money) -> Money:
+    return other if one is None or one.amount < other.amount else one
 
 
 def _power(power: SitePower | None) -> Decimal:

@@ -21,7 +21,7 @@ class StalePrice:
 
 def of_fleet_file(line: CostLine) -> bool:
     """Return whether the fleet file declares the price of a line. Such a price has no age."""
-    return line.assumed or line.kind in ("power", "ownership")
+    return line.assumed or line.kind in ("power", "ownership", "running")
 
 
 def price_age(line: CostLine, today: dt.date) -> dt.timedelta | None:

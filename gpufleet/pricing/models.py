@@ -9,7 +9,7 @@ from typing import Literal
 
 from gpufleet.plan.json import ELSEWHERE, MONEY
 
-Kind = Literal["compute", "storage", "network", "control-plane", "power", "ownership", "service"]
+Kind = Literal["compute", "storage", "network", "control-plane", "power", "ownership", "running", "service"]
 
 CURRENCY = "USD"
 

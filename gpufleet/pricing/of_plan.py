@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import assert_never
 
 from gpufleet.catalog import Catalog
+from gpufleet.kinds import RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     CapacityPlan,
@@ -51,7 +53,7 @@ from gpufleet.pricing.disks import Disk
 from gpufleet.pricing.lustre import BACKUPS, price_lustre, price_metadata_iops
 from gpufleet.pricing.models import FleetCost
 from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, Choice, Market, PricedGroup, price_group
-from gpufleet.pricing.racks import price_ownership, price_power
+from gpufleet.pricing.racks import price_ownership, price_power, price_running
 from gpufleet.pricing.rates import MONTH, Prices, hours_of
 from gpufleet.pricing.services import (
     price_address,
@@ -98,7 +100,11 @@ def _price_rack_site(site: OnPremSitePlan, book: CostBook) -> None:
     thing = PricedResource("", site.site, Owner(site.site, RACKS))
     pue, energy = (site.power.pue, site.power.usd_per_kwh) if site.power else (None, None)
     book.price(thing, lambda: price_power(site.system, nodes, site.power_kw_per_node, pue, energy))
-    book.leave_out(f"{site.site}: switches, staff, floor space, and power of other devices than GPU nodes")
+    for name, amount in site.running_costs.items():
+        book.price(thing, partial(price_running, name, amount))
+    missing = [each for each in RUNNING_COSTS if each not in site.running_costs]
+    left_out = ["switches", *missing, "power of other devices than GPU nodes"]
+    book.leave_out(f"{site.site}: {', '.join(left_out[:-1])}, and {left_out[-1]}")
     owned = site.ownership
     if owned is None:
         book.leave_out(f"{site.site}: purchase of the nodes (no `ownership` declared)")

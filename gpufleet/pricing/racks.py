@@ -1,4 +1,4 @@
-"""The cost of a rack site: electricity, and ownership if the fleet file declares it."""
+"""The cost of a rack site: electricity, and what the fleet file declares of ownership and running it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,13 @@ def price_ownership(system: str, nodes: int, acquisition: Decimal, lifetime: tim
         basis = f"{nodes} x {number(acquisition)} USD / {number(months)} months of 730 h"
         _refuse_nothing(amount, basis)
     return Cost(what, "ownership", amount, amount, amount, basis, source="fleet file")
+
+
+def price_running(name: str, amount: Decimal) -> Cost:
+    """Return a monthly cost that the fleet file declares, such as colocation."""
+    with pricing_of(name, "running"):
+        _refuse_nothing(amount, f"running_costs.{name}")
+    return Cost(name, "running", amount, amount, amount, "per month", source="fleet file")
 
 
 def _refuse_nothing(amount: Decimal, basis: str) -> None:

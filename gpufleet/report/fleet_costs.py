@@ -23,6 +23,7 @@ _KINDS = {
     "control-plane": "Control planes",
     "power": "Racks: electricity",
     "ownership": "Racks: ownership",
+    "running": "Racks: colocation, support and staff",
     "service": "Other services",
 }
 

@@ -57,6 +57,20 @@ class Ownership(Model):
     lifetime: Annotated[Duration, Field(description="Over how long it is written off.")]
 
 
+class RunningCosts(Model):
+    """What a site costs per month besides electricity; what is left out is not counted."""
+
+    colocation: Annotated[
+        Money | None, Field(description="Space, cooling and remote hands per month.", examples=["42000 USD"])
+    ] = None
+    support: Annotated[
+        Money | None, Field(description="Support contracts per month.", examples=["31000 USD"])
+    ] = None
+    staff: Annotated[
+        Money | None, Field(description="The people who run it, per month.", examples=["25000 USD"])
+    ] = None
+
+
 class Ssh(Model):
     """How Ansible reaches the hosts."""
 
@@ -193,6 +207,9 @@ class OnPremSite(Model):
     scheduler: Annotated[Literal["slurm", "kubernetes"], Field(description="Who places jobs.")] = "slurm"
     power: Annotated[SitePower | None, Field(description="Electricity, for the cost of running.")] = None
     ownership: Annotated[Ownership | None, Field(description="What nodes cost, if it is not sunk.")] = None
+    running_costs: Annotated[
+        RunningCosts | None, Field(description="Colocation, support and staff per month.")
+    ] = None
     ssh: Annotated[Ssh, Field(description="How Ansible logs in.")] = Ssh()
     racks: Annotated[tuple[RackOfNodes, ...], Field(description="Which nodes stand in which rack.")] = ()
     storage: Annotated[tuple[OnPremStorage, ...], Field(description="File systems that nodes mount.")] = ()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpufleet.cli.main import main
+from gpufleet.economics.training import CHECKPOINT_BYTES_PER_PARAMETER
 from tests.unit.economics.configs import CONFIGS
 
 TCO = ("tco", "--gpus", "1024", "--system", "dgx-h100", "--years", "5", "--utilization", "70%")
@@ -163,3 +164,80 @@ def test_unknown_model_and_gpu_are_refused(
     words = ("--tokens", "1T", "--gpus", "8", "--gpu-type", "L4")
     text = run(capsys, "size", "train", "--config", config, *words, code=2)
     assert "the peak throughput of L4 is not known" in text
+
+
+JOB = """job: pretrain
+training:
+  gpus: 1024
+  gpu_types: [H100]
+  config: config.json
+  tokens: 15T
+  checkpoint: 60 s
+  restart: 20 min
+"""
+SERVICE = """job: answers
+serving:
+  load: { low: 1, usual: 2, peak: 3 }
+  latency: 5 s
+  utilization: 60%
+  warm_up: 5 min
+  models:
+    - { name: small, gpu_memory: 10 GB, measured: { L4: { requests_per_s: 2, latency: 1 s } } }
+    - name: large
+      gpus: 4
+      gpu_memory: 70 GB
+      config: config.json
+      context: 8192
+      batch: 8
+      measured: { H100: { requests_per_s: 2, latency: 1 s } }
+"""
+
+
+def job_file(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.usefixtures("config")
+def test_job_file_gives_what_options_leave_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, config = job_file(tmp_path, JOB), str(tmp_path / "config.json")
+    sized = run_json(capsys, "size", "train", "--job", job)
+    words = ("--config", config, "--tokens", "15T", "--gpus", "1024", "--gpu-type", "H100")
+    assert sized == run_json(capsys, "size", "train", *words, "--restart", "20 min")
+    assert run_json(capsys, "size", "train", "--job", job, "--gpus", "512")["gpus"] == 512
+    parameters = sized["model"]["parameters"]
+    stored = run_json(capsys, "size", "storage", "--job", job)
+    assert stored["throughput_GBps"] == pytest.approx(CHECKPOINT_BYTES_PER_PARAMETER * parameters / 60e9)
+    moved = run_json(capsys, "size", "network", "--job", job, "--busbw", "300 GB/s")
+    assert moved["time_s"] == pytest.approx(2 * 2 * parameters * 1023 / 1024 / 300e9)
+
+
+@pytest.mark.usefixtures("config")
+def test_inference_takes_a_model_of_a_service(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    job, config = job_file(tmp_path, SERVICE), str(tmp_path / "config.json")
+    sized = run_json(capsys, "size", "inference", "--job", job)
+    words = ("--config", config, "--gpu-type", "H100", "--context", "8192", "--batch", "8", "--tensor", "4")
+    assert sized == run_json(capsys, "size", "inference", *words)
+    said = run(capsys, "size", "inference", "--job", job, "--model", "small", code=2)
+    assert "--model: small is not one model with a `config`" in said
+    assert "name one of: large" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (("train",), "--config is not given"),
+        (("inference", "--config", "config.json"), "--gpu-type is not given"),
+        (("storage", "--within", "60s"), "--checkpoint is not given"),
+        (("storage", "--checkpoint", "9 GB"), "--within is not given"),
+        (("network", "--busbw", "1 GB/s"), "--ranks is not given"),
+    ],
+)
+@pytest.mark.usefixtures("config")
+def test_missing_options_name_the_job_file(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], missing: str
+) -> None:
+    said = run(capsys, "size", *words, code=2)
+    assert missing in said
+    assert "or a job file with --job" in said

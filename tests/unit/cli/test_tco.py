@@ -86,13 +86,24 @@ def test_bands_and_tornado_belong_to_the_result(capsys: pytest.CaptureFixture[st
     assert run_json(capsys, *TCO, "--draws", "500", "--seed", "3")["risk"] == risk
 
 
-def test_racks_of_an_environment_are_compared_with_its_fleet_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_racks_of_an_environment_are_compared_with_its_fleet_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     fleet = str(Path(__file__).resolve().parents[3] / "stacks" / "prod" / "fleet.yaml")
     found = run_json(capsys, "tco", "--env", fleet, "--utilization", "70%")
     assert (found["gpus"], found["system"], found["years"]) == (127 * 8, "dgx-h100", 5.0)
     assert found["onprem"]["acquisition"] == pytest.approx(571_500 * 60, rel=1e-6)
     taken = {item["name"] for item in found["assumptions"] if item["source"] == "fleet file, site dc1"}
     assert taken == {"GPUs", "years", "PUE", "energy price", "acquisition"}
+    running = tmp_path / "fleet.yaml"
+    costs = "    running_costs: { colocation: 42000 USD, staff: 25000 USD }\n    ownership: {"
+    running.write_text(
+        Path(fleet).read_text().replace("    ownership: {", costs, 1).replace("../base", "base")
+    )
+    (tmp_path / "base.yaml").write_text((Path(fleet).parents[1] / "base.yaml").read_text())
+    counted = run_json(capsys, "tco", "--env", str(running), "--utilization", "70%", "--staff", "1 USD")
+    assert counted["onprem"]["colocation"] == 5 * 12 * 42_000
+    assert counted["onprem"]["staff"] == 5
     for words, says in (
         (("--gpus", "8"), "--env has the GPUs and the system"),
         (("--site", "dc9"), "dc9 is not one site with racks"),

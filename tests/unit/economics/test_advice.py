@@ -134,6 +134,24 @@ def test_deadline_and_budget_left_refuse_places_and_unknown_prices_too(
     assert lab.reasons == ("its price is not known: the budget cannot be checked",)
 
 
+def test_what_the_fleets_budget_leaves_refuses_places_that_are_paid_by_use(
+    fleet: ValidFleet, tmp_path: Path, pretrain: dict[str, Any]
+) -> None:
+    device = {"name": "lab", "gpu": "A100", "nodes": 64, "gpu_memory": "80 GiB", "price": "90 USD/h"}
+    path = written(
+        tmp_path,
+        {key: value for key, value in pretrain.items() if key != "budget"} | {"data": {}, "places": [device]},
+    )
+    left = Limits(budget=None, runs=200, seed=0, mfu=0.4, fleet_left=13_000.0)
+    found = places(fleet, path, ["A100"], left)
+    said = "costs more than the 13,000 USD a month that the fleet's budget leaves"
+    assert found["usw2/overflow", "spot"].reasons == (said,)
+    lab = found["lab", "on-premises"]
+    assert lab.cost is not None
+    assert lab.cost.mean > 13_000
+    assert lab.reasons == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

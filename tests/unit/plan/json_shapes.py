@@ -305,6 +305,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "power_kw_per_node": MONEY,
         "power": {"pue": NUMBER, "usd_per_kwh": NUMBER},
         "ownership": {"acquisition": NUMBER, "lifetime_days": int},
+        "running_costs": dict,
         "tags": dict,
         "rack": {
             "network": str,

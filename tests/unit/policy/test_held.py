@@ -136,12 +136,15 @@ def test_cap_of_a_site_that_the_change_removes_goes_with_it() -> None:
     [
         {"ownership": None},
         {"power": None},
+        {"running_costs": None},
+        {"running_costs": {"colocation": "8999 USD", "staff": "1 USD"}},
         {"ownership": {"acquisition": "20000 USD", "lifetime": "9 y"}},
         {"power": {"per_rack": "40 kW", "pue": 1.0, "price": "0.01 USD/kWh"}},
     ],
 )
 def test_cheaper_racks_make_no_room_in_the_budget(change: dict[str, Any]) -> None:
-    before, after = spec(onprem=[PRICED_RACKS]), spec(onprem=[{**PRICED_RACKS, **change}])
+    racks = {**PRICED_RACKS, "running_costs": {"colocation": "9000 USD", "staff": "1 USD"}}
+    before, after = spec(onprem=[racks]), spec(onprem=[{**racks, **change}])
     found = held(before, after)
     assert found.differ
     assert found.shared.plan is not None

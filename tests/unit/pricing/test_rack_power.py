@@ -50,3 +50,17 @@ def test_ownership_is_depreciated_over_its_lifetime_if_declared() -> None:
     assert line(owned, "racks", "ownership").expected == 64 * Decimal(270_000) / 60
     assert not [item for item in cost_of(_racks()).lines if item.kind == "ownership"]
     assert any("no `ownership` declared" in text for text in cost_of(_racks()).not_counted)
+
+
+def test_running_costs_count_as_declared_and_the_others_are_named() -> None:
+    racks = _racks(running_costs={"colocation": "42000 USD", "staff": "25000.50 USD"})
+    found = {item.what: item.expected for item in cost_of(racks).lines if item.kind == "running"}
+    assert found == {"colocation": 42_000, "staff": Decimal("25000.50")}
+    left_out = "dc1: switches, support, and power of other devices than GPU nodes"
+    assert left_out in cost_of(racks).not_counted
+    assert any("colocation, support, staff, and power" in text for text in cost_of(_racks()).not_counted)
+
+
+def test_running_cost_of_nothing_is_unknown() -> None:
+    (unknown,) = cost_of(_racks(running_costs={"support": "0 USD"})).unknown
+    assert "running_costs.support" in unknown.reason

@@ -51,6 +51,7 @@ def rack(**changes: Any) -> OnPremSitePlan:
         "power_kw_per_node": Decimal("10.2"),
         "power": None,
         "ownership": None,
+        "running_costs": {},
         "tags": {"team": "ml"},
         "rack": plan_rack(declared_site()),
         "software": (),

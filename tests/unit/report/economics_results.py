@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 PROD = str(ROOT / "stacks" / "prod" / "fleet.yaml")
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "cost": ("cost", PROD, "--compare", str(ROOT / "stacks" / "dev" / "fleet.yaml")),
     "tco": ("tco", "--gpus", "1024", "--system", "dgx-h100", "--years", "5", "--utilization", "70%"),
     "spot": (
         "spot", "simulate", "--instance-type", "p5.48xlarge", "--region", "us-west-2", "--work", "72 h",

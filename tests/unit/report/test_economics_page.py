@@ -43,6 +43,10 @@ def test_page_loads_nothing_and_has_no_scripts(tmp_path: Path, name: str) -> Non
             "tco",
             ("1024 x H100: rented or owned", "SemiAnalysis", "2023-05-31", "no source: --spread sets it"),
         ),
+        (
+            "cost",
+            ("atlas/prod: what it costs", "use1/pretrain", "Not counted", "2026-", "Compared with"),
+        ),
         ("spot", ("spot with on-demand", "skypilot-catalog", "2026-07-20", "GPU-hours per failure")),
         ("usage", ("(idle)", "USD per month (ownership, power)", "notebook", "2026-10-05")),
         ("training", ("usw2/overflow", "15,000 USD", "data must stay in us-east-1, us-west-2")),
