@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,13 @@ class GrowingSite:
 class ScaleOutStopArgs:
     """Which groups a breach of the budget stops: `groups` are values of their tag `Name`.
 
-    `parameter` is the name of the SSM parameter that keeps their maxima.
+    `caps` has the groups that the breach of a further budget stops, by its name (`CapArgs.name`). `parameter`
+    is the name of the SSM parameter that keeps their maxima.
     """
 
     sites: Sequence[GrowingSite]
     groups: Sequence[str]
+    caps: Mapping[str, Sequence[str]] = field(default_factory=dict)
     parameter: str
 
 
@@ -150,7 +152,10 @@ def _settings(name: str, args: ScaleOutStopArgs, tags: Mapping[str, str]) -> dic
         "budget": name,
         "parameter": args.parameter,
         "tags": dict(tags),
-        "groups": list(args.groups),
+        "budgets": {
+            name: list(args.groups),
+            **{f"{name}-{cap}": list(groups) for cap, groups in args.caps.items()},
+        },
         "sites": [
             {"name": site.name, "region": site.region, "cluster": site.cluster or ""} for site in args.sites
         ],
@@ -174,7 +179,13 @@ def _statements(
     clusters = [site for site in args.sites if site.cluster]
     regions = list(dict.fromkeys(site.region for site in args.sites if not site.cluster))
     found: list[dict[str, Any]] = [
-        _allow(["budgets:ViewBudget"], [arn("budgets", "", f"budget/{name}")]),
+        _allow(
+            ["budgets:ViewBudget"],
+            [
+                arn("budgets", "", f"budget/{each}")
+                for each in (name, *(f"{name}-{cap}" for cap in args.caps))
+            ],
+        ),
         _allow(
             ["ssm:GetParameter", "ssm:PutParameter"],
             [arn("ssm", context.region, f"parameter{args.parameter}")],

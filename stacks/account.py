@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -17,7 +18,7 @@ from gpufleet.plan.names import (
     site_resource_name,
     stopped_groups_parameter,
 )
-from gpufleet.pricing.cloud_budget import cloud_budgets
+from gpufleet.pricing.cloud_budget import CloudBudget, cloud_budgets
 from gpufleet.stacks.settings import StackSettings
 
 BUDGET_REGION = "us-east-1"
@@ -41,11 +42,8 @@ def build_account(plan: FleetPlan, provider: aws.Provider) -> dict[str, Any]:
             thresholds=budget.alerts,
             cost_tags=whole.tags,
             emails=budget.notify,
-            caps=[
-                CapArgs(name=f"{cap.kind}-{cap.name}", monthly_usd=cap.monthly, cost_tags=cap.tags)
-                for cap in caps
-            ],
-            stop=_stop(plan),
+            caps=[CapArgs(name=_cap_name(cap), monthly_usd=cap.monthly, cost_tags=cap.tags) for cap in caps],
+            stop=_stop(plan, caps),
             anomalies=None
             if budget.anomalies is None
             else AnomalyArgs(
@@ -65,9 +63,14 @@ def build_account(plan: FleetPlan, provider: aws.Provider) -> dict[str, Any]:
     }
 
 
-def _stop(plan: FleetPlan) -> ScaleOutStopArgs | None:
+def _cap_name(cap: CloudBudget) -> str:
+    return f"{cap.kind}-{cap.name}"
+
+
+def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | None:
     if not plan.budget.stops_growth:
         return None
+    growing = plan.budget.growing_groups
     return ScaleOutStopArgs(
         sites=[
             GrowingSite(
@@ -79,6 +82,14 @@ def _stop(plan: FleetPlan) -> ScaleOutStopArgs | None:
             )
             for site in plan.cloud
         ],
-        groups=plan.budget.growing,
+        groups=[group.name for group in growing],
+        caps={
+            _cap_name(cap): [
+                group.name
+                for group in growing
+                if (group.site if cap.kind == "site" else group.team) == cap.name
+            ]
+            for cap in caps
+        },
         parameter=stopped_groups_parameter(plan.fleet, plan.environment),
     )

@@ -1,8 +1,9 @@
-"""Stop the growth of an environment's node groups when its budget is spent. Nothing is terminated.
+"""Stop the growth of an environment's node groups when a budget is spent. Nothing is terminated.
 
-A message of the budget's topic starts it. It trusts no message: it asks AWS Budgets for the spending, and
-below the limit does nothing. Otherwise the maximum size of each group becomes its present size. Auto Scaling
-then launches no further node; running nodes stay, and failed ones are replaced.
+A message of the budgets' topic starts it. It trusts no message: it asks AWS Budgets for the spending of the
+environment, and of each site and team with a cap. Below the limits it does nothing. Otherwise the maximum
+size of each group of a spent budget becomes its present size. Auto Scaling then launches no further node;
+running nodes stay, and failed ones are replaced.
 
 An EKS node group cannot have the maximum 0 (EKS API Reference, NodegroupScalingConfig). One without nodes
 gets the maximum 1, and the process `Launch` of its Auto Scaling group is suspended.
@@ -74,24 +75,34 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, Any]:
 
 
 def stop(settings: Mapping[str, Any], topic: str, client: Clients, now: dt.datetime) -> dict[str, Any]:
-    """Stop the growth of all groups in `settings` if the budget is spent.
+    """Stop the growth of the groups of each budget in `settings` that is spent.
 
-    Returns `spent` and `limit` in USD, `stopped` (group -> its maximum before and now) and `failed` (group ->
-    error). Groups that cannot grow are in neither.
+    Returns `spent` (budget -> USD spent and its limit, of those that are spent), `stopped` (group -> its
+    maximum before and now) and `failed` (group, site or budget -> error). Groups that cannot grow are in
+    none.
     """
     _, _, _, home, account, _ = topic.split(":", 5)
-    found = client("budgets", home).describe_budget(AccountId=account, BudgetName=settings["budget"])[
-        "Budget"
-    ]
-    spent = Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"])
-    limit = Decimal(found["BudgetLimit"]["Amount"])
     stopped: dict[str, dict[str, int]] = {}
     failed: dict[str, str] = {}
-    result = {"spent": str(spent), "limit": str(limit), "stopped": stopped, "failed": failed}
-    if spent < limit:
+    spent: dict[str, list[str]] = {}
+    wanted: set[str] = set()
+    for name, groups in settings["budgets"].items():
+        try:
+            found = client("budgets", home).describe_budget(AccountId=account, BudgetName=name)["Budget"]
+        except Exception as error:
+            failed[name] = str(error)
+            continue
+        amounts = found["CalculatedSpend"]["ActualSpend"]["Amount"], found["BudgetLimit"]["Amount"]
+        if Decimal(amounts[0]) >= Decimal(amounts[1]):
+            spent[name] = list(amounts)
+            wanted.update(groups)
+    result = {"spent": spent, "stopped": stopped, "failed": failed}
+    if not wanted:
         return result
     growing = [
-        group for group in _groups(settings, client, failed) if group.most > group.limit or _empty(group)
+        group
+        for group in _groups(settings, wanted, client, failed)
+        if group.most > group.limit or _empty(group)
     ]
     _remember(client("ssm", home), settings["parameter"], growing, now)
     for group in growing:
@@ -116,9 +127,10 @@ def _empty(group: Group) -> bool:
     return bool(group.cluster) and group.desired == 0
 
 
-def _groups(settings: Mapping[str, Any], client: Clients, failed: dict[str, str]) -> Iterator[Group]:
-    """Yield the groups of the environment that the plan lets a breach stop."""
-    wanted = set(settings["groups"])
+def _groups(
+    settings: Mapping[str, Any], wanted: set[str], client: Clients, failed: dict[str, str]
+) -> Iterator[Group]:
+    """Yield the groups of the environment with these names."""
     for site in settings["sites"]:
         try:
             listed = list(_of_site(site, settings["tags"], client))
@@ -193,7 +205,10 @@ def _stop(group: Group, client: Clients) -> None:
 
 
 def _message(settings: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    lines = [f"{result['spent']} of {result['limit']} USD of the budget {settings['budget']} are spent."]
+    lines = [
+        f"{spent} of {limit} USD of the budget {name} are spent."
+        for name, (spent, limit) in sorted(result["spent"].items())
+    ]
     lines += [
         f"{name} grows no more: its maximum was {sizes['before']} nodes and is {sizes['now']}."
         for name, sizes in sorted(result["stopped"].items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,7 @@ from gpufleet.plan.names import (
     site_resource_name,
     stopped_groups_parameter,
 )
+from gpufleet.pricing.cloud_budget import cloud_budgets
 
 Clients = Callable[[str, str], Any]
 """Service and region -> boto3 client."""
@@ -32,17 +33,28 @@ HOME = "us-east-1"
 @dataclass(frozen=True, slots=True)
 class Breach:
     """The state of the budget in AWS: `spent` of `limit` USD this month, and the stopped groups with the
-    maximum that each had. `since` is empty if none is stopped."""
+    maximum that each had. `since` is empty if none is stopped. `caps` has the same amounts of each site and
+    team with a cap (`site-use1`)."""
 
     spent: Decimal
     limit: Decimal
     since: str
     before: Mapping[str, int]
+    caps: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+
+    @property
+    def spent_budgets(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """The budgets of which nothing is left; that of the environment is called ""."""
+        return {
+            name: amounts
+            for name, amounts in {"": (self.spent, self.limit), **self.caps}.items()
+            if amounts[0] >= amounts[1]
+        }
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
-        return self.spent >= self.limit
+        """Whether a budget is spent, so that its next alert would stop its groups again."""
+        return bool(self.spent_budgets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,8 @@ class StoppedGroups:
         """Return the state of the budget. Raises InputError if the environment has none in this account."""
         name = f"{environment_resource_name(self._plan.fleet, self._plan.environment)}{BUDGET_SUFFIX}"
         try:
-            budgets = self._clients("budgets", HOME)
-            found = budgets.describe_budget(AccountId=self._account, BudgetName=name)["Budget"]
+            spent, limit = self._amounts(name)
+            caps = dict(self._caps(name))
             kept = self._kept()
         except ClientError as error:
             if error.response["Error"]["Code"] == "NotFoundException":
@@ -82,11 +94,29 @@ class StoppedGroups:
         except BotoCoreError as error:
             raise _refused(error) from None
         return Breach(
-            Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"]),
-            Decimal(found["BudgetLimit"]["Amount"]),
+            spent,
+            limit,
             str(kept.get("since", "")),
             {str(group): int(sizes[0]) for group, sizes in kept.get("groups", {}).items()},
+            caps,
         )
+
+    def _caps(self, name: str) -> Iterator[tuple[str, tuple[Decimal, Decimal]]]:
+        """Yield the caps that are budgets in AWS; those of the fleet file may be newer than the last run."""
+        for cap in cloud_budgets(self._plan)[1:]:
+            short = f"{cap.kind}-{cap.name}"
+            try:
+                yield short, self._amounts(f"{name}-{short}")
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "NotFoundException":
+                    raise
+
+    def _amounts(self, name: str) -> tuple[Decimal, Decimal]:
+        """Return what is spent of a budget, and its limit."""
+        budgets = self._clients("budgets", HOME)
+        found = budgets.describe_budget(AccountId=self._account, BudgetName=name)["Budget"]
+        spent = Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"])
+        return spent, Decimal(found["BudgetLimit"]["Amount"])
 
     def resume(self, breach: Breach) -> dict[str, int]:
         """Give the stopped groups the maxima of the plan, and forget that they were stopped.

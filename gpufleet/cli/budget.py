@@ -29,6 +29,8 @@ def show(environment: Environment, cloud: CloudOption = None, json: Json = False
         emit_json(_document(breach))
         return
     out.print(f"{name}: {breach.spent:,.2f} of {breach.limit:,.2f} USD are spent this month (AWS Budgets)")
+    for cap, (spent, limit) in breach.caps.items():
+        out.print(f"  {cap}: {spent:,.2f} of {limit:,.2f} USD", markup=False)
     for group, most in sorted(breach.before.items()):
         out.print(f"  {group} grows no more since {breach.since}; its maximum was {most}", markup=False)
     if breach.before:
@@ -54,9 +56,12 @@ def resume(
             out.print(f"{name}: no node group is stopped", markup=False)
         return
     if breach.is_spent and not force:
+        said = "; ".join(
+            f"{f'{cap}: ' if cap else ''}{spent:,.2f} of {limit:,.2f} USD are spent"
+            for cap, (spent, limit) in breach.spent_budgets.items()
+        )
         raise InputError(
-            f"{breach.spent:,.2f} of {breach.limit:,.2f} USD are spent: the next alert would stop the groups "
-            "again",
+            f"{said}: the next alert would stop the groups again",
             remedy=f"raise the budget in the fleet file and run `gpufleet up {name}`, wait for the next "
             "month, or pass --force",
         )
@@ -122,4 +127,8 @@ def _document(breach: Breach) -> dict[str, Any]:
         "limit": float(breach.limit),
         "since": breach.since,
         "stopped": dict(breach.before),
+        "caps": {
+            name: {"spent": float(spent), "limit": float(limit)}
+            for name, (spent, limit) in breach.caps.items()
+        },
     }

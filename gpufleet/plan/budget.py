@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from gpufleet.plan.assumptions import assumptions_of
-from gpufleet.plan.budget_models import AnomaliesPlan, BudgetPlan
+from gpufleet.plan.budget_models import AnomaliesPlan, BudgetPlan, GrowingGroup
 from gpufleet.plan.capacity_models import OnDemandPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan
 from gpufleet.plan.names import FALLBACK_SUFFIX, SYSTEM, group_resource_name
@@ -25,21 +25,22 @@ def plan_budget(spec: FleetSpec, cloud: Iterable[CloudSitePlan]) -> BudgetPlan:
         assume=assumptions_of(spec),
         sites={name: cap.amount for name, cap in budget.sites.items()},
         teams={name: cap.amount for name, cap in budget.teams.items()},
-        growing=tuple(name for site in cloud for name in _growing(spec, site)),
+        growing_groups=tuple(group for site in cloud for group in _growing(spec, site)),
         anomalies=AnomaliesPlan(anomalies.above.amount, anomalies.monitor) if anomalies else None,
     )
 
 
-def _growing(spec: FleetSpec, site: CloudSitePlan) -> Iterator[str]:
-    """Yield the resource names of the groups whose cost follows their size."""
+def _growing(spec: FleetSpec, site: CloudSitePlan) -> Iterator[GrowingGroup]:
+    """Yield the groups whose cost follows their size."""
 
-    def name(group: str) -> str:
-        return group_resource_name(spec.fleet, spec.environment, site.site, group)
+    def growing(group: str, team: str | None = None, suffix: str = "") -> GrowingGroup:
+        name = group_resource_name(spec.fleet, spec.environment, site.site, group)
+        return GrowingGroup(f"{name}{suffix}", site.site, team)
 
     if site.kubernetes is not None:
-        yield name(SYSTEM)
+        yield growing(SYSTEM)
     for group in site.node_groups:
         if isinstance(group.capacity, OnDemandPlan | SpotPlan):
-            yield name(group.name)
+            yield growing(group.name, group.team)
         if isinstance(group.capacity, SpotPlan) and group.capacity.on_demand_fallback:
-            yield f"{name(group.name)}{FALLBACK_SUFFIX}"
+            yield growing(group.name, group.team, FALLBACK_SUFFIX)

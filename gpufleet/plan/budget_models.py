@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from gpufleet.plan.json import MONEY
+from gpufleet.plan.json import ELSEWHERE, MONEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,23 @@ class AnomaliesPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class GrowingGroup:
+    """A node group whose cost follows its size, by the name of its resource; with its site and its team."""
+
+    name: str
+    site: str
+    team: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetPlan:
     """The budget of the environment, for the cloud and for racks. Thresholds in percent.
 
     `gpufleet.pricing.cloud_budget` has the part of it that AWS Budgets watches. `assume` has USD a month for
     resources that no price is known for, by name or pattern. `sites` and `teams` are caps in USD a month.
-    `growing` are the node groups that `on_breach: stop-scale-out` stops: all but those in a reservation or
-    Capacity Block, which is paid for whether it is used or not.
+    `growing_groups` are the node groups that `on_breach: stop-scale-out` stops, if `monthly` is spent or the
+    cap of their site or team: all but those in a reservation or Capacity Block, which is paid for whether it
+    is used or not.
     """
 
     monthly: Decimal = field(metadata=MONEY)
@@ -39,8 +49,13 @@ class BudgetPlan:
     assume: Mapping[str, Decimal] = field(metadata=MONEY)
     sites: Mapping[str, Decimal] = field(metadata=MONEY)
     teams: Mapping[str, Decimal] = field(metadata=MONEY)
-    growing: tuple[str, ...]
+    growing_groups: tuple[GrowingGroup, ...] = field(metadata=ELSEWHERE)
     anomalies: AnomaliesPlan | None
+
+    @property
+    def growing(self) -> tuple[str, ...]:
+        """The names of the groups that a breach may stop."""
+        return tuple(group.name for group in self.growing_groups)
 
     @property
     def stops_growth(self) -> bool:

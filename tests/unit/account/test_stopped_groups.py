@@ -48,7 +48,10 @@ NAMES = {"serve": "atlas-prod-use1-serve", "idle": "atlas-prod-use1-gone", "burs
 class Named(Account):
     """The account with the names that gpufleet gives its groups."""
 
-    settings: Mapping[str, Any] = {**Account.settings, "groups": list(NAMES.values())}
+    settings: Mapping[str, Any] = {
+        **Account.settings,
+        "budgets": {"atlas-prod-budget": list(NAMES.values())},
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,6 +99,15 @@ def test_stopped_groups_get_the_maxima_of_the_plan_and_the_record_is_emptied(acc
         for each in group["SuspendedProcesses"]
     ]
     assert suspended == []
+
+
+def test_spent_cap_of_a_site_is_spent_for_its_groups(account: Named) -> None:
+    account.spend("10")
+    account.spend("310", of="-site-usw2")
+    breach = StoppedGroups(plan(), ACCOUNT, account.client).breach()
+    assert breach.caps == {"site-usw2": (Decimal(310), Decimal(300))}
+    assert breach.spent_budgets == breach.caps
+    assert breach.is_spent
 
 
 def test_no_breach_without_a_parameter(account: Named) -> None:

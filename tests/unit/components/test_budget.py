@@ -97,6 +97,7 @@ STOP = ScaleOutStopArgs(
         GrowingSite(name="usw2", region="us-west-2"),
     ],
     groups=["atlas-prod-use1-serve", "atlas-prod-usw2-burst"],
+    caps={"site-usw2": ["atlas-prod-usw2-burst"]},
     parameter="/gpufleet/atlas/prod/stopped-groups",
 )
 
@@ -140,7 +141,7 @@ def test_function_is_the_code_of_the_package_with_its_settings() -> None:
     assert texts["stop_scale_out.py"] == Path(stop_scale_out.__file__).read_text(encoding="utf-8")
     settings = json.loads(texts["settings.json"])
     assert settings["budget"] == "budget"
-    assert settings["groups"] == STOP.groups
+    assert settings["budgets"] == {"budget": STOP.groups, "budget-site-usw2": STOP.groups[1:]}
     assert settings["sites"][1] == {"name": "usw2", "region": "us-west-2", "cluster": ""}
     assert function.inputs["handler"] == "stop_scale_out.handler"
     assert hasattr(stop_scale_out, "handler")

@@ -31,7 +31,10 @@ class Account:
         "budget": "atlas-prod-budget",
         "parameter": "/gpufleet/atlas/prod/stopped-groups",
         "tags": TAGS,
-        "groups": ["serve", "idle", "burst"],
+        "budgets": {
+            "atlas-prod-budget": ["serve", "idle", "burst"],
+            "atlas-prod-budget-site-usw2": ["burst"],
+        },
         "sites": [
             {"name": "use1", "region": "us-east-1", "cluster": "atlas-prod-use1"},
             {"name": "usw2", "region": "us-west-2", "cluster": ""},
@@ -42,13 +45,14 @@ class Account:
         self.messages: list[dict[str, Any]] = []
         self.refused: set[str] = set()
         self.topic = self.client("sns", HOME).create_topic(Name="alerts")["TopicArn"]
-        budget = {
-            "BudgetName": "atlas-prod-budget",
-            "BudgetType": "COST",
-            "TimeUnit": "MONTHLY",
-            "BudgetLimit": {"Amount": "1000", "Unit": "USD"},
-        }
-        self.client("budgets", HOME).create_budget(AccountId=ACCOUNT, Budget=budget)
+        for name, limit in (("", "1000"), ("-site-usw2", "300")):
+            budget = {
+                "BudgetName": f"atlas-prod-budget{name}",
+                "BudgetType": "COST",
+                "TimeUnit": "MONTHLY",
+                "BudgetLimit": {"Amount": limit, "Unit": "USD"},
+            }
+            self.client("budgets", HOME).create_budget(AccountId=ACCOUNT, Budget=budget)
         self.client("ssm", HOME).put_parameter(Name=self.settings["parameter"], Type="String", Value="{}")
         self._cluster()
         self._auto_scaling("burst", TAGS, 0, 1, 5)
@@ -94,10 +98,11 @@ class Account:
             Tags=[{"Key": key, "Value": value} for key, value in {**tags, "Name": name}.items()],
         )
 
-    def spend(self, amount: str) -> None:
+    def spend(self, amount: str, of: str = "") -> None:
+        """What AWS counts of the budget of the environment, or of that of a site or team."""
         from moto.budgets.models import budgets_backends
 
-        budget = budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT]["atlas-prod-budget"]
+        budget = budgets_backends[ACCOUNT]["aws"].budgets[ACCOUNT][f"atlas-prod-budget{of}"]
         budget.budget["CalculatedSpend"] = {"ActualSpend": {"Amount": amount, "Unit": "USD"}}
 
     def answer(self) -> dict[str, Any]:
@@ -145,7 +150,7 @@ def account() -> Iterator[Account]:
 def test_nothing_is_stopped_below_the_limit(account: Account) -> None:
     before = account.sizes()
     account.spend("999.99")
-    assert account.answer() == {"spent": "999.99", "limit": "1000", "stopped": {}, "failed": {}}
+    assert account.answer() == {"spent": {}, "stopped": {}, "failed": {}}
     assert account.sizes() == before
     assert account.remembered() == {}
     assert account.messages == []
@@ -168,6 +173,25 @@ def test_at_the_limit_each_maximum_becomes_the_present_size_and_nothing_else_cha
         "since": "2030-05-04T12:00:00+00:00",
         "groups": {"serve": [8, 2, 2], "idle": [4, 1, 0], "burst": [5, 1, 1]},
     }
+
+
+def test_spent_cap_of_a_site_stops_its_groups_only(account: Account) -> None:
+    before = account.sizes()
+    account.spend("500")
+    account.spend("300", of="-site-usw2")
+    result = account.answer()
+    assert result["spent"] == {"atlas-prod-budget-site-usw2": ["300", "300"]}
+    assert account.sizes() == before | {"burst": (0, 1, 1)}
+    (message,) = account.messages
+    assert "300 of 300 USD of the budget atlas-prod-budget-site-usw2 are spent." in message["Message"]
+
+
+def test_budget_that_cannot_be_read_is_reported_and_does_not_save_the_others(account: Account) -> None:
+    account.client("budgets", HOME).delete_budget(AccountId=ACCOUNT, BudgetName="atlas-prod-budget")
+    account.spend("400", of="-site-usw2")
+    result = account.answer()
+    assert result["stopped"].keys() == {"burst"}
+    assert result["failed"].keys() == {"atlas-prod-budget"}
 
 
 def test_only_a_cluster_group_without_nodes_launches_none(account: Account) -> None:
