@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpufleet.policies.rules.change_safety._access import new_access
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.held import STRICTNESS, held_spec
@@ -31,9 +32,9 @@ def _fleet(monthly: str) -> dict[str, Any]:
     "guardrails-loosened",
     group="change-safety",
     title="A change does not loosen its own limits",
-    why="Budget, rules and exemptions are in the file that the change edits. A change is judged by the "
-    "stricter of its own limits and those before it, so that it cannot raise a cap and spend it; this rule "
-    "names what the next change may do.",
+    why="Budget, rules, exemptions and who has access are in the file that the change edits. A change is "
+    "judged by the stricter of its own limits and those before it, so that it cannot raise a cap and spend "
+    "it; this rule names what the next change may do.",
     fix="Raise caps, lower rules and add exemptions in a separate change that their owner approves. To "
     "refuse even that, set the rule to mandatory in the base branch: the base's level counts.",
     severity="high",
@@ -60,6 +61,8 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     for old, new in zip(after.onprem, held_spec(before, after).onprem, strict=True):
         if old != new:
             yield _loosened("onprem", f"{old.site} declares lower costs of its racks")
+    for field, what in new_access(before, after):
+        yield _loosened(field, what)
     if before.environment != after.environment:
         yield _loosened("environment", f"{before.environment} becomes {after.environment}")
 
@@ -118,5 +121,7 @@ def _loosened(field: str, what: str) -> Violation:
     return Violation(
         f"the change loosens {field}: {what}",
         "make it a separate change that the rules' owner approves",
-        fleet_field=field.rpartition(".")[0] if field.count(".") > 1 else field,
+        fleet_field=field.rpartition(".")[0]
+        if field.startswith("budget.") and field.count(".") > 1
+        else field,
     )
