@@ -11,7 +11,7 @@ from typing import Any
 from gpufleet.policies.rules.change_safety._access import new_access
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.held import STRICTNESS, held_spec
+from gpufleet.policy.held import STRICTNESS, caps_that_follow, held_spec
 from gpufleet.policy.rule import Enforcement, Example, Settings, Violation, change_rule
 from gpufleet.spec.models import Budget, FleetSpec
 from gpufleet.spec.quantity import Money
@@ -50,6 +50,7 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     if before is None or after is None:
         return
     yield from _budget(before.budget, after.budget)
+    yield from _left_behind(before, after)
     yield from _policies(before, after)
     yield from _exemptions(before, after)
     for key in before.required_tags:
@@ -78,6 +79,16 @@ def _budget(before: Budget, after: Budget) -> Iterator[Violation]:
         yield _loosened("budget.ends", f"{before.ends} becomes {after.ends or 'never'}")
     if before.on_breach == "stop-scale-out" and after.on_breach != before.on_breach:
         yield _loosened("budget.on_breach", f"{before.on_breach} becomes {after.on_breach}")
+
+
+def _left_behind(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
+    """Report caps that no longer apply to a node group, because it changes its team or its name."""
+    follow = caps_that_follow(before, after)
+    for name in ("node_groups", "sites"):
+        known: Mapping[str, Money] = getattr(before.budget, name)
+        for key, cap in getattr(follow, name).items():
+            if cap != known.get(key):
+                yield from _cap(f"budget.{name}.{key}", cap, getattr(after.budget, name).get(key))
 
 
 def _cap(field: str, before: Money | None, after: Money | None) -> Iterator[Violation]:
