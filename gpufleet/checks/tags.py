@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
+from gpufleet.checks.tag_owners import names_nobody
 from gpufleet.plan.marks import TAG_PREFIX
 
 LONGEST_KEY = 128
@@ -20,42 +20,12 @@ TAG_TEXT = re.compile(r"[\w\s.:/=+\-@]*")
 """Valid characters of a key or value (Tagging AWS Resources User Guide)."""
 
 
-PLACEHOLDERS = frozenset(
-    {
-        *("none", "null", "nil", "na", "nan", "nobody", "noone", "no", "tbd", "tba", "tbc", "todo", "fixme"),
-        *("unknown", "undefined", "undef", "unset", "unassigned", "unspecified", "notset", "notapplicable"),
-        *(
-            "empty",
-            "blank",
-            "missing",
-            "placeholder",
-            "changeme",
-            "changethis",
-            "replaceme",
-            "dummy",
-            "value",
-        ),
-    }
-)
-"""Values that stand for no owner, as their letters and digits alone."""
-
-_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")
-"""Hangul fillers: letters to Unicode, and blank on every screen."""
-
-
-def names_nobody(value: str) -> bool:
-    """Return whether a tag value has no visible letter or digit, or is a placeholder in any spelling."""
-    text = unicodedata.normalize("NFKC", "".join(each for each in value if each not in _FILLERS)).casefold()
-    name = "".join(each for each in text if unicodedata.category(each)[0] in "LN" and each not in _FILLERS)
-    return not name or name in PLACEHOLDERS or (len(name) > 1 and set(name) <= {"x"})
-
-
 @check("required-tags")
 def required_tags(fleet: Fleet) -> Iterator[FieldFinding]:
     """Costs are grouped by these tags. A resource without them has no owner."""
     for key in fleet.spec.required_tags:
         value = fleet.spec.tags.get(key, "")
-        if value.strip() and names_nobody(value):
+        if value.strip() and names_nobody(value, key):
             yield FieldFinding(
                 ("tags", key),
                 f"required tag '{key}' names nobody",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 
 from gpufleet.plan import build_plan
@@ -66,7 +67,7 @@ def held_spec(before: FleetSpec, after: FleetSpec) -> FleetSpec:
     it where those are stricter."""
     sites = {site.site: site for site in before.onprem}
     changed: dict[str, Any] = {
-        "budget": _budget(before.budget, after),
+        "budget": _budget(before, after),
         "required_tags": tuple(dict.fromkeys([*after.required_tags, *before.required_tags])),
         "onprem": tuple(_rack_costs(sites.get(site.site), site) for site in after.onprem),
         "policies": _assumed(before, after),
@@ -87,11 +88,10 @@ def _is_covered(exemption: Exemption, known: Sequence[Exemption]) -> bool:
     return any(same == (each.rule, each.resource) and exemption.expires <= each.expires for each in known)
 
 
-def _budget(before: Budget, spec: FleetSpec) -> Budget:
-    after = spec.budget
-    groups = {f"{site.site}/{group.name}" for site in spec.cloud for group in site.node_groups}
-    teams = {group.team for site in spec.cloud for group in site.node_groups if group.team}
-    sites = {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
+def _budget(spec_before: FleetSpec, spec: FleetSpec) -> Budget:
+    before, after = caps_that_follow(spec_before, spec), spec.budget
+    groups, sites = set(teams_of(spec)), _sites(spec)
+    teams = {team for team in teams_of(spec).values() if team}
     ends = min((each for each in (before.ends, after.ends) if each is not None), default=None)
     return after.model_copy(
         update={
@@ -107,6 +107,41 @@ def _budget(before: Budget, spec: FleetSpec) -> Budget:
     )
 
 
+def caps_that_follow(before: FleetSpec, after: FleetSpec) -> Budget:
+    """Return the caps before a change, with those that it would leave behind by a name.
+
+    The cap of a team also limits each node group that leaves it. The cap of a node group or site that is gone
+    limits each new one: in the same site, or in the fleet.
+    """
+    budget, old, new = before.budget, teams_of(before), teams_of(after)
+    groups, sites = dict(budget.node_groups), dict(budget.sites)
+    for name, team in old.items():
+        cap = budget.teams.get(team or "")
+        if cap is not None and new.get(name, team) != team:
+            groups[name] = _lower(groups.get(name), cap) or cap
+    for name, cap in budget.node_groups.items():
+        for added in new.keys() - old.keys() if name not in new else ():
+            if added.partition("/")[0] == name.partition("/")[0]:
+                groups[added] = _higher(groups.get(added), cap)
+    for name, cap in budget.sites.items():
+        for added in _sites(after) - _sites(before) if name not in _sites(after) else ():
+            sites[added] = _higher(sites.get(added), cap)
+    return budget.model_copy(update={"node_groups": groups, "sites": sites})
+
+
+def teams_of(spec: FleetSpec) -> dict[str, str | None]:
+    """Return `site/group` -> team of all node groups."""
+    return {f"{site.site}/{group.name}": group.team for site in spec.cloud for group in site.node_groups}
+
+
+def _sites(spec: FleetSpec) -> set[str]:
+    return {site.site for site in spec.cloud} | {site.site for site in spec.onprem}
+
+
+def _higher(one: Money | None, other: Money) -> Money:
+    return other if one is None or one.amount < other.amount else one
+
+
 def _lower(before: Money | None, after: Money | None) -> Money | None:
     caps = [each for each in (after, before) if each is not None]
     return min(caps, key=lambda each: each.amount, default=None)
@@ -120,14 +155,30 @@ def _caps(before: Mapping[str, Money], after: Mapping[str, Money], exist: set[st
 
 
 def _assumed(before: FleetSpec, after: FleetSpec) -> dict[str, RuleSettings]:
-    """The policies after the change with the higher of two amounts for the same resource."""
+    """The policies after the change with the higher of two amounts for the same resource.
+
+    An amount that the change removes stays, and a key that names a resource more exactly gets no less than
+    the one that covered it before.
+    """
     old, new = (_amounts(spec) for spec in (before, after))
-    raised = {key: text for key, text in old.items() if key in new and _usd(key, text) > _usd(key, new[key])}
-    if not raised:
+    raised = {
+        key: max((text, *_covering(old, key)), key=lambda each: _usd(key, each))
+        for key, text in {**old, **new}.items()
+    }
+    if raised == new:
         return after.policies
-    policy = after.policies[ASSUMING]
-    settings = {**policy.settings, SETTING: {**new, **raised}}
+    policy = after.policies.get(ASSUMING) or RuleSettings()
+    settings = {**policy.settings, SETTING: raised}
     return {**after.policies, ASSUMING: policy.model_copy(update={"settings": settings})}
+
+
+def _covering(amounts: Mapping[str, str], key: str) -> list[str]:
+    """Return the amounts of a resource's own key, and of the names and patterns that cover it.
+
+    Only its own key covers the nodes of a group.
+    """
+    names = (key,) if key.endswith("/compute") else (key, key.partition("/")[0])
+    return [text for known, text in amounts.items() if any(fnmatchcase(name, known) for name in names)]
 
 
 def _amounts(spec: FleetSpec) -> Mapping[str, str]:

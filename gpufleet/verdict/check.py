@@ -337,7 +337,8 @@ class _Check:
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
         held = hold(self._configured, self._configured_by(base), self._fleet.shared, spec_before)
         self._configured = held.configured
-        evaluator = RuleEvaluator(held.configured, held.shared, held.exemptions)
+        others = [each for each in held.configured if not each.rule.guard]
+        evaluator = RuleEvaluator(others, held.shared, held.exemptions)
         change = StackChange(
             steps=steps,
             before=before.stack,
@@ -350,7 +351,10 @@ class _Check:
             jobs=self._request.jobs,
             spec_before=spec_before,
         )
-        found = [found_of(violation) for violation in evaluator.change(change)]
+        # Guards compare the fleet file itself, whose loosened limits are not in `held.shared`.
+        guards = [each for each in held.configured if each.rule.guard]
+        own = RuleEvaluator(guards, self._fleet.shared, held.exemptions).change(change)
+        found = [found_of(each) for each in (*evaluator.change(change), *own)]
         if not held.differ:
             return found, []
         # The engine's policy run had the limits of the change itself.

@@ -65,6 +65,44 @@ def test_change_that_loosens_a_limit_and_spends_is_refused_until_it_is_in_the_ba
     assert repository.json("check", "tiny", "--base", "HEAD")["verdict"] == "pass"
 
 
+@pytest.fixture
+def guarded(repository: Checkout) -> Checkout:
+    """The fork with the rule guardrails-loosened, too."""
+    for name in ("guardrails_loosened.py", "__init__.py"):
+        rule = f"policies/rules/change_safety/{name}"
+        shutil.copy(ROOT / rule, repository.root / rule)
+    git_of(repository).commit("guard")
+    return repository
+
+
+@pytest.mark.parametrize(
+    ("what", "field"),
+    [
+        (LOOSENED["a raised cap"], "budget"),
+        ((RACKS,), "onprem"),
+        (LOOSENED["a disabled rule"], "policies.budget-monthly"),
+        (LOOSENED["an exemption"], "exemptions"),
+    ],
+)
+def test_loosened_limit_is_named(guarded: Checkout, what: tuple[tuple[str, str], ...], field: str) -> None:
+    change(guarded, *what)
+    named = rule_of(guarded.json("check", "tiny", "--base", "HEAD"), "guardrails-loosened")
+    assert named["status"] == "advisory"
+    assert f"loosens {field}" in named["violations"][0]["message"]
+
+
+@pytest.mark.parametrize("what", [LOOSENED["a raised cap"], (RACKS,)])
+def test_no_change_loosens_a_limit_where_the_rule_is_mandatory(
+    guarded: Checkout, what: tuple[tuple[str, str], ...]
+) -> None:
+    mandatory = "policies: { guardrails-loosened: { enforcement: mandatory } }"
+    change(guarded, ("software:", f"{mandatory}\nsoftware:"))
+    git_of(guarded).commit("strict")
+    change(guarded, *what, (mandatory, ""))
+    refused = guarded.json("check", "tiny", "--base", "HEAD", code=1)
+    assert rule_of(refused, "guardrails-loosened")["status"] == "failed"
+
+
 def test_cheaper_racks_pay_for_no_cloud_in_the_same_change(repository: Checkout) -> None:
     change(repository, ("monthly: 60000 USD", "monthly: 6000 USD"))
     git_of(repository).commit("tight")

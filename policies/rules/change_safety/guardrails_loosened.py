@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpufleet.policies.rules.change_safety._access import new_access
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.held import STRICTNESS, held_spec
+from gpufleet.policy.held import STRICTNESS, caps_that_follow, held_spec
 from gpufleet.policy.rule import Enforcement, Example, Settings, Violation, change_rule
 from gpufleet.spec.models import Budget, FleetSpec
 from gpufleet.spec.quantity import Money
@@ -31,9 +32,9 @@ def _fleet(monthly: str) -> dict[str, Any]:
     "guardrails-loosened",
     group="change-safety",
     title="A change does not loosen its own limits",
-    why="Budget, rules and exemptions are in the file that the change edits. A change is judged by the "
-    "stricter of its own limits and those before it, so that it cannot raise a cap and spend it; this rule "
-    "names what the next change may do.",
+    why="Budget, rules, exemptions and who has access are in the file that the change edits. A change is "
+    "judged by the stricter of its own limits and those before it, so that it cannot raise a cap and spend "
+    "it; this rule names what the next change may do.",
     fix="Raise caps, lower rules and add exemptions in a separate change that their owner approves. To "
     "refuse even that, set the rule to mandatory in the base branch: the base's level counts.",
     severity="high",
@@ -49,6 +50,7 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     if before is None or after is None:
         return
     yield from _budget(before.budget, after.budget)
+    yield from _left_behind(before, after)
     yield from _policies(before, after)
     yield from _exemptions(before, after)
     for key in before.required_tags:
@@ -60,6 +62,8 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     for old, new in zip(after.onprem, held_spec(before, after).onprem, strict=True):
         if old != new:
             yield _loosened("onprem", f"{old.site} declares lower costs of its racks")
+    for field, what in new_access(before, after):
+        yield _loosened(field, what)
     if before.environment != after.environment:
         yield _loosened("environment", f"{before.environment} becomes {after.environment}")
 
@@ -75,6 +79,16 @@ def _budget(before: Budget, after: Budget) -> Iterator[Violation]:
         yield _loosened("budget.ends", f"{before.ends} becomes {after.ends or 'never'}")
     if before.on_breach == "stop-scale-out" and after.on_breach != before.on_breach:
         yield _loosened("budget.on_breach", f"{before.on_breach} becomes {after.on_breach}")
+
+
+def _left_behind(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
+    """Report caps that no longer apply to a node group, because it changes its team or its name."""
+    follow = caps_that_follow(before, after)
+    for name in ("node_groups", "sites"):
+        known: Mapping[str, Money] = getattr(before.budget, name)
+        for key, cap in getattr(follow, name).items():
+            if cap != known.get(key):
+                yield from _cap(f"budget.{name}.{key}", cap, getattr(after.budget, name).get(key))
 
 
 def _cap(field: str, before: Money | None, after: Money | None) -> Iterator[Violation]:
@@ -118,5 +132,7 @@ def _loosened(field: str, what: str) -> Violation:
     return Violation(
         f"the change loosens {field}: {what}",
         "make it a separate change that the rules' owner approves",
-        fleet_field=field.rpartition(".")[0] if field.count(".") > 1 else field,
+        fleet_field=field.rpartition(".")[0]
+        if field.startswith("budget.") and field.count(".") > 1
+        else field,
     )

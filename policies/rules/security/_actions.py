@@ -33,11 +33,22 @@ GAINS: tuple[str, ...] = (
     *_of("identitystore", "creategroupmembership"),
     *_of("rolesanywhere", "createtrustanchor updatetrustanchor enabletrustanchor"),
     *_of("eks", "createaccessentry updateaccessentry associateaccesspolicy"),
-    *_of("kms", "putkeypolicy"),
+    *_of("kms", "putkeypolicy creategrant decrypt reencryptfrom"),
     *_of("s3", "putbucketpolicy deletebucketpolicy putaccountpublicaccessblock putbucketpublicaccessblock"),
     *_of("secretsmanager", "putresourcepolicy getsecretvalue batchgetsecretvalue"),
-    *_of("lambda", "addpermission"),
-    *_of("ec2", "modifysnapshotattribute"),
+    *_of("s3", "putreplicationconfiguration putbucketownershipcontrols"),
+    *_of("lambda", "addpermission createfunctionurlconfig updatefunctionurlconfig"),
+    *_of("ec2", "modifysnapshotattribute modifyimageattribute getpassworddata"),
+    *_of("ssm", "getparameter getparameters getparametersbypath getparameterhistory"),
+    *_of("eks", "updateclusterconfig associateidentityproviderconfig"),
+    *_of("sqs", "setqueueattributes"),
+    *_of("sns", "settopicattributes"),
+    *_of("es", "updatedomainconfig"),
+    *_of("cognito-identity", "setidentitypoolroles"),
+    *_of("cognito-idp", "adminsetuserpassword adminaddusertogroup"),
+    *_of("lightsail", "getinstanceaccessdetails downloaddefaultkeypair"),
+    *_of("redshift", "getclustercredentials getclustercredentialswithiam"),
+    *_of("rds-db", "connect"),
     *_of("rds", "modifydbsnapshotattribute modifydbclustersnapshotattribute"),
 )
 """One such action on all resources gives the rights of others, or gives others the data."""
@@ -45,7 +56,16 @@ GAINS: tuple[str, ...] = (
 RUNS: tuple[str, ...] = (
     *_of("lambda", "updatefunctioncode updatefunctionconfiguration"),
     *_of("glue", "updatedevendpoint"),
-    *_of("ssm", "sendcommand startsession"),
+    *_of(
+        "ssm",
+        "sendcommand startsession resumesession startautomationexecution createassociation updateassociation",
+    ),
+    *_of("ssm", "updatedocument updatedocumentdefaultversion"),
+    *_of("ecr", "putimage"),
+    *_of("ecs", "runtask starttask"),
+    *_of("batch", "submitjob"),
+    *_of("emr-containers", "startjobrun"),
+    *_of("fis", "startexperiment"),
     *_of("ec2-instance-connect", "sendsshpublickey sendserialconsolesshpublickey"),
     *_of("ecs", "executecommand"),
     *_of("codebuild", "startbuild startbuildbatch"),
@@ -66,6 +86,20 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
     ("sagemaker:createnotebookinstancelifecycleconfig", "sagemaker:updatenotebookinstance"),
 )
 """Actions that together run code with a role that a resource already has."""
+
+TAGS = (
+    *(
+        "createtags",
+        "tagresource",
+        "addtags",
+        "addtagstoresource",
+        "createorupdatetags",
+        "tagrole",
+        "taguser",
+    ),
+    *("putbuckettagging", "putobjecttagging", "changetagsforresource"),
+)
+"""Actions that give tags to what exists, by their names in different services."""
 
 ASSUMES = "sts:assumerole"
 PASSES = "iam:passrole"
@@ -119,20 +153,26 @@ LAUNCHES: Mapping[str, tuple[str, ...]] = {
 DELETES: tuple[str, ...] = (
     *_of(
         "s3",
-        "deletebucket deleteobject deleteobjectversion putlifecycleconfiguration putbucketversioning "
-        "putencryptionconfiguration",
+        "deletebucket deleteobject deleteobjectversion putobject putlifecycleconfiguration "
+        "putbucketversioning putencryptionconfiguration",
     ),
     *_of(
         "ec2",
         "terminateinstances stopinstances deletevolume deletesnapshot deregisterimage deletevpc deletesubnet "
-        "deleteflowlogs deletelaunchtemplate cancelcapacityreservation deletefleets cancelspotfleetrequests",
+        "deleteflowlogs deletelaunchtemplate cancelcapacityreservation deletefleets cancelspotfleetrequests "
+        "modifycapacityreservation",
     ),
-    *_of("autoscaling", "deleteautoscalinggroup terminateinstanceinautoscalinggroup"),
+    *_of(
+        "autoscaling",
+        "deleteautoscalinggroup terminateinstanceinautoscalinggroup updateautoscalinggroup "
+        "setdesiredcapacity",
+    ),
     *_of("eks", "deletecluster deletenodegroup deleteaddon deleteaccessentry deletefargateprofile"),
     *_of("fsx", "deletefilesystem deletebackup deletevolume deletesnapshot deletestoragevirtualmachine"),
     *_of("elasticfilesystem", "deletefilesystem deletemounttarget"),
     *_of("kms", "schedulekeydeletion disablekey deleteimportedkeymaterial deletecustomkeystore"),
-    *_of("logs", "deleteloggroup deletelogstream"),
+    *_of("logs", "deleteloggroup deletelogstream putretentionpolicy"),
+    *_of("ecr", "putlifecyclepolicy"),
     *_of("cloudtrail", "deletetrail stoplogging updatetrail puteventselectors deleteeventdatastore"),
     *_of("config", "deleteconfigurationrecorder stopconfigurationrecorder deletedeliverychannel"),
     *_of("guardduty", "deletedetector updatedetector"),

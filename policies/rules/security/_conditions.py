@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.security._managed_policies import gives_rights_of_others
 from gpufleet.policies.rules.security._patterns import WIDE, has_wildcard, share
 
 EXACT = frozenset({"stringequals", "stringequalsignorecase"})
@@ -25,8 +26,11 @@ _ORGANISATION_PATH = re.compile(r"o-[a-z0-9]+/.*")
 _VPC = re.compile(r"vpc-[0-9a-z]+")
 _ENDPOINT = re.compile(r"vpce-[0-9a-z]+")
 _USER_ID = re.compile(r"(A[A-Z0-9]{15,}|\d{12})(:.*)?")
-_CONTROLLER = re.compile(r"resourcetag/([a-z0-9-]+(\.[a-z0-9-]+)+/|csivolume(snapshot)?name$)")
-"""Tags that a controller gives to what it creates: in a domain of its own, or those of AWS's EBS driver."""
+_CONTROLLER = re.compile(
+    r"resourcetag/((elbv2|ingress|service|node)\.k8s\.aws|(ebs|efs|fsx)\.csi\.aws\.com|karpenter(\.sh|\.k8s\.aws))/"
+    r"|resourcetag/csivolume(snapshot)?name$"
+)
+"""Tags that controllers of AWS and Karpenter give to what they create. `kubernetes.io/` is on every node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Condition:
         """Return whether it restricts the resources of an action: by their tags, or those of the request.
 
         A required tag without a value counts if its key belongs to a controller (`elbv2.k8s.aws/cluster`).
+        The caller chooses the tags of a request: they restrict what is created, and not what exists.
         """
         if _CONTROLLER.search(self.key) and self._required:
             return True
@@ -74,8 +79,23 @@ class Condition:
         present = {"null": ["false"], "stringlike": ["*"]}
         return present.get(self.operator) == [value.strip().lower() for value in self.values]
 
+    @property
+    def by_request(self) -> bool:
+        """Return whether it is about a tag of the request, which the caller chooses."""
+        return self.key.startswith("aws:requesttag/")
+
+    @property
+    def by_tag(self) -> bool:
+        """Return whether it is about tags that the resources have."""
+        return "resourcetag/" in self.key
+
     def narrow(self, value: str) -> bool:
-        """Return whether a value matches few: no pattern for nearly all, nor the key compared with itself."""
+        """Return whether a value matches few: no pattern for nearly all, nor the key compared with itself.
+
+        A policy that a role may get, or its boundary, is one policy without the rights of others.
+        """
+        if self.key in _POLICIES:
+            return not has_wildcard(value) and not gives_rights_of_others(value)
         if f"${{{self.key}" in value.lower():
             return False
         if "${" in value:
@@ -83,12 +103,8 @@ class Condition:
         return bool(value.strip()) and (self.plain in EXACT or share(value) < WIDE)
 
 
-_SCOPES = (
-    "ec2:createaction",
-    "elasticloadbalancing:createaction",
-    "iam:permissionsboundary",
-    "iam:policyarn",
-)
+_POLICIES = ("iam:permissionsboundary", "iam:policyarn")
+_SCOPES = ("ec2:createaction", "elasticloadbalancing:createaction", *_POLICIES)
 
 Specific = Callable[[str, str], bool]
 """Whether an operator and a value match only callers of certain accounts."""

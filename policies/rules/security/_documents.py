@@ -72,11 +72,6 @@ class Statement:
         """Return the share of the resources of a service that it applies to, of the type with the most."""
         return Fraction(1) if self.not_resources else measure(self.resources, service)
 
-    @property
-    def scoped(self) -> bool:
-        """Return whether a condition restricts the resources."""
-        return any(condition.scopes for condition in self.conditions)
-
     def covers(self, action: str) -> bool:
         """Return whether an action (in lower case) is among its actions."""
         return any(matches(pattern, action) for pattern in self.actions) != self.not_actions

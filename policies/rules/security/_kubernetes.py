@@ -11,6 +11,11 @@ from gpufleet.resources.resource import UNKNOWN, Resource
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of the cluster itself: who may create pods there administers the cluster."""
 
+PRIVILEGED_NAMESPACES = (*SYSTEM_NAMESPACES, "gpu-operator")
+"""Namespaces without a profile of pod security: who may create pods there takes over nodes."""
+
+HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
+
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _DEPTH = 16
 
@@ -31,7 +36,10 @@ def namespace_of(resource: Resource) -> Any:
 
 
 def pod_specs(resource: Resource) -> Iterator[str]:
-    """Yield the path of each pod specification: of a pod, a workload, or any custom resource with pods."""
+    """Yield the path of each pod specification: of a pod, a workload, or any custom resource with pods.
+
+    A patch, or a custom resource that adds its own containers, has a part of a specification.
+    """
     yield from _specs(resource.props, "", 0)
 
 
@@ -39,7 +47,7 @@ def _specs(value: Any, path: str, depth: int) -> Iterator[str]:
     if depth > _DEPTH:
         return
     if isinstance(value, Mapping):
-        if path and any(_containers(value.get(name)) for name in CONTAINERS):
+        if path and _is_of_pod(value):
             yield path
         for key, item in value.items():
             if key != "status":
@@ -47,6 +55,16 @@ def _specs(value: Any, path: str, depth: int) -> Iterator[str]:
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for index, item in enumerate(value):
             yield from _specs(item, f"{path}[{index}]", depth + 1)
+
+
+def _is_of_pod(value: Mapping[str, Any]) -> bool:
+    volumes = value.get("volumes")
+    mounts = volumes if isinstance(volumes, Sequence) and not isinstance(volumes, str) else ()
+    return (
+        any(_containers(value.get(name)) for name in CONTAINERS)
+        or any(value.get(name) is not None for name in HOST_FLAGS)
+        or any(isinstance(each, Mapping) and each.get("hostPath") is not None for each in mounts)
+    )
 
 
 def _containers(value: Any) -> bool:

@@ -8,6 +8,8 @@ can attach, permissions boundaries, and the names that `FAMILIES` covers.
 
 from __future__ import annotations
 
+from gpufleet.policies.rules.security._patterns import matches
+
 FAMILIES = ("*FullAccess*", "*PowerUser*", "*Admin*")
 """Names of policies with all rights on a service, or on all of them."""
 
@@ -57,3 +59,17 @@ OF_SERVICES = _names(
     "ServerMigration_ServiceRole VMImportExportRoleForAWSConnector"
 )
 """Policies for roles that a service of AWS assumes: too much for a role of nodes or pods."""
+
+
+def name_of(arn: str) -> str:
+    """Return the name of a policy in lower case, without its path."""
+    return arn.strip().rpartition("/")[2].lower()
+
+
+def gives_rights_of_others(arn: str) -> bool:
+    """Return whether an AWS-managed policy is powerful by its name."""
+    name = name_of(arn)
+    return any(matches(each.lower(), name) for each in FAMILIES) or name in _POWERFUL
+
+
+_POWERFUL = frozenset(each.lower() for each in POWERFUL)

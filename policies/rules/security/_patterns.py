@@ -58,6 +58,32 @@ def without_variables(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)
+def beyond(resource: str, stems: tuple[str, ...]) -> str:
+    """Return a resource element without the beginning that all names of a fleet share, if a pattern follows.
+
+    `stems` are such beginnings (`atlas-prod-`). For the fleet, `role/atlas-*` is as wide as `role/*`.
+    """
+    text = without_variables(resource.strip())
+    parts = text.split(":", 5)
+    if len(parts) < 6 or not has_wildcard(parts[5]):
+        return resource
+    names = re.sub(r"[^:/]+", lambda found: _beyond(found[0], stems), parts[5])
+    return ":".join((*parts[:5], names))
+
+
+def _beyond(name: str, stems: tuple[str, ...]) -> str:
+    start = re.split(r"[*?]", name, maxsplit=1)[0]
+    if start == name:
+        return name
+    for stem in sorted(stems, key=len, reverse=True):
+        if start.startswith(stem):
+            return name[len(stem) :]
+        if stem.startswith(start):
+            return name[len(start) :]
+    return name
+
+
+@lru_cache(maxsize=8192)
 def share(name: str) -> Fraction:
     """Return the share of all names that a pattern matches: 0 for a name without wildcards.
 

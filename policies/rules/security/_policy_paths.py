@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpufleet.policies.rules.security._documents import parse
 from gpufleet.resources.resource import Resource
 
 IDENTITY: Mapping[str, str] = {
@@ -42,6 +43,25 @@ RESOURCE: Mapping[str, str] = {
     "aws:cloudwatch/logResourcePolicy:LogResourcePolicy": "policyDocument",
 }
 """Resource policies: they define who may use the resource that they are attached to."""
+
+
+_NAMES = ("policy", "policyDocument", "accessPolicy", "accessPolicies", "resourcePolicy", "repositoryPolicy")
+_OF_ENDPOINTS = ("aws:ec2/vpcEndpoint:VpcEndpoint", "aws:ec2/vpcEndpointPolicy:VpcEndpointPolicy")
+"""The policy of an endpoint restricts who passes through it, and gives nobody access."""
+
+
+def resource_documents(resource: Resource) -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of each policy on who may use the resource, of every type of pulumi_aws.
+
+    A type that is not in `RESOURCE` has one if a property of that name is a document with statements.
+    """
+    if resource.type in RESOURCE:
+        yield from documents(resource, RESOURCE)
+    elif resource.type.startswith("aws:") and resource.type not in (*IDENTITY, *_OF_ENDPOINTS):
+        for name in _NAMES:
+            value = resource.get(name)
+            if value is not None and any(True for _ in parse(value)):
+                yield name, value
 
 
 def documents(resource: Resource, paths: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

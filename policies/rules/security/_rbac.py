@@ -6,7 +6,7 @@ Source: Kubernetes documentation, "Using RBAC Authorization" and "Role Based Acc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.policies.rules.security._patterns import matches
@@ -43,12 +43,34 @@ _CORE = ("", "*")
 _RBAC = "rbac.authorization.k8s.io"
 _EXECUTES = ("pods/exec", "pods/attach", "pods/ephemeralcontainers", "nodes/proxy", "serviceaccounts/token")
 _READS = ("get", "list", "watch")
+_WRITES = ("create", "update", "patch", "*")
 _GAINS = ("escalate", "bind", "impersonate")
+OF_CLUSTER = ("system:", "eks:")
+"""Beginnings of the names that Kubernetes and EKS give to their own roles, users and groups."""
+
+_WORKLOADS: Mapping[str, tuple[str, ...]] = {
+    "": ("pods", "replicationcontrollers"),
+    "apps": ("deployments", "daemonsets", "statefulsets", "replicasets"),
+    "batch": ("jobs", "cronjobs"),
+}
+"""API group -> kinds whose pods run as any service account of their namespace."""
+
+_CONTROLS: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+    "": ("namespaces", ("update", "patch", "*"), "changes the profiles of pod security of namespaces"),
+    "volumes": ("persistentvolumes", ("create", "*"), "creates volumes with paths of any node"),
+    "admissionregistration.k8s.io": ("*", _WRITES, "writes webhooks, which see and change every object"),
+    "apiregistration.k8s.io": ("*", _WRITES, "writes API services, which receive the requests of others"),
+}
+"""API group (`volumes`: the core group) -> kind, verbs, and what they give."""
+
 _PRIVILEGED_GROUPS = (*_CORE, _RBAC, "admissionregistration.k8s.io", "certificates.k8s.io")
 
 
-def power(resource: Resource, path: str, *, cluster: bool) -> Iterator[str]:
-    """Yield what a rule of a role gives beyond its purpose; `cluster`: in all namespaces or the system's."""
+def power(resource: Resource, path: str, *, cluster: bool, patches_pods: bool = False) -> Iterator[str]:
+    """Yield what a rule of a role gives beyond its purpose; `cluster`: in all namespaces or the system's.
+
+    `patches_pods`: the role is reviewed, and may change pods that exist, but create none.
+    """
     if holds_unknown(resource.get(path)):
         yield "is not known yet"
         return
@@ -57,7 +79,8 @@ def power(resource: Resource, path: str, *, cluster: bool) -> Iterator[str]:
     )
     gains = [each for each in _GAINS if each in verbs]
     names = _texts(resource, f"{path}.resourceNames")
-    if gains and (not names or set(names) & {*ADMINISTRATORS, *EDITORS, MASTERS, "*"}):
+    own = any(each.startswith(OF_CLUSTER) for each in names)
+    if gains and (not names or own or set(names) & {*ADMINISTRATORS, *EDITORS, "*"}):
         yield f"gives {gains[0]}, and with it rights that its holder does not have"
     if not cluster:
         return
@@ -71,12 +94,27 @@ def power(resource: Resource, path: str, *, cluster: bool) -> Iterator[str]:
         if not names and set(verbs) & {*_READS, "*"} and any(matches(each, "secrets") for each in kinds):
             yield "reads all secrets"
         for each in _EXECUTES:
-            if each in kinds and set(verbs) & {"get", "create", "*"}:
+            if any(matches(kind, each) for kind in kinds) and set(verbs) & {"get", *_WRITES}:
                 yield f"gives {each}, and with it the rights of other pods"
+    reviewed = patches_pods and set(kinds) <= {"pods"} and "create" not in verbs and "*" not in verbs
+    yield from () if reviewed else _creates(verbs, groups, kinds)
     if "approve" in verbs or (
         "certificatesigningrequests/approval" in kinds and set(verbs) & {"update", "patch", "*"}
     ):
         yield "approves certificates for any user"
+
+
+def _creates(verbs: Sequence[str], groups: Sequence[str], kinds: Sequence[str]) -> Iterator[str]:
+    """Yield what objects of all namespaces, or of the cluster, let their author do."""
+    for group, workloads in _WORKLOADS.items():
+        found = [each for each in workloads if any(matches(kind, each) for kind in kinds)]
+        if found and {group, "*"} & set(groups) and set(_WRITES) & set(verbs):
+            yield f"writes {found[0]}, and with them runs code as any service account"
+    for group, (wanted, writes, what) in _CONTROLS.items():
+        of_group = {"" if group == "volumes" else group, "*"} & set(groups)
+        named = bool(kinds) if wanted == "*" else any(matches(kind, wanted) for kind in kinds)
+        if of_group and named and set(writes) & set(verbs):
+            yield what
 
 
 def _texts(resource: Resource, path: str) -> Sequence[str]:

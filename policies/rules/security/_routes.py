@@ -11,6 +11,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
     BATCH,
+    FLEET,
     INSTANCE,
     LAUNCH_TEMPLATE,
     NODE_GROUP,
@@ -28,16 +29,22 @@ ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
 MAIN = "aws:ec2/mainRouteTableAssociation:MainRouteTableAssociation"
 TABLES = (TABLE, DEFAULT_TABLE)
 
-PLACES: Mapping[str, str] = {
-    NODE_GROUP: "subnetIds",
-    AUTO_SCALING_GROUP: "vpcZoneIdentifiers",
-    LAUNCH_TEMPLATE: "networkInterfaces[].subnetId",
-    INSTANCE: "subnetId",
-    SPOT_INSTANCE_REQUEST: "subnetId",
-    SPOT_FLEET: "launchSpecifications[].subnetId",
-    BATCH: "computeResources.subnets",
+_OVERRIDES = "launchTemplateConfigs[].overrides[].subnetId"
+
+PLACES: Mapping[str, tuple[str, ...]] = {
+    NODE_GROUP: ("subnetIds",),
+    AUTO_SCALING_GROUP: ("vpcZoneIdentifiers",),
+    LAUNCH_TEMPLATE: ("networkInterfaces[].subnetId",),
+    INSTANCE: ("subnetId",),
+    SPOT_INSTANCE_REQUEST: ("subnetId",),
+    FLEET: (_OVERRIDES,),
+    SPOT_FLEET: ("launchSpecifications[].subnetId", _OVERRIDES),
+    BATCH: ("computeResources.subnets",),
+    "aws:ec2/networkInterface:NetworkInterface": ("subnetId",),
+    "aws:eks/fargateProfile:FargateProfile": ("subnetIds",),
+    "aws:emr/cluster:Cluster": ("ec2Attributes.subnetId", "ec2Attributes.subnetIds"),
 }
-"""Types that launch nodes -> where they list subnets."""
+"""Types that launch nodes, or are an interface of one -> where they list subnets."""
 
 TYPES = (*PLACES, ROUTE, *TABLES, ASSOCIATION, MAIN)
 
@@ -57,14 +64,26 @@ def public_places(stack: Stack) -> Iterator[PublicPlace]:
     if not public:
         return
     for launcher in map(declared, stack.of_type(*PLACES)):
-        head, _, tail = PLACES[launcher.type].partition("[].")
-        paths = [f"{path}.{tail}" for path, _ in launcher.items(head)] if tail else [head]
-        for path in paths:
+        for path in places_of(launcher):
             named = _targets(stack, launcher, path, (SUBNET,))
             found = next((public[each] for each in named if each in public), None)
             if found is not None:
                 yield PublicPlace(launcher, path, found)
                 break
+
+
+def places_of(launcher: Resource) -> Iterator[str]:
+    """Yield the paths at which a launcher, or a template, lists subnets."""
+    for place in PLACES.get(launcher.type, ()):
+        yield from _expanded(launcher, place)
+
+
+def _expanded(resource: Resource, place: str) -> Iterator[str]:
+    head, more, tail = place.partition("[].")
+    if not more:
+        yield head
+    for path, _ in resource.items(head) if more else ():
+        yield from _expanded(resource, f"{path}.{tail}")
 
 
 class _Routes:
@@ -115,6 +134,8 @@ class _Routes:
 
     def _leads_out(self, resource: Resource, path: str) -> bool:
         value = resource.get(path)
+        if resource.get(path.replace("gatewayId", "carrierGatewayId")) is not None:
+            return True
         if isinstance(value, str):
             ids = {each.get("id") for each in self.stack.of_type(GATEWAY)}
             return value.strip().startswith("igw-") or value in ids

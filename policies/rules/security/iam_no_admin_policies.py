@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policies.rules.security._managed_policies import FAMILIES, POWERFUL
+from gpufleet.policies.rules.security._managed_policies import FAMILIES, POWERFUL, name_of
 from gpufleet.policies.rules.security._patterns import matches
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
@@ -78,7 +78,7 @@ def iam_no_admin_policies(
                 continue
             wrong = True
         else:
-            wrong = _forbidden(str(arn).strip().rpartition("/")[2].lower(), context.settings)
+            wrong = _forbidden(name_of(str(arn)), context.settings)
         if wrong:
             yield Violation(
                 f"{path} is {resource.show(path)}, and administrator policies are forbidden",

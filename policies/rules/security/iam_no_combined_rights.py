@@ -13,7 +13,7 @@ from gpufleet.policies.rules.security._grants import Grants
 from gpufleet.policies.rules.security._identities import ROLE, TYPES, Identity, identities
 from gpufleet.policies.rules.security._managed_policies import OF_SERVICES
 from gpufleet.policies.rules.security._patterns import matches
-from gpufleet.policies.rules.security.iam_no_wildcards import statements_of, too_wide
+from gpufleet.policies.rules.security.iam_no_wildcards import statements_of, stems_of, too_wide
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
@@ -64,14 +64,16 @@ def iam_no_combined_rights(
 ) -> Iterator[Violation]:
     """Check the sum of the documents of each role, user and group; `iam-no-wildcards` checks each of them."""
     reads = tuple(each.lower() for each in context.settings.reads)
+    stems = stems_of(context.shared.spec)
     for identity in identities(stack):
-        yield from _together(identity, reads)
+        yield from _together(identity, reads, stems)
         yield from _elsewhere(identity, context.settings)
 
 
-def _together(identity: Identity, reads: tuple[str, ...]) -> Iterator[Violation]:
-    alone = {reason for _, _, value in identity.documents for reason in too_wide(value, reads)}
-    statements = [each for _, _, value in identity.documents for each in statements_of(value, reads)]
+def _together(identity: Identity, reads: tuple[str, ...], stems: tuple[str, ...]) -> Iterator[Violation]:
+    texts = [value for _, _, value in identity.documents]
+    alone = {reason for value in texts for reason in too_wide(value, reads, stems)}
+    statements = [each for value in texts for each in statements_of(value, reads, stems)]
     for reason in Grants(statements, identity.name).reasons(reads):
         if reason not in alone:
             resource, path, _ = identity.documents[-1]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
+from gpufleet.plan.names import environment_resource_name, site_resource_name
 from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._grants import Grants
-from gpufleet.policies.rules.security._patterns import has_wildcard, matches
+from gpufleet.policies.rules.security._patterns import beyond, has_wildcard, matches
 from gpufleet.policies.rules.security._policy_paths import IDENTITY, documents
 from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource
+from gpufleet.spec.models import FleetSpec
 
 
 class IamNoWildcardsSettings(Settings):
@@ -64,7 +67,7 @@ def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSett
     )
     yield from rule.violations(resource, found, context)
     for path, value in found:
-        for reason in too_wide(value, reads):
+        for reason in too_wide(value, reads, stems_of(context.shared.spec)):
             yield Violation(
                 f"{path} is too wide: it {reason}, and a policy must give no rights of others",
                 REMEDY,
@@ -75,14 +78,30 @@ def iam_no_wildcards(resource: Resource, context: RuleContext[IamNoWildcardsSett
 REMEDY = "list the actions and the ARNs that they apply to, or add a condition on aws:ResourceTag"
 
 
-def too_wide(value: Any, reads: tuple[str, ...]) -> Iterator[str]:
+def stems_of(spec: FleetSpec | None) -> tuple[str, ...]:
+    """Return the beginnings that the names of all resources of a fleet, an environment or a site share."""
+    if spec is None:
+        return ()
+    names = [environment_resource_name(spec.fleet, spec.environment), spec.fleet]
+    names += [site_resource_name(spec.fleet, spec.environment, site.site) for site in spec.cloud]
+    return tuple(f"{name}-" for name in names)
+
+
+def too_wide(value: Any, reads: tuple[str, ...], stems: tuple[str, ...]) -> Iterator[str]:
     """Yield what the statements of a document, each of which passes, grant together."""
-    yield from Grants(statements_of(value, reads)).reasons(reads)
+    yield from Grants(statements_of(value, reads, stems)).reasons(reads)
 
 
-def statements_of(value: Any, reads: tuple[str, ...]) -> list[Statement]:
-    """Return the statements of a document that are not too wide by themselves."""
-    return [each for each in parse(value) if not any(_wrong(each, reads))]
+def statements_of(value: Any, reads: tuple[str, ...], stems: tuple[str, ...]) -> list[Statement]:
+    """Return the statements of a document that are not too wide by themselves.
+
+    Their resources are without `stems`, so that patterns are measured by what they name in the fleet.
+    """
+    passing = (each for each in parse(value) if not any(_wrong(each, reads)))
+    return [
+        replace(each, resources=tuple(beyond(resource, stems) for resource in each.resources))
+        for each in passing
+    ]
 
 
 def _wrong(statement: Statement, reads: tuple[str, ...]) -> Iterator[str]:

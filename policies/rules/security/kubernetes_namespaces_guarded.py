@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._kubernetes import SYSTEM_NAMESPACES, kind_of, name_of
+from gpufleet.policies.rules.security._kubernetes import PRIVILEGED_NAMESPACES, kind_of, name_of
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
@@ -19,7 +19,7 @@ class KubernetesNamespacesGuardedSettings(Settings):
     """Namespaces without a profile."""
 
     privileged: tuple[str, ...] = Field(
-        (*SYSTEM_NAMESPACES, "gpu-operator"),
+        PRIVILEGED_NAMESPACES,
         description="Namespaces that may allow privileged pods: users of the cluster create none there",
     )
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from posixpath import normpath
+from typing import Any
 
 from pydantic import Field
 
 from gpufleet.catalog.eks_registries import REGISTRY_ACCOUNTS
-from gpufleet.policies.rules.security._kubernetes import CONTAINERS, kind_of, namespace_of, pod_specs
+from gpufleet.policies.rules.security._kubernetes import (
+    CONTAINERS,
+    HOST_FLAGS,
+    kind_of,
+    namespace_of,
+    pod_specs,
+)
 from gpufleet.policies.rules.security._patterns import matches
 from gpufleet.policies.rules.security._properties import is_off
 from gpufleet.policy.context import RuleContext
@@ -111,9 +119,12 @@ def kubernetes_pods_unprivileged(
                     yield _violation(resource, path, "pods must have no access to their host")
                 else:
                     yield from _container(resource, path, context.settings)
+    for path, value in _annotations(resource.props, ""):
+        if not str(value).strip().lower().startswith(("runtime/default", "localhost/")):
+            yield _violation(resource, path, "containers must stay confined")
     if kind == "PersistentVolume":
         for path in ("spec.hostPath", "spec.local"):
-            mounted = str(resource.get(f"{path}.path", ""))
+            mounted = normpath(str(resource.get(f"{path}.path", "")))
             if resource.get(path) is not None and not (
                 path.endswith("local") and mounted.startswith("/mnt/")
             ):
@@ -135,14 +146,17 @@ def _as_it_is(resource: Resource, path: str, settings: KubernetesPodsUnprivilege
     image = str(resource.get(f"{path}.image", "")).partition("@")[0]
     head, colon, tag = image.rpartition(":")
     name = head if colon and "/" not in tag else image
-    own = all(resource.get(f"{path}.{prop}") is None for prop in ("command", "args", "lifecycle"))
-    return own and any(matches(each, name) for each in settings.images)
+    own = all(resource.get(f"{path}.{prop}") is None for prop in _OWN_CODE)
+    loads = any(
+        str(resource.get(f"{each}.name")).startswith("LD_") for each, _ in resource.items(f"{path}.env")
+    )
+    return own and not loads and any(matches(each, name) for each in settings.images)
 
 
 def _host(
     resource: Resource, spec: str, settings: KubernetesPodsUnprivilegedSettings, *, reviewed: bool
 ) -> Iterator[Violation]:
-    for prop in ("hostNetwork", "hostPID", "hostIPC"):
+    for prop in HOST_FLAGS:
         value = resource.get(f"{spec}.{prop}")
         if value is not None and not is_off(value) and not (reviewed and prop == "hostNetwork"):
             yield _violation(resource, f"{spec}.{prop}", "pods must not be in the namespaces of their host")
@@ -164,6 +178,10 @@ def _container(
         host = resource.get(f"{port}.hostPort")
         if host is not None and host != 0:
             yield _violation(resource, f"{port}.hostPort", "pods must not listen on ports of their host")
+    for probe in (*_PROBES, "lifecycle.postStart", "lifecycle.preStop"):
+        for way in ("httpGet", "tcpSocket"):
+            if resource.get(f"{path}.{probe}.{way}.host") not in (None, ""):
+                yield _violation(resource, f"{path}.{probe}.{way}.host", "probes must stay in their pod")
 
 
 def _context(
@@ -181,13 +199,48 @@ def _context(
         ("procMount", ("default",)),
         ("seccompProfile.type", ("runtimedefault", "localhost")),
         ("appArmorProfile.type", ("runtimedefault", "localhost")),
+        ("seLinuxOptions.type", _SELINUX_TYPES),
+        ("seLinuxOptions.user", ("",)),
+        ("seLinuxOptions.role", ("",)),
     ):
         value = resource.get(f"{path}.{prop}")
         if value is not None and str(value).strip().lower() not in good:
             yield _violation(resource, f"{path}.{prop}", "containers must stay confined")
+    for sysctl, _ in resource.items(f"{path}.sysctls"):
+        if str(resource.get(f"{sysctl}.name")).replace("/", ".") not in _SYSCTLS:
+            yield _violation(resource, sysctl, "pods must set no such kernel parameter of their host")
     for added, value in resource.items(f"{path}.capabilities.add"):
         if str(value).strip().upper().removeprefix("CAP_") not in settings.capabilities:
             yield _violation(resource, added, "containers must add no such capability")
+
+
+def _annotations(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of AppArmor's older annotations, of the object and of its pods."""
+    if not isinstance(value, Mapping) or depth > _DEPTH:
+        return
+    notes = value.get("annotations")
+    for key, each in notes.items() if isinstance(notes, Mapping) else ():
+        if str(key).startswith(_APPARMOR):
+            yield f"{path}.annotations.{key}".lstrip("."), each
+    for key, item in value.items():
+        yield from _annotations(item, f"{path}.{key}".lstrip("."), depth + 1)
+
+
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_DEPTH = 8
+
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_OWN_CODE = ("command", "args", "lifecycle", *_PROBES)
+_SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_SYSCTLS = frozenset(
+    {
+        *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start"),
+        *("net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports"),
+        *("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl"),
+        "net.ipv4.tcp_keepalive_probes",
+    }
+)
+"""Kernel parameters of a pod's own namespaces, and SELinux types: those of the baseline profile."""
 
 
 def _violation(resource: Resource, path: str, rule: str) -> Violation:

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.policies.rules.security._kubernetes import SYSTEM_NAMESPACES, kind_of, name_of, namespace_of
+from gpufleet.kinds import NOTICES_SERVICE_ACCOUNT
+from gpufleet.policies.rules.security._kubernetes import (
+    PRIVILEGED_NAMESPACES,
+    kind_of,
+    name_of,
+    namespace_of,
+)
 from gpufleet.policies.rules.security._rbac import (
     ADMINISTRATORS,
     ANONYMOUS,
@@ -16,6 +22,7 @@ from gpufleet.policies.rules.security._rbac import (
     FOR_EVERYONE,
     FOR_SERVICES,
     MASTERS,
+    OF_CLUSTER,
     power,
     selects_all,
 )
@@ -27,10 +34,13 @@ _BINDING = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"
 
 
 class KubernetesRbacRestrictedSettings(Settings):
-    """Groups that administer clusters."""
+    """Groups that administer clusters, and reviewed roles of controllers."""
 
     groups: tuple[str, ...] = Field(
         (), description="Groups that may be bound to cluster-admin, besides `kubernetes.admins`"
+    )
+    controllers: tuple[str, ...] = Field(
+        (), description="Names of reviewed ClusterRoles, of controllers that create pods or volumes"
     )
 
 
@@ -46,7 +56,7 @@ def _example(group: str, role: str) -> Example:
     title="Kubernetes roles and bindings give nobody the rights of others",
     why="A binding to system:anonymous opens the cluster to everyone who reaches its API, and "
     "system:authenticated is every pod. Roles with wildcards, secrets, `escalate`, `bind` or `impersonate` "
-    "make an administrator of any user.",
+    "make an administrator of any user, and so do roles that create pods, volumes or webhooks everywhere.",
     fix="Bind the groups that need it to a role with listed resources; list administrators in "
     "`kubernetes.admins` of the fleet file.",
     severity="critical",
@@ -66,9 +76,12 @@ def kubernetes_rbac_restricted(
     """Check roles and bindings of a cluster and of namespaces, and the map of EKS's older access mode."""
     kind = kind_of(resource)
     if kind in ("ClusterRole", "Role"):
-        yield from _role(resource, cluster=kind == "ClusterRole")
+        if kind != "ClusterRole" or name_of(resource) not in context.settings.controllers:
+            yield from _role(resource, cluster=kind == "ClusterRole")
     elif kind in ("ClusterRoleBinding", "RoleBinding"):
         yield from _binding(resource, context.settings, cluster=kind == "ClusterRoleBinding")
+    elif kind in _WEBHOOKS:
+        yield from _webhook(resource)
     elif kind == "ConfigMap" and name_of(resource) == "aws-auth" and MASTERS in str(resource.get("data")):
         yield _violation(
             resource,
@@ -77,10 +90,26 @@ def kubernetes_rbac_restricted(
         )
 
 
+def _webhook(resource: Resource) -> Iterator[Violation]:
+    for path, _ in resource.items("webhooks"):
+        address = resource.get(f"{path}.clientConfig.url")
+        if address is not None:
+            yield _violation(
+                resource,
+                f"{path}.clientConfig.url",
+                f"{path}.clientConfig.url is {resource.show(f'{path}.clientConfig.url')}, which gets the "
+                "objects of others, and webhooks must be services of the cluster",
+            )
+
+
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
 def _role(resource: Resource, *, cluster: bool) -> Iterator[Violation]:
-    wide = cluster or namespace_of(resource) in SYSTEM_NAMESPACES
+    wide = cluster or namespace_of(resource) in PRIVILEGED_NAMESPACES
+    handler = name_of(resource) == NOTICES_SERVICE_ACCOUNT
     for path, _ in resource.items("rules"):
-        for reason in power(resource, path, cluster=wide):
+        for reason in power(resource, path, cluster=wide, patches_pods=handler):
             yield _violation(
                 resource, path, f"{path} {reason}, and a role must give nobody the rights of others"
             )
@@ -97,7 +126,7 @@ def _binding(
     resource: Resource, settings: KubernetesRbacRestrictedSettings, *, cluster: bool
 ) -> Iterator[Violation]:
     role = resource.get("roleRef.name")
-    wide = cluster or namespace_of(resource) in SYSTEM_NAMESPACES
+    wide = cluster or namespace_of(resource) in PRIVILEGED_NAMESPACES
     subjects = [
         (path, resource.get(f"{path}.kind"), resource.get(f"{path}.name"))
         for path, _ in resource.items("subjects")
@@ -140,7 +169,7 @@ def _subject(resource: Resource, path: str, kind: object, name: object, role: ob
 def _powerful(role: str, *, wide: bool) -> bool:
     if role in ADMINISTRATORS:
         return True
-    return wide and (role in EDITORS or (role.startswith("system:") and role not in FOR_SERVICES))
+    return wide and (role in EDITORS or (role.startswith(OF_CLUSTER) and role not in FOR_SERVICES))
 
 
 def _violation(resource: Resource, path: str, message: str, *, unknown: bool = False) -> Violation:

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off
 from gpufleet.policies.rules.security._routes import TYPES as ROUTED
-from gpufleet.policies.rules.security._routes import public_places
+from gpufleet.policies.rules.security._routes import places_of, public_places
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.resources.launches import declared, tags_of
+from gpufleet.resources.launches import LAUNCHERS, Launch, declared, launches, tags_of
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
+    BATCH,
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
+    NODE_GROUP,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
     SUBNET,
@@ -35,12 +37,13 @@ FLAG = "associatePublicIpAddress"
     title="Nodes have no public address",
     why="With a public address, one wrong security group exposes a node to the internet. Nodes reach the "
     "internet through NAT: a subnet with a route to an internet gateway is for gateways and load balancers. "
+    "Without a subnet, a node is in the account's default network, which is public. "
     "EC2 gives no public address to an instance with several interfaces anyway.",
     fix="Leave `associatePublicIpAddress` and `mapPublicIpOnLaunch` false. For a node group that needs an "
     "address, set `node_groups[].public_ip` in the fleet file.",
     severity="high",
     framework=fsbp("EC2.9"),
-    types=(*MACHINES, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION, *ROUTED),
+    types=(*MACHINES, *LAUNCHERS, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION, *ROUTED),
     fleet_field="cloud",
     passes=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": False}},)),
     fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
@@ -56,14 +59,26 @@ def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Viola
             for path, _ in template.items("networkInterfaces"):
                 if template.get(f"{path}.associateCarrierIpAddress") is not None:
                     yield from _off(template, [f"{path}.associateCarrierIpAddress"])
+    own = {each.get("id") for each in stack.of_type(SUBNET, DEFAULT_SUBNET)}
     for machine in map(declared, stack.of_type(*MACHINES)):
-        yield from _off(machine, [FLAG])
+        subnet = machine.get("subnetId")
+        # A subnet of the stack gives no address; one outside may.
+        yield from _off(machine, [FLAG], unset=not isinstance(subnet, str) or subnet in own)
+    for launch in launches(stack):
+        if _in_default_network(launch) and not _asked(launch.resource, asked):
+            yield Violation(
+                "no subnet is set, so the node starts in the account's default network, which gives it a "
+                "public address, and nodes must have none",
+                "launch the nodes in private subnets",
+                urn=launch.resource.urn,
+                prop=next(places_of(launch.resource), FLAG),
+            )
     for fleet in map(declared, stack.of_type(SPOT_FLEET)):
         yield from _off(fleet, [f"{path}.{FLAG}" for path, _ in fleet.items("launchSpecifications")])
     for subnet in map(declared, stack.of_type(SUBNET, DEFAULT_SUBNET)):
         yield from _off(subnet, ["mapPublicIpOnLaunch"], unset=subnet.type == SUBNET)
     for address in map(declared, stack.of_type(ADDRESS, ASSOCIATION)):
-        for prop in ("instance", "instanceId", "networkInterface", "networkInterfaceId"):
+        for prop in _HOLDERS:
             if address.get(prop) is not None:
                 yield _violation(address, prop, "nodes must have no public address")
     for place in public_places(stack):
@@ -75,6 +90,30 @@ def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Viola
                 urn=place.launcher.urn,
                 prop=place.prop,
             )
+
+
+_HOLDERS = (
+    *("instance", "instanceId", "networkInterface", "networkInterfaceId"),
+    *("associateWithPrivateIp", "privateIpAddress"),
+)
+_PLACED = ("networkInterfaces", "primaryNetworkInterface")
+
+
+def _in_default_network(launch: Launch) -> bool:
+    """Return whether neither a launcher nor its templates name a subnet, an interface or no public address.
+
+    Node groups and batch environments always name subnets; a template outside the stack is not known.
+    """
+    launcher = launch.resource
+    if launcher.type in (NODE_GROUP, BATCH) or launch.unclear:
+        return False
+    if launcher.type in MACHINES and any(launcher.get(each) is not None for each in _PLACED):
+        return False
+    parts = [launcher, *launch.templates]
+    if any(part.get(path) is not None for part in parts for path in places_of(part)):
+        return False
+    flags = [f"{path}.{FLAG}" for part in launch.templates for path, _ in part.items("networkInterfaces")]
+    return not any(is_off(part.get(flag)) for part in parts for flag in (FLAG, *flags))
 
 
 def _asked(template: Resource, asked: set[tuple[str, str]]) -> bool:

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from gpufleet.policies.rules.security._documents import Statement
 from gpufleet.policies.rules.security._frameworks import fsbp
-from gpufleet.policies.rules.security._policy_paths import RESOURCE, documents
+from gpufleet.policies.rules.security._policy_paths import resource_documents
+from gpufleet.policies.rules.security._shares import shares
 from gpufleet.policies.rules.security._statements import StatementRule
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
@@ -41,7 +42,7 @@ def _example(principal: dict[str, str]) -> Example:
     fix="List the principals, or add a condition on aws:SourceAccount, aws:PrincipalOrgID or the like.",
     severity="critical",
     framework=fsbp("SNS.4"),
-    types=tuple(RESOURCE),
+    types=(),
     settings=NoPublicPoliciesSettings,
     passes=_example({"Service": "budgets.amazonaws.com"}),
     fails=_example({"AWS": "*"}),
@@ -49,8 +50,14 @@ def _example(principal: dict[str, str]) -> Example:
 def no_public_policies(
     resource: Resource, context: RuleContext[NoPublicPoliciesSettings]
 ) -> Iterator[Violation]:
-    """Check policies, inline and in separate resources."""
-    yield from _RULE.violations(resource, documents(resource, RESOURCE), context)
+    """Check policies, inline and in separate resources of every type, and permissions without a policy."""
+    yield from _RULE.violations(resource, resource_documents(resource), context)
+    for path in shares(resource):
+        yield Violation(
+            f"{path} is {resource.show(path)}, which gives access to anyone, and {_RULE.rule}",
+            _RULE.remedy,
+            prop=path,
+        )
 
 
 def _wrong(statement: Statement) -> Iterator[str]:

@@ -43,8 +43,23 @@ NEEDED: dict[str, tuple[str, Callable[[object], bool], str]] = {
     "aws:sagemaker/domain:Domain": ("appNetworkAccessType", _is("VpcOnly"), "set it to VpcOnly"),
     "aws:opensearch/domain:Domain": ("vpcOptions", _is_set, "set the subnets of the domain"),
     "aws:elasticsearch/domain:Domain": ("vpcOptions", _is_set, "set the subnets of the domain"),
+    "aws:transfer/server:Server": ("endpointType", _is("VPC"), "set it to VPC, with subnets"),
+    "aws:apprunner/service:Service": (
+        "networkConfiguration.ingressConfiguration.isPubliclyAccessible",
+        is_off,
+        "set it to false",
+    ),
+    "aws:msk/cluster:Cluster": (
+        "brokerNodeGroupInfo.connectivityInfo.publicAccess.type",
+        lambda value: value in (None, "DISABLED"),
+        "set it to DISABLED",
+    ),
 }
 """Types that are public unless a property says otherwise: path, accepted values, remedy."""
+
+
+PUBLIC = ("aws:lightsail/instance:Instance", "aws:lightsail/containerService:ContainerService")
+"""Types that always have a public address."""
 
 
 @resource_rule(
@@ -75,6 +90,12 @@ def no_public_services(resource: Resource, context: RuleContext[Settings]) -> It
             )
         elif resource.ignores(path):
             yield ignored(resource, path, RULE)
+    if resource.type in PUBLIC:
+        yield Violation(
+            f"type is {resource.type}, which always has a public address, and {RULE}",
+            "use an instance or a container in a private subnet",
+            urn=resource.urn,
+        )
     if resource.type in NEEDED:
         path, accepts, remedy = NEEDED[resource.type]
         yield from require(resource, path, accepts, RULE, remedy)

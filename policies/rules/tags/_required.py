@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from pydantic import Field, field_validator
 
-from gpufleet.checks.tags import LONGEST_VALUE, TAG_TEXT, names_nobody
+from gpufleet.checks.tag_owners import names_nobody
+from gpufleet.checks.tags import LONGEST_VALUE, TAG_TEXT
 from gpufleet.policies.rules.tags._tags import Tags, misspelt
 from gpufleet.policy.rule import Framework, Settings, Violation
 from gpufleet.resources.resource import is_unknown
@@ -116,8 +117,8 @@ def _wrong(value: object, key: str, needed: RequiredKeySettings) -> str:
         return "starts or ends with a blank, so cost reports list it separately"
     if len(text) > LONGEST_VALUE or not TAG_TEXT.fullmatch(text):
         return f"AWS rejects: a value has at most {LONGEST_VALUE} letters, digits, blanks and _ . : / = + - @"
-    if names_nobody(text):
-        return "names nobody: it has no visible letter or digit, or is a placeholder"
+    if names_nobody(text, key):
+        return "names nobody: it has no visible letter or digit, or only words that suit everyone"
     if key in needed.values and text not in needed.values[key]:
         return "is not an allowed value"
     pattern = needed.patterns.get(key)

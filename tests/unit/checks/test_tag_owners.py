@@ -5,10 +5,10 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpufleet.checks.tags import PLACEHOLDERS, names_nobody
+from gpufleet.checks.tag_owners import PLACEHOLDERS, names_nobody
 from tests.unit.checks.fleets import Judge
 
 INVISIBLE = (
@@ -32,6 +32,9 @@ AROUND = st.text(alphabet=" -_.:/=+@" + INVISIBLE, max_size=4)
         "\uff4e\uff4f\uff4e\uff45",
         "\u3164",
         "\u200b",
+        *("n\u043ene", "n\u00f3ne", "\u0640\u0640", "none/none", "none1", "aaa", "0000"),
+        *("default", "all", "someone", "your-team", "TEAM_NAME", "unknown-team", "no owner", "TBD 2031"),
+        *("to be defined", "change-me-1", "cost center", "keine", "\u7121"),
     ],
 )
 def test_placeholder_or_invisible_value_names_nobody(value: str) -> None:
@@ -60,8 +63,25 @@ def test_text_without_a_visible_letter_or_digit_names_nobody(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Nd"]), min_size=9))
 def test_long_names_are_names(name: str) -> None:
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    assert names_nobody(name) == (set(folded) == {"x"} or folded in PLACEHOLDERS)
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
+    assume(len({each for each in letters if unicodedata.category(each)[0] in "LN"}) > 3)
+    assert not names_nobody(name)
+
+
+@given(
+    st.lists(
+        st.sampled_from(("default", "team", "no", "owner", "unknown", "TBD", "none", "your")), min_size=1
+    )
+)
+def test_no_words_that_suit_everyone_are_a_name_together(words: list[str]) -> None:
+    assert names_nobody("-".join(words))
+    assert not names_nobody("-".join([*words, "vision"]))
+
+
+@pytest.mark.parametrize("key", ["team", "cost-center", "Business_Unit"])
+def test_key_as_its_value_names_nobody(key: str) -> None:
+    assert names_nobody(key.upper().replace("_", "-"), key)
+    assert not names_nobody(f"{key}-atlas", key)
 
 
 @pytest.mark.parametrize("value", ["none", "\u3164\u3164", "research"])

@@ -29,7 +29,7 @@ def test_required_tag_in_another_spelling_is_named(judge: Judge) -> None:
 
 
 def test_environment_may_require_other_tags(judge: Judge) -> None:
-    assert judge({"required_tags": ["owner"], "tags": {"owner": "me"}}).rules == set()
+    assert judge({"required_tags": ["owner"], "tags": {"owner": "jo"}}).rules == set()
     judge({"required_tags": ["owner"]}).only("required-tags")
 
 

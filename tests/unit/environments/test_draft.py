@@ -114,7 +114,7 @@ def test_given_budget_is_used_and_refused_if_the_fleet_exceeds_it() -> None:
 
 def test_combined_names_that_are_too_long_are_refused_with_a_remedy() -> None:
     with pytest.raises(InputError, match="AWS allows 64") as caught:
-        draft_environment(Choices("cloud"), "a" * 24, "z" * 24, CATALOG)
+        draft_environment(Choices("cloud"), "ab" * 12, "yz" * 12, CATALOG)
     assert "shorten" in str(caught.value.remedy)
 
 

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan import build_plan
+from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policies.rules.budget.budget_by_team import budget_by_team
 from gpufleet.policies.rules.budget.budget_unknown_cost import budget_unknown_cost
 from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails_loosened
 from gpufleet.policies.rules.change_safety.storage_survives import storage_survives
 from gpufleet.policy.context import PolicyContext
+from gpufleet.policy.exemptions import is_in_force
 from gpufleet.policy.held import HeldLimits, hold
 from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.pricing import price_plan
@@ -131,6 +133,90 @@ def test_cap_of_a_site_that_the_change_removes_goes_with_it() -> None:
     assert held(before, after).shared.spec == after
 
 
+SITE: dict[str, Any] = example_fleet()["cloud"][0]
+SERVE: dict[str, Any] = SITE["node_groups"][0]
+
+
+def site(name: str = "use1", **groups: Mapping[str, Any]) -> dict[str, Any]:
+    """A site with the node group `serve` by other names and with other fields."""
+    built = [{**SERVE, "name": each, **more} for each, more in (groups or {"serve": {}}).items()]
+    return {**SITE, "site": name, "node_groups": built}
+
+
+@pytest.mark.parametrize(
+    ("budget", "after", "name", "capped"),
+    [
+        ({"teams": {"serving": "10 USD"}}, site(serve={"team": "other"}), "use1/serve", "10 USD"),
+        ({"teams": {"serving": "10 USD"}}, site(serve={"team": None}), "use1/serve", "10 USD"),
+        ({"teams": {"serving": "10 USD"}}, site(), "use1/serve", None),
+        ({"node_groups": {"use1/serve": "20 USD"}}, site(serve2={}), "use1/serve2", "20 USD"),
+        ({"node_groups": {"use1/serve": "20 USD"}}, site(serve={}, serve2={}), "use1/serve2", None),
+        ({"node_groups": {"use1/serve": "20 USD"}}, site("usw2", serve={}), "usw2/serve", None),
+    ],
+)
+def test_cap_follows_a_node_group_to_another_team_or_name(
+    budget: dict[str, Any], after: dict[str, Any], name: str, capped: str | None
+) -> None:
+    found = held(spec(budget, cloud=[site()]), spec(cloud=[after])).shared.spec
+    assert found is not None
+    cap = found.budget.node_groups.get(name)
+    assert (str(cap) if cap is not None else None) == capped
+
+
+def test_cap_follows_a_site_to_another_name() -> None:
+    found = held(spec({"sites": {"use1": "10 USD"}}, cloud=[site()]), spec(cloud=[site("use9")])).shared.spec
+    assert found is not None
+    assert str(found.budget.sites["use9"]) == "10 USD"
+
+
+EXEMPTIONS = st.fixed_dictionaries(
+    {
+        "rule": st.sampled_from(("storage-survives", "budget-by-team", "guardrails-loosened")),
+        "resource": st.sampled_from(("stack", "checkpoints", "checkpoints*", "atlas-prod-*", "urn:x::y::z")),
+        "reason": st.just("x"),
+        "approver": st.sampled_from(("ana", "x", "-")),
+        "expires": st.dates(dt.date(2026, 1, 1), dt.date(9999, 12, 31)).map(str),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EXEMPTIONS, max_size=3), st.lists(EXEMPTIONS, max_size=3))
+def test_no_form_of_an_exemption_counts_in_its_own_change(
+    old: list[dict[str, str]], new: list[dict[str, str]]
+) -> None:
+    before, after = spec(exemptions=old), spec(exemptions=new)
+    for each in held(before, after).exemptions:
+        known = [one for one in before.exemptions if (one.rule, one.resource) == (each.rule, each.resource)]
+        assert max(one.expires for one in known) >= each.expires
+        counts = is_in_force(each, dt.date(2026, 11, 1))
+        assert not counts or each.expires <= dt.date(2027, 11, 2), "none lasts longer than a year"
+
+
+def assuming(amounts: dict[str, str]) -> dict[str, Any]:
+    return level("budget-unknown-cost", None, assume=amounts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "amount"),
+    [
+        ({"db": "900 USD"}, {"db": "1 USD"}, "db", "900 USD"),
+        ({"db-*": "900 USD"}, {"db-*": "900 USD", "db-one": "1 USD"}, "db-one", "900 USD"),
+        ({"db-*": "900 USD"}, {"d*-one": "1 USD"}, "db-*", "900 USD"),
+        ({"db-*": "900 USD"}, {"db-one/storage": "1 USD"}, "db-one/storage", "900 USD"),
+        ({"db-*": "900 USD"}, {}, "db-*", "900 USD"),
+        ({"serve": "900 USD"}, {"serve/compute": "1 USD"}, "serve/compute", "1 USD"),
+        ({"db": "900 USD"}, {"db": "1000 USD", "other": "1 USD"}, "other", "1 USD"),
+    ],
+)
+def test_assumed_amount_is_lowered_by_no_other_key(
+    old: dict[str, str], new: dict[str, str], key: str, amount: str
+) -> None:
+    found = held(spec(**assuming(old)), spec(**assuming(new))).shared.spec
+    assert found is not None
+    assert found.policies["budget-unknown-cost"].settings["assume"][key] == amount
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -159,7 +245,7 @@ def test_assumed_amount_is_not_lowered_and_a_new_one_counts() -> None:
 
     found = held(assuming(a1="50 USD", gone="9 USD"), assuming(a1="5 USD", b2="7 USD"))
     assert found.shared.plan is not None
-    assert found.shared.plan.budget.assume == {"a1": 50, "b2": 7}
+    assert found.shared.plan.budget.assume == {"a1": 50, "gone": 9, "b2": 7}
     assert not held(assuming(a1="5 USD"), assuming(a1="50 USD")).differ
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policy.evaluation import RuleViolation
 from tests.unit.pricing.racks import PRICED_RACKS
 
@@ -157,3 +158,34 @@ def test_new_expiry_that_makes_an_environment_temporary_is_found(ask: Ask) -> No
 def test_changed_environment_name_is_found(ask: Ask) -> None:
     (found,) = ask(RULE, fleet_before=fleet(), fleet=fleet(environment="dev"))
     assert "prod becomes dev" in found.message
+
+
+SITE: dict[str, Any] = example_fleet()["cloud"][0]
+ADMIN = "arn:aws:iam::999988887777:role/another"
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "group", "what"),
+    [
+        ({"admins": [ADMIN]}, {}, f"{ADMIN} of use1 is new"),
+        ({"viewers": [ADMIN]}, {}, f"{ADMIN} of use1 is new"),
+        ({"public_cidrs": ["203.0.113.0/24"]}, {}, "203.0.113.0/24 of use1 is new"),
+        ({"private_cidrs": ["10.0.0.0/9"]}, {}, "10.0.0.0/9 of use1 is new"),
+        ({}, {"public_ip": True}, "use1/serve gets public addresses"),
+    ],
+)
+def test_new_access_is_found_and_removed_access_passes(
+    kubernetes: dict[str, Any], group: dict[str, Any], what: str, ask: Ask
+) -> None:
+    opened = {
+        **SITE,
+        "kubernetes": {**SITE["kubernetes"], **kubernetes},
+        "node_groups": [{**SITE["node_groups"][0], **group}],
+    }
+    before, after = fleet(cloud=[SITE]), fleet(cloud=[opened])
+    (found,) = ask(RULE, fleet_before=before, fleet=after)
+    assert what in found.message
+    assert ask(RULE, fleet_before=after, fleet=before) == []
+    assert ask(RULE, fleet_before=after, fleet=after) == []
+    (found,) = ask(RULE, fleet_before=fleet(), fleet=after)
+    assert what in found.message, "a new site opens it, too"

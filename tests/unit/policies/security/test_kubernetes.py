@@ -278,7 +278,7 @@ def test_role_that_gives_rights_of_others_is_found(ask: Ask, rule: dict[str, Any
         {"apiGroups": ["kueue.x-k8s.io"], "resources": ["*"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["webhook-cert"]},
         {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]},
         {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
         {
             "apiGroups": ["certificates.k8s.io"],

@@ -47,6 +47,7 @@ ROUTES = {
     "version 6": [TABLE, ASSOCIATION, route(destinationIpv6CidrBlock="::/0")],
     "prefix list": [TABLE, ASSOCIATION, route(destinationPrefixListId="pl-1")],
     "gateway outside": [TABLE, ASSOCIATION, route(gatewayId="igw-0123", destinationCidrBlock="0.0.0.0/0")],
+    "carrier": [TABLE, ASSOCIATION, route(carrierGatewayId=UNKNOWN, gatewayId=None)],
     "inline": [
         {
             **TABLE,
@@ -89,6 +90,16 @@ NODES = {
     "aws:ec2/launchTemplate:LaunchTemplate": (
         "networkInterfaces",
         {"networkInterfaces": [{"subnetId": UNKNOWN}]},
+    ),
+    "aws:ec2/networkInterface:NetworkInterface": ("subnetId", {"subnetId": UNKNOWN}),
+    "aws:eks/fargateProfile:FargateProfile": ("subnetIds", {"subnetIds": [UNKNOWN]}),
+    "aws:ec2/fleet:Fleet": (
+        "launchTemplateConfigs",
+        {"launchTemplateConfigs": [{"overrides": [{"instanceType": "g6.xlarge", "subnetId": UNKNOWN}]}]},
+    ),
+    "aws:ec2/spotFleetRequest:SpotFleetRequest": (
+        "launchTemplateConfigs",
+        {"launchTemplateConfigs": [{"overrides": [{"subnetId": UNKNOWN}]}]},
     ),
     "aws:ec2/instance:Instance": ("subnetId", {"subnetId": UNKNOWN, "associatePublicIpAddress": False}),
 }
@@ -160,12 +171,52 @@ def test_subnet_outside_the_stack_is_found_by_its_id(ask: Ask) -> None:
         ("aws:ec2/eip:Eip", {"networkInterface": "eni-1"}, True),
         ("aws:ec2/eip:Eip", {"instance": UNKNOWN}, True),
         ("aws:ec2/eip:Eip", {"domain": "vpc"}, False),
+        ("aws:ec2/eip:Eip", {"associateWithPrivateIp": "10.0.0.5"}, True),
+        ("aws:ec2/eipAssociation:EipAssociation", {"privateIpAddress": "10.0.0.5"}, True),
         ("aws:ec2/eipAssociation:EipAssociation", {"networkInterfaceId": UNKNOWN}, True),
         ("aws:ec2/eipAssociation:EipAssociation", {"instanceId": "i-1"}, True),
     ],
 )
 def test_address_of_an_instance_or_interface_is_found(ask: Ask, kind: str, props: Any, found: bool) -> None:
     assert bool(ask("no-public-ip", {"type": kind, "props": props})) == found
+
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+GROUP = "aws:autoscaling/group:Group"
+MACHINE = "aws:ec2/instance:Instance"
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "template", "found"),
+    [
+        (MACHINE, {}, None, True),
+        (MACHINE, {"associatePublicIpAddress": False}, None, False),
+        (MACHINE, {"subnetId": UNKNOWN}, None, False),
+        (MACHINE, {"subnetId": "subnet-1"}, None, True),
+        (MACHINE, {"subnetId": "subnet-1", "associatePublicIpAddress": False}, None, False),
+        (MACHINE, {"networkInterfaces": [{"networkInterfaceId": UNKNOWN}]}, None, False),
+        (MACHINE, {"primaryNetworkInterface": {"networkInterfaceId": UNKNOWN}}, None, False),
+        ("aws:ec2/spotInstanceRequest:SpotInstanceRequest", {}, None, True),
+        (GROUP, {"availabilityZones": ["us-east-1a"]}, {}, True),
+        (GROUP, {"vpcZoneIdentifiers": [UNKNOWN]}, {}, False),
+        (GROUP, {}, {"networkInterfaces": [{"subnetId": UNKNOWN}]}, False),
+        (GROUP, {}, {"networkInterfaces": [{"associatePublicIpAddress": False}]}, False),
+        ("aws:ec2/fleet:Fleet", {}, {"networkInterfaces": [{"deviceIndex": 0}]}, True),
+    ],
+)
+def test_node_without_a_subnet_is_in_the_public_network_of_the_account(
+    ask: Ask, kind: str, props: dict[str, Any], template: dict[str, Any] | None, found: bool
+) -> None:
+    node: Described = {"type": kind, "name": "node", "props": props}
+    resources = [node]
+    if template is not None:
+        place = "launchTemplateConfigs" if "fleet" in kind else "launchTemplate"
+        given = {"id": UNKNOWN, "version": UNKNOWN}
+        of_fleet = [{"launchTemplateSpecification": {"launchTemplateId": UNKNOWN, "version": UNKNOWN}}]
+        node["props"] = {**props, place: of_fleet if "fleet" in kind else given}
+        node["depends"] = {place: ["template"]}
+        resources.append({"type": TEMPLATE, "name": "template", "props": template})
+    assert bool(ask("no-public-ip", *resources)) == found
 
 
 SCHEME = "service.beta.kubernetes.io/aws-load-balancer-scheme"

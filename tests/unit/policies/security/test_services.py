@@ -42,6 +42,7 @@ def test_flag_that_makes_a_service_public_is_refused_at_any_depth(ask: Ask, flag
         ("aws:sagemaker/domain:Domain", {"appNetworkAccessType": "VpcOnly"}),
         ("aws:opensearch/domain:Domain", {"vpcOptions": {"subnetIds": ["subnet-1"]}}),
         ("aws:elasticsearch/domain:Domain", {"vpcOptions": {"subnetIds": ["subnet-1"]}}),
+        ("aws:transfer/server:Server", {"endpointType": "VPC"}),
     ],
 )
 def test_type_that_is_public_by_default_needs_its_property(
@@ -53,6 +54,34 @@ def test_type_that_is_public_by_default_needs_its_property(
         assert len(ask("no-public-services", _one(kind, **bad))) == 1
     ignoring = _one(kind, {"ignoreChanges": [name]}, **props)
     assert len(ask("no-public-services", ignoring)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "found"),
+    [
+        ("apprunner/service:Service", {}, True),
+        (
+            "apprunner/service:Service",
+            {"networkConfiguration": {"ingressConfiguration": {"isPubliclyAccessible": False}}},
+            False,
+        ),
+        (
+            "msk/cluster:Cluster",
+            {
+                "brokerNodeGroupInfo": {
+                    "connectivityInfo": {"publicAccess": {"type": "SERVICE_PROVIDED_EIPS"}},
+                }
+            },
+            True,
+        ),
+        ("msk/cluster:Cluster", {"brokerNodeGroupInfo": {"clientSubnets": ["subnet-1"]}}, False),
+        ("lightsail/instance:Instance", {"bundleId": "large_3_0"}, True),
+    ],
+)
+def test_service_that_is_public_by_its_network_is_found(
+    ask: Ask, kind: str, props: dict[str, Any], found: bool
+) -> None:
+    assert bool(ask("no-public-services", _one(f"aws:{kind}", **props))) == found
 
 
 @pytest.mark.parametrize("flag", sorted(services_encrypted.FLAGS))
@@ -77,7 +106,7 @@ def test_type_that_is_not_encrypted_by_default_needs_it(ask: Ask, kind: str) -> 
 
 
 def test_flags_and_types_are_those_of_pulumi_aws() -> None:
-    types = {*no_public_services.NEEDED, *services_encrypted.NEEDED}
+    types = {*no_public_services.NEEDED, *no_public_services.PUBLIC, *services_encrypted.NEEDED}
     assert all(aws_types.exists(each) for each in types)
     names: set[str] = set()
     needed: dict[str, set[str]] = {}
@@ -91,7 +120,7 @@ def test_flags_and_types_are_those_of_pulumi_aws() -> None:
     for kind, paths in services_encrypted.NEEDED.items():
         assert {_snake(path.partition(".")[0]) for path in paths} <= needed[kind]
     for kind, (prop, _, _) in no_public_services.NEEDED.items():
-        assert _snake(prop) in needed[kind]
+        assert _snake(prop.partition(".")[0]) in needed[kind]
 
 
 _WANTED = no_public_services.FLAGS | services_encrypted.FLAGS
