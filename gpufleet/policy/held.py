@@ -213,10 +213,6 @@ def _running(before: RunningCosts | None, after: RunningCosts | None) -> Running
     return after.model_copy(update=higher)
 
 
-def _higher(one: Money | None, other: Money) -> Money:
-    return other if one is None or one.amount < other.amount else one
-
-
 def _power(power: SitePower | None) -> Decimal:
     """USD for a kWh of the nodes, with that of the hall."""
     return Decimal(0) if power is None else Decimal(str(power.pue)) * power.price.amount
