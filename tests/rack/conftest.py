@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 # Shell for a rack's ProxyCommand, which ssh runs thousands of times.
 os.environ["SHELL"] = "/bin/sh"
 # Fixtures that hold a rack for several files, the last test of each in its process, and running racks.
-SHARED = {"rack", "gpu_rack", "runs"}
+SHARED = {"cluster", "rack", "gpu_rack", "runs"}
 LAST: dict[tuple[str, str], pytest.Item] = {}
 UP: dict[str, Lab] = {}
 
@@ -92,6 +92,12 @@ def can_hold_racks() -> None:
         pytest.fail(f"a rack in a box needs {lacking}: run `scripts/setup system`", pytrace=False)
     if lacking:
         pytest.skip(f"no rack in a box: it needs {lacking}")
+
+
+@pytest.fixture(scope="session")
+def racks_up() -> dict[str, Lab]:
+    """Running racks by fixture; each is stopped after its last test."""
+    return UP
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.rack.kubernetes.cluster import ALL, NEXT, Cluster, of_whole_life
+from tests.rack.lab import Lab
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,14 +18,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(skip)
 
 
-@pytest.fixture(scope="package")
-def cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture(scope="session")
+def cluster(
+    can_hold_racks: None, racks_up: dict[str, Lab], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """The cluster after its first and second run, with NVIDIA's device plugin."""
     made = Cluster.up(tmp_path_factory.mktemp("cluster"), (NEXT,) if of_whole_life() else ())
+    racks_up["cluster"] = made.site.lab
     try:
         made.first = made.configure()
         made.install_device_plugin()
         made.second = made.configure()
         yield made
     finally:
-        made.site.lab.down()
+        if "cluster" in racks_up:
+            racks_up.pop("cluster").down()
