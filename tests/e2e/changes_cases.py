@@ -393,6 +393,7 @@ def site_cases() -> Iterator[Case]:
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
+    yield _kube("system_nodes.instance_types", "Graviton types instead, or back", ["m7g.xlarge"], system)
     yield _kube("system_nodes.min", "another number", 3, system)
     yield _kube("system_nodes.max", "another number", 4, system)
     yield _kube(
