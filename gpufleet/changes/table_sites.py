@@ -99,11 +99,11 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         ),
     ),
     "cloud[].kubernetes.neuron_scheduler": (
-        FieldChange("on", Effect.IN_PLACE, "no one: a second scheduler, where there are Neuron devices"),
         FieldChange(
-            "off",
+            "on or off",
             Effect.REPLACEMENT,
-            "new pods with `schedulerName: neuron-scheduler`: they wait; running ones keep their devices",
+            "new pods with `schedulerName: neuron-scheduler`: without it they wait; running ones keep their"
+            " devices",
         ),
     ),
     "cloud[].kubernetes.system_nodes.instance_types": (
