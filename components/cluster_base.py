@@ -16,6 +16,8 @@ from gpufleet.components.device_plugins import (
     nvidia_device_plugin,
 )
 from gpufleet.components.gpu_operator import gpu_operator
+from gpufleet.components.neuron import NEURON_NODE_LABEL, NeuronArgs, neuron
+from gpufleet.kinds import GPU_RESOURCE, NEURON_CORE_RESOURCE, NEURON_RESOURCE
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
 """Values of the priority classes, far below those of Kubernetes's own (2,000,000,000)."""
@@ -30,6 +32,9 @@ SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 class TeamArgs:
     """A team: its namespace, the maximum number of GPUs of its pods, and their highest priority.
 
+    In a cluster with Neuron devices, `neuron_devices` is their maximum, in whole devices: the quota allows no
+    pods that request single cores.
+
     Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
     other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
     probes of the node's kubelet are always allowed. `service_accounts` are created for its pods, without a
@@ -38,6 +43,7 @@ class TeamArgs:
 
     name: str
     gpus: int
+    neuron_devices: int = 0
     priority: Priority = "normal"
     ingress_namespaces: Sequence[str] = ()
     ingress_cidrs: Sequence[str] = ()
@@ -49,8 +55,8 @@ class ClusterBaseArgs:
     """Inputs of `ClusterBase`.
 
     `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack` selects
-    NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `images` replaces
-    image names, for clusters with their own registry.
+    NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `neuron` is for
+    clusters with Trainium or Inferentia. `images` replaces image names, for clusters with their own registry.
     """
 
     teams: Sequence[TeamArgs] = ()
@@ -60,6 +66,7 @@ class ClusterBaseArgs:
     taint_keys: Sequence[str] = ("nvidia.com/gpu",)
     device_plugin_version: str = "v0.20.0"
     gpu_operator_version: str = "v26.7.0"
+    neuron: NeuronArgs | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,10 +74,10 @@ class ClusterBaseArgs:
 class ClusterBase(pulumi.ComponentResource):
     """Namespaces with quotas, priority classes and device plugins, as plain typed manifests.
 
-    A team's quota limits GPUs. A quota of zero rejects pods of a priority above the team's. Pod security is
-    enforced at `baseline`. A network policy per namespace allows traffic from inside it and from the team's
-    sources, if the cluster's network plugin enforces policies: EKS's does only with `enableNetworkPolicy`
-    in its add-on. Outbound traffic is not restricted.
+    A team's quota limits GPUs and Neuron devices. A quota of zero rejects pods of a priority above the
+    team's. Pod security is enforced at `baseline`. A network policy per namespace allows traffic from inside
+    it and from the team's sources, if the cluster's network plugin enforces policies: EKS's does only with
+    `enableNetworkPolicy` in its add-on. Outbound traffic is not restricted.
     """
 
     namespaces: Mapping[str, pulumi.Output[str]]
@@ -88,6 +95,7 @@ class ClusterBase(pulumi.ComponentResource):
                 description=f"Jobs of {priority} priority",
                 opts=child,
             )
+        self._neuron = args.neuron is not None
         self.namespaces = {team.name: self._team(name, team) for team in args.teams}
         if args.gpu_stack == "gpu-operator":
             gpu_operator(name, args.gpu_operator_version, args.taint_keys, child)
@@ -95,6 +103,8 @@ class ClusterBase(pulumi.ComponentResource):
             nvidia_device_plugin(
                 name, args.device_plugin_version, args.taint_keys, self._labels, args.images, child
             )
+        if args.neuron is not None:
+            neuron(name, args.neuron, args.taint_keys, self._labels, args.images, child)
         if args.efa:
             efa_device_plugin(name, args.region, args.taint_keys, self._labels, args.images, child)
         self.register_outputs({"namespaces": dict(self.namespaces)})
@@ -124,9 +134,22 @@ class ClusterBase(pulumi.ComponentResource):
         k8s.core.v1.ResourceQuota(
             f"{label}-gpus",
             metadata=self._meta("gpus", inside),
-            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard={"requests.nvidia.com/gpu": str(team.gpus)}),
+            spec=k8s.core.v1.ResourceQuotaSpecArgs(hard={f"requests.{GPU_RESOURCE}": str(team.gpus)}),
             opts=child,
         )
+        if self._neuron:
+            # Cores would count apart from the devices that they are part of.
+            k8s.core.v1.ResourceQuota(
+                f"{label}-neuron",
+                metadata=self._meta("neuron", inside),
+                spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                    hard={
+                        f"requests.{NEURON_RESOURCE}": str(team.neuron_devices),
+                        f"requests.{NEURON_CORE_RESOURCE}": "0",
+                    }
+                ),
+                opts=child,
+            )
         above = [priority_class(p) for p, value in PRIORITIES.items() if value > PRIORITIES[team.priority]]
         k8s.core.v1.ResourceQuota(
             f"{label}-priority",
@@ -211,9 +234,11 @@ def _name(metadata: Any) -> str:
 __all__ = [
     "EFA_NODE_LABEL",
     "GPU_NODE_LABEL",
+    "NEURON_NODE_LABEL",
     "PRIORITIES",
     "ClusterBase",
     "ClusterBaseArgs",
+    "NeuronArgs",
     "TeamArgs",
     "priority_class",
 ]

@@ -25,7 +25,7 @@ from gpufleet.components.node_capacity import (
     ReservedNodes,
     SpotNodes,
 )
-from gpufleet.components.node_image import NodeImageArgs, check_image, image_id
+from gpufleet.components.node_image import NodeImageArgs, check_architecture, check_image, image_id
 from gpufleet.errors import InputError
 from gpufleet.kinds import CapacityKind
 
@@ -378,6 +378,8 @@ def _check(name: str, args: NodeGroupArgs) -> None:
         )
     if (image := _image(args)) is not None:
         check_image(f"node group {name}", image)
+    ami_type = args.eks.ami_type if args.eks is not None else None
+    check_architecture(f"node group {name}", args.instance_types, ami_type, image)
     if not isinstance(args.capacity, NodeCapacity):
         raise InputError(
             f"node group {name}: capacity is {args.capacity!r}, which is not a kind of capacity",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.catalog import load_catalog
+from gpufleet.catalog.images import image_architecture
 from gpufleet.components.base import Component
 from gpufleet.errors import InputError
 
@@ -31,6 +34,24 @@ def check_image(owner: str, image: NodeImageArgs) -> None:
             f"{owner}: the image needs exactly one of ami_id, name and parameter, and has {len(given)}",
             remedy="set name to the exact name of one of AWS's AMIs, or ami_id to an image of your own",
         )
+
+
+def check_architecture(
+    owner: str, instance_types: Sequence[str], ami_type: str | None, image: NodeImageArgs | None
+) -> None:
+    """Raise InputError if the image is for other processors than an instance type, if both are known."""
+    has = None
+    if image is None and ami_type is not None and ami_type != "CUSTOM":
+        has = "arm64" if "_ARM_64" in ami_type else "x86_64"
+    elif image is not None and image.parameter is not None:
+        has = image_architecture(image.parameter)
+    known = load_catalog().instances
+    for name in instance_types:
+        if has is not None and name in known and has not in known[name].architectures:
+            raise InputError(
+                f"{owner}: {name} is {'/'.join(known[name].architectures)}, and its image is for {has}",
+                remedy="choose an image, or an ami_type, for these processors",
+            )
 
 
 def image_id(component: Component, image: NodeImageArgs) -> pulumi.Input[str]:

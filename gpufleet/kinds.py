@@ -51,6 +51,18 @@ SYSTEM_NODES_MIN = 2
 SYSTEM_NODES_MAX = 3
 """The default nodes for an EKS cluster's own services."""
 
+GPU_RESOURCE = "nvidia.com/gpu"
+NEURON_RESOURCE = "aws.amazon.com/neuron"
+NEURON_CORE_RESOURCE = "aws.amazon.com/neuroncore"
+"""What pods request of device plugins: whole GPUs, whole Neuron devices, and their cores. The first two are
+also the taints of the nodes."""
+
+KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
+"""Kubernetes's own scheduler, as an image for x86_64 and arm64."""
+
+NEURON_SCHEDULER = "neuron-scheduler"
+"""The `schedulerName` of pods whose Neuron devices must be neighbours, in an EKS cluster with such nodes."""
+
 STOP_SUFFIX = "-stop"
 """What the function that stops the growth of node groups is called besides its budget."""
 

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.cluster import EksCluster
-from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, NeuronArgs, TeamArgs
 from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
@@ -55,6 +55,7 @@ def build_cluster_base(
                 TeamArgs(
                     name=team.name,
                     gpus=team.gpus,
+                    neuron_devices=team.neuron_devices,
                     priority=team.priority,
                     service_accounts=[TEAM_SERVICE_ACCOUNT] if team.buckets else [],
                 )
@@ -63,6 +64,9 @@ def build_cluster_base(
             gpu_stack=settings.gpu_stack,
             device_plugin_version=settings.device_plugin_version,
             gpu_operator_version=settings.gpu_operator_version,
+            neuron=None
+            if settings.neuron is None
+            else NeuronArgs(version=settings.neuron.version, scheduler_image=settings.neuron.scheduler_image),
             efa=any(group.efa for group in site.node_groups),
             region=site.region,
             taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),

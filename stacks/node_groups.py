@@ -156,6 +156,8 @@ def build_node_group(
         "instance_types": list(group.instance_types),
         "gpu": group.gpu,
         "gpus_per_node": group.gpus_per_node,
+        "accelerator": group.accelerator.name if group.accelerator is not None else "",
+        "accelerators_per_node": group.accelerator.count if group.accelerator is not None else 0,
         "capacity": group.capacity.kind,
         "launch_template_id": built.launch_template_id,
         "placement_group": built.placement_group_name,

@@ -175,7 +175,7 @@ class _Builder:
             self._region.template(group.get("launchTemplate")).get("InstanceType", "")
         ]
         known = [self._catalog.instances[each] for each in types if each in self._catalog.instances]
-        return not any(each.gpu for each in known)
+        return not any(each.accelerator for each in known)
 
     def _lustre(self, system: Facts) -> dict[str, Any]:
         site, lustre = self._site, system["LustreConfiguration"]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from gpufleet.catalog.accelerator import Accelerator
 from gpufleet.catalog.models import InstanceType, NetworkCard, Price
 
 ACCELERATOR_MAKERS = frozenset({"NVIDIA", "AWS"})
@@ -30,17 +31,11 @@ def has_accelerator(info: Mapping[str, Any]) -> bool:
 def instance_from_aws(info: Mapping[str, Any], *, source: str) -> InstanceType:
     """Return one entry of DescribeInstanceTypes; regions and prices come from other APIs."""
     network = info["NetworkInfo"]
-    devices = info.get("GpuInfo", {}).get("Gpus") or info.get("NeuronInfo", {}).get("NeuronDevices") or [{}]
-    device = devices[0]
-    memory_mib = device.get("MemoryInfo", {}).get("SizeInMiB")
     return InstanceType(
         name=info["InstanceType"],
         vcpus=info["VCpuInfo"]["DefaultVCpus"],
         memory_gib=info["MemoryInfo"]["SizeInMiB"] / MIB_PER_GIB,
-        gpu=device.get("Name"),
-        gpu_count=device.get("Count", 0),
-        gpu_memory_gib=None if memory_mib is None else round(memory_mib / MIB_PER_GIB, 2),
-        gpu_partition=device.get("GpuPartitionSize") or 1.0,
+        accelerator=_accelerator(info),
         cards=tuple(_card(card) for card in network.get("NetworkCards", [])),
         max_efa_interfaces=network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0),
         max_enis=network["MaximumNetworkInterfaces"],
@@ -53,6 +48,22 @@ def instance_from_aws(info: Mapping[str, Any], *, source: str) -> InstanceType:
         placement_strategies=frozenset(info.get("PlacementGroupInfo", {}).get("SupportedStrategies", [])),
         hardware_source=source,
     )
+
+
+def _accelerator(info: Mapping[str, Any]) -> Accelerator | None:
+    """Return the first of a type's GPUs or Neuron devices; no type has two kinds."""
+    gpus = info.get("GpuInfo", {}).get("Gpus")
+    for device in gpus or info.get("NeuronInfo", {}).get("NeuronDevices") or ():
+        memory_mib = device.get("MemoryInfo", {}).get("SizeInMiB")
+        return Accelerator(
+            kind="gpu" if gpus else "neuron",
+            name=device["Name"],
+            count=device.get("Count", 0),
+            memory_gib=None if memory_mib is None else round(memory_mib / MIB_PER_GIB, 2),
+            partition=device.get("GpuPartitionSize") or 1.0,
+            cores=device.get("CoreInfo", {}).get("Count"),
+        )
+    return None
 
 
 def _card(card: Mapping[str, Any]) -> NetworkCard:

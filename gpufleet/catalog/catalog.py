@@ -83,22 +83,29 @@ class Catalog:
         region: str | None = None,
         usage: UsageClass | None = None,
     ) -> tuple[InstanceType, ...]:
-        """Return the types that meet all conditions, most GPUs last; `gpu` in any case (`h100`)."""
+        """Return the types that meet all conditions, most accelerators last. `gpu` is the name of a GPU or of
+        a Neuron device, in any case (`h100`), and `min_gpus` counts either."""
         found = [
             item
             for item in self.instances.values()
-            if (gpu is None or (item.gpu or "").lower() == gpu.lower())
-            and item.gpu_count >= min_gpus
+            if (gpu is None or _accelerator(item).lower() == gpu.lower())
+            and (item.accelerator.count if item.accelerator else 0) >= min_gpus
             and (efa is None or item.efa == efa)
             and (region is None or region in item.regions)
             and (usage is None or usage in item.usage_classes)
         ]
-        return tuple(sorted(found, key=lambda item: (item.gpu or "", item.gpu_count, item.vcpus, item.name)))
+        return tuple(sorted(found, key=_by_accelerator))
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """Return the accelerators of all instance types, sorted."""
+        """Return the GPUs of all instance types, sorted."""
         return tuple(sorted({item.gpu for item in self.instances.values() if item.gpu}))
+
+    @property
+    def accelerators(self) -> tuple[str, ...]:
+        """Return the GPUs and Neuron devices of all instance types, sorted."""
+        found = {item.accelerator.name for item in self.instances.values() if item.accelerator}
+        return tuple(sorted(found))
 
     def suggest_instance(self, name: str) -> str | None:
         """Return the known type that `name` is probably meant to be."""
@@ -236,3 +243,12 @@ class Catalog:
         service = self.services[key]
         found = service.prices.get(region) or service.prices.get(ANY_REGION)
         return found or unknown_price(service.unit, f"no price of {service.title} in {region} is known")
+
+
+def _accelerator(item: InstanceType) -> str:
+    return item.accelerator.name if item.accelerator else ""
+
+
+def _by_accelerator(item: InstanceType) -> tuple[str, int, int, str]:
+    count = item.accelerator.count if item.accelerator else 0
+    return _accelerator(item), count, item.vcpus, item.name

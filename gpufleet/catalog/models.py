@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gpufleet.catalog.accelerator import Accelerator, nested
 from gpufleet.kinds import LustreDeployment
 
 PriceUnit = Literal[
@@ -77,11 +78,10 @@ class NetworkCard(Fact):
 
 
 class InstanceType(Fact):
-    """A cloud instance type. `gpu` is None for types without an accelerator, and for one whose accelerator is
-    unknown (`unverified` then has "gpu").
+    """A cloud instance type. `accelerator` is None for types without one, and for one whose accelerator is
+    unknown (see `accelerator_unknown`).
 
-    `gpu_count` counts whole devices (0 for a fraction, see `gpu_partition`); `gpu_memory_gib` is per device,
-    or per fraction. `regions` are those with an offering or a price; a region without data is unknown, not
+    `regions` are those with an offering or a price; a region without data is unknown, not
     rejected. `on_demand` and `capacity_block` are keyed by region. Do not derive the bandwidth of the whole
     type from `cards`: on some types they share it (`network_performance` is the figure). `nvme` holds (count,
     GB each).
@@ -90,10 +90,7 @@ class InstanceType(Fact):
     name: str
     vcpus: int
     memory_gib: float
-    gpu: str | None = None
-    gpu_count: int = 0
-    gpu_memory_gib: float | None = None
-    gpu_partition: float = 1.0
+    accelerator: Accelerator | None = None
     cards: tuple[NetworkCard, ...]
     max_efa_interfaces: int = 0
     max_enis: int
@@ -110,6 +107,50 @@ class InstanceType(Fact):
     hardware_source: str = ""
     unverified: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, entry: Any) -> Any:
+        return nested(entry) if isinstance(entry, dict) else entry
+
+    @property
+    def _gpus(self) -> Accelerator | None:
+        return self.accelerator if self.accelerator is not None and self.accelerator.kind == "gpu" else None
+
+    @property
+    def gpu(self) -> str | None:
+        """The GPU's name; None for types without GPUs, and with Neuron devices."""
+        return None if self._gpus is None else self._gpus.name
+
+    @property
+    def gpu_count(self) -> int:
+        """Whole GPUs of an instance."""
+        return 0 if self._gpus is None else self._gpus.count
+
+    @property
+    def gpu_memory_gib(self) -> float | None:
+        """Memory of a GPU, or of the fraction of one."""
+        return None if self._gpus is None else self._gpus.memory_gib
+
+    @property
+    def gpu_partition(self) -> float:
+        """The part of a GPU that an instance has; 1 for whole ones."""
+        return 1.0 if self._gpus is None else self._gpus.partition
+
+    @property
+    def neuron(self) -> bool:
+        """Return whether the type has Neuron devices (Trainium, Inferentia)."""
+        return self.accelerator is not None and self.accelerator.kind == "neuron"
+
+    @property
+    def accelerator_unknown(self) -> bool:
+        """Return whether the type has an accelerator of which nothing was read."""
+        return self.accelerator is None and "accelerator" in self.unverified
+
+    @property
+    def arm64(self) -> bool:
+        """Return whether the type has Arm processors (Graviton), which do not start images of x86_64."""
+        return "x86_64" not in self.architectures
 
     @property
     def efa(self) -> bool:
@@ -219,9 +260,9 @@ class SoftwareLock(Fact):
     EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
     `kubernetes_releases` the release of each on racks, `cni` the version of each CNI's chart.
-    `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image` and
-    `slurm_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions of EKS's
-    add-ons.
+    `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image`, `slurm_image`
+    and `slurm_neuron_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions
+    of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension.
     """
 
     channel: str
@@ -232,6 +273,7 @@ class SoftwareLock(Fact):
     eks_ami_driver: str
     eks_image: str
     slurm_image: str
+    slurm_neuron_image: str
     eks_addons: str
     fabric_manager: str
     cuda: str
@@ -246,6 +288,7 @@ class SoftwareLock(Fact):
     dcgm_exporter: str
     container_toolkit: str
     device_plugin: str
+    neuron: str
     gpu_operator: str
     network_operator: str
     slurm: str
@@ -261,8 +304,9 @@ class SoftwareLock(Fact):
     sources: dict[str, str]
 
 
-ImageFamily = Literal["eks-al2023", "deep-learning-ubuntu-22.04"]
-"""EKS's Amazon Linux 2023, and AWS's Deep Learning Base image with open NVIDIA modules (Slurm nodes)."""
+ImageFamily = Literal["eks-al2023", "deep-learning-ubuntu-22.04", "deep-learning-neuron-ubuntu-22.04"]
+"""EKS's Amazon Linux 2023, and AWS's Deep Learning Base images of Slurm nodes: with open NVIDIA modules, and
+with the Neuron driver."""
 
 
 class NodeImage(Fact):
@@ -274,6 +318,9 @@ class NodeImage(Fact):
     not part of the image, and comes with the containers. `efa_module` is the version of the kernel module,
     `efa_installer` that of AWS's installer. `unverified` lists figures that were not read in AWS's notes of
     this image.
+
+    The driver of NVIDIA is that of EKS's image for x86_64 with it. `neuron_driver` is that of the image for
+    Neuron devices, and `arm64` says whether the release has an image for Arm processors.
     """
 
     family: ImageFamily
@@ -288,6 +335,8 @@ class NodeImage(Fact):
     efa_installer: str | None = None
     aws_ofi_nccl: str | None = None
     container_toolkit: str | None = None
+    neuron_driver: str | None = None
+    arm64: bool = False
     in_containers: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     source: str

@@ -24,6 +24,8 @@ OLDEST_KUBERNETES = "1.33"
 _VERSION = re.compile(r"<summary><b>Kubernetes (1\.\d\d)</b></summary>(.*?)</details>", re.DOTALL)
 _PATCH = re.compile(r"1\.\d\d\.\d+-\d{8}")
 _COLUMN = "AL2023_x86_64_NVIDIA"
+_NEURON_COLUMN = "AL2023_x86_64_NEURON"
+_ARM_IMAGE = "amazon-eks-node-al2023-arm64-standard-"
 _NONE = "—"
 
 
@@ -37,7 +39,7 @@ def eks_images(changelog: str, source: str) -> Iterator[dict[str, Any]]:
         release = patch.rpartition("-")[2]
         if version < OLDEST_KUBERNETES or release < OLDEST:
             continue
-        found = _packages(packages)
+        found, neuron = _packages(packages, _COLUMN), _packages(packages, _NEURON_COLUMN)
         yield {
             "family": "eks-al2023",
             "release": release,
@@ -46,14 +48,18 @@ def eks_images(changelog: str, source: str) -> Iterator[dict[str, Any]]:
             "driver": found.get("kmod-nvidia-latest-dkms") or found.get("nvidia-driver-latest-dkms"),
             "efa_module": found.get("efa"),
             "container_toolkit": found.get("nvidia-container-toolkit"),
+            "neuron_driver": neuron.get("aws-neuronx-dkms"),
+            "arm64": any(cell.startswith(_ARM_IMAGE) for row in names for cell in row),
             "in_containers": ["cuda", "nccl"],
             "source": source,
         }
 
 
-def _packages(table: list[list[str]]) -> dict[str, str]:
-    """Return the upstream version of each package in the column of NVIDIA's x86 image."""
-    column = table[0].index(_COLUMN)
+def _packages(table: list[list[str]], image: str) -> dict[str, str]:
+    """Return the upstream version of each package in the column of an image, such as NVIDIA's for x86."""
+    if image not in table[0]:
+        return {}
+    column = table[0].index(image)
     return {
         row[0]: row[column].partition("-")[0]
         for row in table[1:]

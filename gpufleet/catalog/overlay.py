@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gpufleet.catalog.accelerator import Accelerator
 from gpufleet.catalog.models import InstanceType, RegionRead
 
 
@@ -36,8 +37,7 @@ def _lay_over(
         region: spot for region, spot in known.spot.items() if region not in asked or not asked[region].spot
     }
     # A figure that AWS's pages contradict (memory of a Trainium2 device) comes from the same API.
-    contradicted = known.unverified if known.gpu is not None else ()
-    memory = known if "gpu_memory_gib" in contradicted else read
+    contradicted = known.unverified if known.accelerator is not None else ()
     same_cards = "card_peak_gbps" in contradicted and len(known.cards) == len(read.cards)
     return read.model_copy(
         update={
@@ -46,7 +46,7 @@ def _lay_over(
             "spot": kept_spot | read.spot,
             "capacity_block": known.capacity_block | read.capacity_block,
             "gpudirect_rdma": known.gpudirect_rdma,
-            "gpu_memory_gib": memory.gpu_memory_gib,
+            "accelerator": _accelerator(known, read),
             "cards": known.cards if same_cards else read.cards,
             "unverified": tuple(name for name in known.unverified if _still_unknown(name, known, read)),
             "notes": known.notes,
@@ -54,5 +54,14 @@ def _lay_over(
     )
 
 
+def _accelerator(known: InstanceType, read: InstanceType) -> Accelerator | None:
+    """Return the accelerator that was read, with the known memory where AWS's pages contradict the API."""
+    if known.accelerator is None or read.accelerator is None:
+        return read.accelerator or known.accelerator
+    if "accelerator_memory" not in known.unverified:
+        return read.accelerator
+    return read.accelerator.model_copy(update={"memory_gib": known.accelerator.memory_gib})
+
+
 def _still_unknown(name: str, known: InstanceType, read: InstanceType) -> bool:
-    return name == "gpudirect_rdma" or known.gpu is not None or read.gpu is None
+    return name == "gpudirect_rdma" or known.accelerator is not None or read.accelerator is None

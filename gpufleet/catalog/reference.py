@@ -65,7 +65,7 @@ def _instances(catalog: Catalog) -> str:
     rows = [
         (
             f"`{item.name}`",
-            _gpus(item),
+            _accelerators(item),
             item.vcpus,
             f"{item.memory_gib:g}",
             item.network_performance,
@@ -79,7 +79,7 @@ def _instances(catalog: Catalog) -> str:
     ]
     columns = (
         "type",
-        "GPUs",
+        "accelerators",
         "vCPUs",
         "GiB",
         "network",
@@ -92,14 +92,12 @@ def _instances(catalog: Catalog) -> str:
     return "## Instance types\n\n" + _table(columns, rows)
 
 
-def _gpus(item: InstanceType) -> str:
-    if "gpu" in item.unverified:
-        return "unknown"
-    if item.gpu is None:
-        return "none"
-    count = f"{item.gpu_partition:g}" if item.gpu_partition < 1 else str(item.gpu_count)
-    memory = "unknown memory" if item.gpu_memory_gib is None else f"{item.gpu_memory_gib:g} GiB"
-    return f"{count} x {item.gpu}, {memory}"
+def _accelerators(item: InstanceType) -> str:
+    found = item.accelerator
+    if found is None:
+        return "unknown" if item.accelerator_unknown else "none"
+    memory = "unknown memory" if found.memory_gib is None else f"{found.memory_gib:g} GiB"
+    return f"{found.devices:g} x {found.name}, {memory}"
 
 
 def _interfaces(catalog: Catalog) -> str:

@@ -22,8 +22,6 @@ from gpufleet.catalog.store import INSTANCES, instances_text
 
 _RESOURCES = files("moto") / "ec2" / "resources"
 CORRECTIONS = "corrections.json"
-_WITHOUT_DRIVERS = ("inf1.",)
-"""Accelerators that no supported software serves."""
 
 
 def read_dump() -> dict[str, dict[str, Any]]:
@@ -55,8 +53,7 @@ def shipped_instances() -> list[InstanceType]:
     found = []
     for name, info in dump.items():
         correction = dict(known["corrections"].get(name, {}))
-        accelerated = has_accelerator(info) and not name.startswith(_WITHOUT_DRIVERS)
-        if accelerated or name in priced or correction:
+        if has_accelerator(info) or name in priced or correction:
             item = instance_from_aws(info, source=source)
             peak = correction.pop("card_peak_gbps", None)
             cards = (
@@ -64,7 +61,11 @@ def shipped_instances() -> list[InstanceType]:
                 if peak is None
                 else tuple(card.model_copy(update={"peak_gbps": peak}) for card in item.cards)
             )
+            accelerator = correction.pop("accelerator", {})
+            if item.accelerator is not None:
+                accelerator = item.accelerator.model_dump() | accelerator
             facts = item.model_dump() | {
+                "accelerator": accelerator or None,
                 "cards": cards,
                 "regions": offered[name] & regions,
                 "gpudirect_rdma": None if "gpudirect_rdma" in correction.get("unverified", ()) else False,

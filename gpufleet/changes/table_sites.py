@@ -113,11 +113,24 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "new GPU pods, until the other stack's plugin has registered; running ones keep their GPUs",
         ),
     ),
+    "cloud[].kubernetes.neuron_scheduler": (
+        FieldChange(
+            "on or off",
+            Effect.REPLACEMENT,
+            "new pods with `schedulerName: neuron-scheduler`: without it they wait; running ones keep their"
+            " devices",
+        ),
+    ),
     "cloud[].kubernetes.system_nodes.instance_types": (
         FieldChange(
             "another type",
             Effect.REPLACEMENT,
             "the cluster's own services: they move to new nodes, which start before the old ones stop",
+        ),
+        FieldChange(
+            "Graviton types instead, or back",
+            Effect.REPLACEMENT,
+            "the cluster's own services, and your pods there: they move to new nodes of the other kind",
         ),
     ),
     "cloud[].kubernetes.system_nodes.min": in_place("another number"),
@@ -128,6 +141,9 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     ),
     "cloud[].kubernetes.teams[].name": (FieldChange("another name", Effect.REPLACEMENT, _TEAM),),
     "cloud[].kubernetes.teams[].gpus": in_place("another number", "new pods of the team; running ones stay"),
+    "cloud[].kubernetes.teams[].neuron_devices": in_place(
+        "another number", "new pods of the team; running ones stay"
+    ),
     "cloud[].kubernetes.teams[].priority": in_place("another one", "new pods of the team; running ones stay"),
     "cloud[].kubernetes.teams[].buckets[]": (
         FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),

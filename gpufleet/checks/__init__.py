@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpufleet.catalog import Catalog, load_catalog
 from gpufleet.checks import (
+    architectures,
     buckets,
     budget,
     capacity_blocks,
@@ -61,6 +62,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     *reach.CHECKS,
     *regions.CHECKS,
     *instances.CHECKS,
+    *architectures.CHECKS,
     *efa.CHECKS,
     *placement.CHECKS,
     *scaling.CHECKS,

@@ -18,9 +18,11 @@ def efa_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
             continue
         without = [item.name for item in fleet.types(each.group) if not item.efa]
         if without:
-            gpus = {item.gpu for item in fleet.types(each.group) if item.gpu}
+            names = {item.accelerator.name for item in fleet.types(each.group) if item.accelerator}
             others = [
-                item.name for gpu in sorted(gpus) for item in fleet.catalog.find_instances(gpu=gpu, efa=True)
+                item.name
+                for name in sorted(names)
+                for item in fleet.catalog.find_instances(gpu=name, efa=True)
             ]
             yield FieldFinding(
                 (*each.path, "network"),

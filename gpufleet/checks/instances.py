@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.catalog.accelerator import Accelerator
 from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
-from gpufleet.plan.marks import NEURON
 
 
 @check("instance-type-known")
@@ -79,7 +79,7 @@ def instance_type_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("instance-types-alike")
 def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
     """The types of a group share one launch template, one image and one scheduler entry. They need the same
-    GPU model, GPU count and architecture."""
+    accelerator, as many of them, and the same architecture."""
     for each in fleet.groups():
         types = fleet.types(each.group)
         if len(types) < 2:
@@ -88,19 +88,19 @@ def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
         for other in types[1:]:
             where = (*each.path, "instance_types", each.group.instance_types.index(other.name))
             remedy = f"move {other.name} to a separate node group"
-            if other.gpu != first.gpu:
+            mine, theirs = first.accelerator, other.accelerator
+            if _name(theirs) != _name(mine):
                 yield FieldFinding(
                     where,
-                    f"{other.name} has {other.gpu or 'no GPU'} and {first.name} has {first.gpu or 'no GPU'}:"
-                    " a node group has one kind of GPU",
+                    f"{other.name} has {_name(theirs)} and {first.name} has {_name(mine)}:"
+                    " a node group has one kind of accelerator",
                     remedy,
                 )
-            elif (other.gpu_count, other.gpu_partition) != (first.gpu_count, first.gpu_partition):
+            elif mine is not None and theirs is not None and mine.devices != theirs.devices:
                 yield FieldFinding(
                     where,
-                    f"{other.name} has {_gpus(other.gpu_count, other.gpu_partition)} and {first.name} has"
-                    f" {_gpus(first.gpu_count, first.gpu_partition)}: all nodes of a group"
-                    " need the same number of GPUs",
+                    f"{other.name} has {_devices(theirs)} and {first.name} has {_devices(mine)}: all nodes of"
+                    f" a group need the same number of {'GPUs' if mine.kind == 'gpu' else 'devices'}",
                     remedy,
                 )
             if not set(other.architectures) & set(first.architectures):
@@ -112,20 +112,27 @@ def instance_types_alike(fleet: Fleet) -> Iterator[FieldFinding]:
                 )
 
 
-def _gpus(count: int, partition: float) -> str:
-    return f"{count} GPU{'s' if count != 1 else ''}" if count else f"{partition:g} of a GPU"
+def _name(accelerator: Accelerator | None) -> str:
+    return accelerator.name if accelerator is not None else "no accelerator"
+
+
+def _devices(found: Accelerator) -> str:
+    what = "GPU" if found.kind == "gpu" else "Neuron device"
+    if not found.count:
+        return f"{found.partition:g} of a {what}"
+    return f"{found.count} {what}{'s' if found.count != 1 else ''}"
 
 
 @check("accelerator-unknown")
 def accelerator_unknown(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The accelerator of some types is not published. The plan counts no GPUs for them, and their nodes get
-    no accelerator label or taint."""
+    """The accelerator of some types is not published. The plan counts none for them, and their nodes get no
+    accelerator label or taint."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
-            if "gpu" in item.unverified:
+            if item.accelerator_unknown:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"the catalog has no accelerator for {item.name}: its GPUs are not counted",
+                    f"the catalog has no accelerator for {item.name}: it is not counted",
                     "run `gpufleet catalog refresh` with AWS credentials, and write the taint under `taints`",
                     "warning",
                 )
@@ -133,39 +140,33 @@ def accelerator_unknown(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("accelerator-unsupported")
 def accelerator_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """gpufleet installs only NVIDIA drivers, images and device plugins. AWS accelerators need the Neuron
-    SDK."""
+    """AWS's Deep Learning images with the Neuron driver, from which Slurm nodes start, leave Inf1 out since
+    Neuron SDK 2.26.1 (Neuron DLAMI user guide). EKS's image installs an older driver there."""
     for each in fleet.groups():
         for item in fleet.types(each.group):
-            if item.gpu in NEURON:
+            if item.accelerator is None or item.accelerator.name != "Inferentia":
+                continue
+            if each.site.scheduler == "slurm" and each.group.image is None:
                 yield FieldFinding(
                     (*each.path, "instance_types", each.group.instance_types.index(item.name)),
-                    f"{item.name} has {item.gpu}, but gpufleet supports only NVIDIA GPUs",
-                    "use a type with NVIDIA GPUs; `gpufleet catalog` lists them",
+                    f"{item.name} has {item.accelerator.name}, which the image of Slurm nodes does not drive",
+                    "use Inf2 or Trainium, a site with 'scheduler: kubernetes', or an `image` of your own",
                 )
 
 
-@check("architecture-unsupported")
-def architecture_unsupported(fleet: Fleet) -> Iterator[FieldFinding]:
-    """All images that gpufleet launches are for x86_64. An Arm instance cannot boot them."""
-    written = [
-        ((*each.path, "instance_types", index), name)
-        for each in fleet.groups()
-        for index, name in enumerate(each.group.instance_types)
-    ]
-    written += [
-        ((*path, "kubernetes", "system_nodes", "instance_types", index), name)
-        for path, site in fleet.cloud()
-        if site.kubernetes is not None
-        for index, name in enumerate(site.kubernetes.system_nodes.instance_types)
-    ]
-    for where, name in written:
-        known = fleet.catalog.instances.get(name)
-        if known is not None and "x86_64" not in known.architectures:
+@check("gpu-stack-unused")
+def gpu_stack_unused(fleet: Fleet) -> Iterator[FieldFinding]:
+    """NVIDIA's GPU Operator does nothing for Neuron devices: their device plugin is Neuron's."""
+    for path, site in fleet.cloud():
+        if site.kubernetes is None or site.kubernetes.gpu_stack != "gpu-operator":
+            continue
+        types = [item for each in fleet.groups() if each.site is site for item in fleet.types(each.group)]
+        if any(item.neuron for item in types) and not any(item.gpu for item in types):
             yield FieldFinding(
-                where,
-                f"{name} is {'/'.join(known.architectures)}, but the node images are for x86_64",
-                "use a type with Intel or AMD processors",
+                (*path, "kubernetes", "gpu_stack"),
+                f"site {site.site!r} has Neuron devices and no GPU: NVIDIA's GPU Operator has nothing to do",
+                "leave `gpu_stack` out",
+                "warning",
             )
 
 
@@ -221,7 +222,7 @@ CHECKS = (
     instance_types_alike,
     accelerator_unknown,
     accelerator_unsupported,
-    architecture_unsupported,
+    gpu_stack_unused,
     public_ip_multi_card,
     volume_performance,
 )

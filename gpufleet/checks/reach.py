@@ -140,24 +140,25 @@ def _free_port(port: int, taken: Collection[int]) -> int:
 
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io. Interface endpoints reach only
-    AWS services, so that without NAT the images cannot be pulled and no pod gets a GPU."""
+    """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron on
+    public.ecr.aws. Interface endpoints reach only AWS services and private registries, so that without NAT
+    the images cannot be pulled and no pod gets a device."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
-        gpus = [
-            group.name
-            for group in site.node_groups
-            if any(name in fleet.catalog.instances and fleet.catalog.instances[name].gpu is not None
-                   for name in group.instance_types)
-        ]  # fmt: skip
-        if gpus:
-            yield FieldFinding(
-                (*path, "network", "nat"),
-                f"without NAT, nodes of {', '.join(gpus[:4])}"
-                " cannot pull NVIDIA's device plugin from nvcr.io",
-                "write 'nat: single' or 'nat: per-zone'",
-            )
+        registries = {"gpu": "NVIDIA's device plugin from nvcr.io", "neuron": "Neuron's from public.ecr.aws"}
+        for kind, plugin in registries.items():
+            names = [
+                group.name
+                for group in site.node_groups
+                if any(item.accelerator and item.accelerator.kind == kind for item in fleet.types(group))
+            ]
+            if names:
+                yield FieldFinding(
+                    (*path, "network", "nat"),
+                    f"without NAT, nodes of {', '.join(names[:4])} cannot pull {plugin}",
+                    "write 'nat: single' or 'nat: per-zone'",
+                )
 
 
 @check("slurm-cloud-unconnected")

@@ -59,6 +59,28 @@ def team_quota(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
+@check("team-neuron-quota", "node_groups")
+def team_neuron_quota(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A quota above the site's maximum number of Neuron devices has no effect, and neither has one in a site
+    without such devices."""
+    for path, site in fleet.cloud():
+        known, most = True, 0
+        for each in (item for item in fleet.groups() if item.site is site):
+            types = fleet.types(each.group)
+            known = known and len(types) == len(each.group.instance_types)
+            counts = [item.accelerator.count for item in types if item.neuron and item.accelerator]
+            most += max(counts, default=0) * each.group.capacity.most_nodes
+        for index, team in enumerate(site.kubernetes.teams if known and site.kubernetes else ()):
+            if team.neuron_devices > most:
+                yield FieldFinding(
+                    (*path, "kubernetes", "teams", index, "neuron_devices"),
+                    f"team '{team.name}' has a quota of {team.neuron_devices} Neuron devices, but site"
+                    f" {site.site!r} has at most {most}",
+                    f"write {most} or fewer" if most else "leave `neuron_devices` out",
+                    "warning",
+                )
+
+
 @check("team-bucket", "storage", "name")
 def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
     """A team's pods reach buckets of their own site, each named once. What all teams may read is below
@@ -96,4 +118,4 @@ def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
                 seen.add(each.storage)
 
 
-CHECKS = (team_known, team_quota, team_bucket)
+CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket)

@@ -54,7 +54,10 @@ app = typer.Typer(
 app.command()(refresh)
 
 Gpu = Annotated[
-    str | None, typer.Option("--gpu", help="Only this GPU, such as H100.", autocompletion=completion.gpus)
+    str | None,
+    typer.Option(
+        "--gpu", help="Only this GPU or Neuron device, such as H100.", autocompletion=completion.gpus
+    ),
 ]
 MinMemory = Annotated[
     int,
@@ -71,7 +74,7 @@ Words = Annotated[
 RegionOption = Annotated[
     str | None, typer.Option("--region", help=f"Prices of this region; default {DEFAULT_REGION}.")
 ]
-MinGpus = Annotated[int, typer.Option("--min-gpus", min=0, help="At least this many GPUs.")]
+MinGpus = Annotated[int, typer.Option("--min-gpus", min=0, help="At least this many GPUs or devices.")]
 Efa = Annotated[bool | None, typer.Option("--efa/--no-efa", help="Only types with (without) EFA.")]
 Usage = Annotated[
     str | None, typer.Option("--usage", help="Only types sold as on-demand, spot or capacity-block.")
@@ -102,7 +105,7 @@ def instances(
     found = [
         item
         for item in found
-        if (item.gpu_memory_gib or 0) >= min_memory
+        if _memory(item) >= min_memory
         and _costs_at_most(max_price, _amount(item, where, usage or "on-demand"))
         and _mentions(item, text)
     ]
@@ -251,17 +254,26 @@ def _find(
 ) -> list[InstanceType]:
     """Return the matching types, largest GPUs first. Raises InputError for an unknown filter value."""
     found = catalog.find_instances(
-        gpu=_known("GPU", gpu, catalog.gpus),
+        gpu=_known("GPU", gpu, catalog.accelerators),
         region=region,
         usage=_known("usage class", usage, get_args(UsageClass)),  # type: ignore[arg-type]
         min_gpus=min_gpus,
         efa=efa,
     )
     memory = {
-        name: max(item.gpu_memory_gib or 0 for item in catalog.instances.values() if item.gpu == name)
-        for name in {item.gpu for item in found}
+        name: max(_memory(item) for item in catalog.instances.values() if _accelerator(item) == name)
+        for name in {_accelerator(item) for item in found}
     }
-    return sorted(found, key=lambda item: (_plain_cpu(item), -memory[item.gpu], item.gpu or ""))
+    return sorted(found, key=lambda item: (_plain_cpu(item), -memory[_accelerator(item)], _accelerator(item)))
+
+
+def _accelerator(item: InstanceType) -> str:
+    return item.accelerator.name if item.accelerator else ""
+
+
+def _memory(item: InstanceType) -> float:
+    """Return GiB of a type's GPU or Neuron device; 0 if it has none, or none is known."""
+    return (item.accelerator.memory_gib if item.accelerator else None) or 0
 
 
 def _amount(item: InstanceType, region: str, usage: str) -> Decimal | None:
@@ -290,7 +302,7 @@ def _has_words(said: str, words: Sequence[str] | None) -> bool:
 
 
 def _plain_cpu(item: InstanceType) -> bool:
-    return item.gpu is None and "gpu" not in item.unverified
+    return item.accelerator is None and not item.accelerator_unknown
 
 
 def _regions(catalog: Catalog) -> set[str]:

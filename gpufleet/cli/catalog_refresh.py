@@ -70,7 +70,7 @@ def refresh(
     account = masked_account(clients, regions[0])
     if not json:
         out.print(f"{account}: reading {', '.join(regions)}", soft_wrap=True)
-    system_types = frozenset(name for name, item in before.instances.items() if item.gpu is None)
+    system_types = frozenset(name for name, item in before.instances.items() if item.accelerator is None)
     reading = Refresher(
         clients,
         account=account,

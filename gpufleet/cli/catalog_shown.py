@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gpufleet.catalog import STALE_AFTER_DAYS, price_age
 from gpufleet.catalog.listing import PriceRow
-from gpufleet.catalog.models import Fact, UsageClass
+from gpufleet.catalog.models import Fact, InstanceType, UsageClass
 from gpufleet.cli.console import is_quiet, out
 from gpufleet.report.tables import print_table
 
@@ -80,9 +80,23 @@ def facts_to_json(kind: str, facts: Sequence[Fact], rows: Sequence[PriceRow]) ->
     """Return the stable JSON of `gpufleet catalog`: the facts under their kind, and their prices."""
     return {
         "kind": kind,
-        kind: [fact.model_dump(mode="json") for fact in facts],
+        kind: [_fact_to_json(fact) for fact in facts],
         "prices": [price_to_json(row) for row in rows],
     }
+
+
+def _fact_to_json(fact: Fact) -> dict[str, Any]:
+    """One entry; that of an instance type has its accelerator also under the keys from before kinds."""
+    written = fact.model_dump(mode="json")
+    if isinstance(fact, InstanceType):
+        found = fact.accelerator
+        written |= {
+            "gpu": found.name if found else None,
+            "gpu_count": found.count if found else 0,
+            "gpu_memory_gib": found.memory_gib if found else None,
+            "gpu_partition": found.partition if found else 1.0,
+        }
+    return written
 
 
 def price_to_json(row: PriceRow) -> dict[str, Any]:

@@ -38,10 +38,10 @@ def operations(incomplete: str) -> list[str]:
 
 
 def gpus(incomplete: str) -> list[str]:
-    """Complete GPUs of the catalog."""
+    """Complete GPUs and Neuron devices of the catalog."""
     from gpufleet.catalog import load_catalog
 
-    return _beginning(incomplete, lambda: load_catalog().gpus)
+    return _beginning(incomplete, lambda: load_catalog().accelerators)
 
 
 def clouds(incomplete: str) -> list[str]:

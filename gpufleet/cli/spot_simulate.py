@@ -100,7 +100,7 @@ def run(options: SimulationOptions, *, json: bool) -> None:
     if options.region not in catalog.regions:
         raise InputError(f"unknown region {options.region!r}", remedy="`gpufleet catalog regions` lists them")
     assumed: list[Assumption] = []
-    failure_s = _failures(options, item.gpu_count or 1, assumed)
+    failure_s = _failures(options, (item.accelerator.count if item.accelerator else 0) or 1, assumed)
     reclaim_s = seconds["mtbf"]
     interval_s = seconds["interval"]
     if interval_s is None:

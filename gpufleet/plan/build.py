@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import eks_image_name
-from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, LUSTRE_ADDON
+from gpufleet.catalog.models import SoftwareLock
+from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, KUBE_SCHEDULER, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.budget import plan_budget
-from gpufleet.plan.images import locked_image
+from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
@@ -15,6 +16,7 @@ from gpufleet.plan.models import (
     FleetPlan,
     KeyPlan,
     KubernetesPlan,
+    NeuronPlan,
     SystemNodesPlan,
     TeamBucketPlan,
     TeamPlan,
@@ -103,6 +105,8 @@ def _plan_kubernetes(
     settings = site.kubernetes or Kubernetes()
     lock = catalog.lock(spec.software.channel)
     addons = (*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS
+    system_types = settings.system_nodes.instance_types
+    architecture = system_architecture(system_types, catalog)
     locked_addons = catalog.addon_versions(spec.software.channel, settings.version)
     prefix = site_resource_name(spec.fleet, spec.environment, site.site)
     return KubernetesPlan(
@@ -117,12 +121,13 @@ def _plan_kubernetes(
         device_plugin_version=f"v{lock.device_plugin}",
         gpu_operator_version=f"v{lock.gpu_operator}",
         system_nodes=SystemNodesPlan(
-            instance_types=settings.system_nodes.instance_types,
+            instance_types=system_types,
             min=settings.system_nodes.min,
             max=settings.system_nodes.max,
             volume=plan_volume(Volume()),
-            image=eks_image_name("standard", locked.kubernetes, locked.release),
+            image=eks_image_name("standard", locked.kubernetes, locked.release, architecture),
             image_release=locked.version,
+            architecture=architecture,
         ),
         support_type="STANDARD",
         log_types=CONTROL_PLANE_LOGS,
@@ -135,7 +140,19 @@ def _plan_kubernetes(
                 team.gpus,
                 team.priority,
                 tuple(TeamBucketPlan(each.storage, each.access == "read-write") for each in team.buckets),
+                team.neuron_devices,
             )
             for team in settings.teams
         ),
+        neuron=_plan_neuron(site, settings, catalog, lock),
     )
+
+
+def _plan_neuron(
+    site: CloudSite, settings: Kubernetes, catalog: Catalog, lock: SoftwareLock
+) -> NeuronPlan | None:
+    """Return what the cluster runs for Neuron devices; None without a node group that has some."""
+    if not any(catalog.instance(group.instance_types[0]).neuron for group in site.node_groups):
+        return None
+    release = lock.kubernetes_releases[settings.version] if settings.neuron_scheduler else ""
+    return NeuronPlan(lock.neuron, f"{KUBE_SCHEDULER}:v{release}" if release else "")

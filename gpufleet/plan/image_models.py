@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpufleet.catalog.accelerator import AcceleratorKind
+
 ImageKind = Literal["eks-release", "ami-name", "ami-id", "parameter"]
 """How the image is identified: by the public parameter of a release of EKS's image, by the exact name of one
 of AWS's AMIs, by an AMI id, or by an SSM parameter."""
@@ -16,7 +18,8 @@ class ImageSoftwarePlan:
 
     None is a version that was not read; `in_containers` lists software that is not part of the image, and
     `unverified` versions that were not read in AWS's notes of this image. `efa` says what the version is of:
-    the kernel module or the installer.
+    the kernel module or the installer. `driver` is that of the `accelerator`: NVIDIA's, or Neuron's, whose
+    images have no CUDA, no NCCL and no container toolkit.
     """
 
     driver: str | None
@@ -28,6 +31,7 @@ class ImageSoftwarePlan:
     in_containers: tuple[str, ...]
     unverified: tuple[str, ...]
     source: str
+    accelerator: AcceleratorKind
 
 
 @dataclass(frozen=True, slots=True)

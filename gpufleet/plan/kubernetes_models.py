@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gpufleet.catalog.images import Architecture
 from gpufleet.kinds import KubernetesAccess
 
 
@@ -28,18 +29,22 @@ class TeamBucketPlan:
 
 @dataclass(frozen=True, slots=True)
 class TeamPlan:
-    """A team's share of a Kubernetes or Slurm site; `buckets` are those that its pods reach."""
+    """A team's share of a Kubernetes or Slurm site; `buckets` are those that its pods reach.
+
+    `neuron_devices` is what its pods may hold at once on an EKS site.
+    """
 
     name: str
     gpus: int
     priority: Literal["low", "normal", "high"]
     buckets: tuple[TeamBucketPlan, ...] = ()
+    neuron_devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SystemNodesPlan:
     """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is the name of EKS's
-    image, and `image_release` its release."""
+    image for `architecture`, and `image_release` its release."""
 
     instance_types: tuple[str, ...]
     min: int
@@ -47,6 +52,16 @@ class SystemNodesPlan:
     volume: VolumePlan
     image: str
     image_release: str
+    architecture: Architecture
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronPlan:
+    """What an EKS cluster with Neuron devices runs for them: the device plugin of `version`, and with a
+    `scheduler_image` a second scheduler (of Kubernetes's own minor) with Neuron's extension of `version`."""
+
+    version: str
+    scheduler_image: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +75,7 @@ class KubernetesPlan:
     `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
     `unverified_addons` are those whose version was not read in AWS's pages. `access` is how a run reaches
     the API, through `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied
-    in the cluster.
+    in the cluster. `neuron` is None without node groups that have Neuron devices.
     """
 
     version: str
@@ -80,3 +95,4 @@ class KubernetesPlan:
     addon_versions: Mapping[str, str]
     unverified_addons: tuple[str, ...]
     teams: tuple[TeamPlan, ...]
+    neuron: NeuronPlan | None = None

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 
 from gpufleet.kinds import CapacityKind
+from gpufleet.plan.accelerators import AcceleratorPlan
 from gpufleet.plan.models import TaintPlan
 from gpufleet.spec.models import FleetSpec, NodeGroup
 
 TAG_PREFIX = "gpufleet:"
 LABEL_PREFIX = "gpufleet.io/"
-
-NEURON = frozenset({"Inferentia", "Inferentia2", "Trainium", "Trainium2", "Trainium3"})
-"""Accelerators whose device plugin is AWS Neuron's and not NVIDIA's."""
 
 
 def fleet_tags(spec: FleetSpec) -> dict[str, str]:
@@ -56,9 +54,16 @@ def label_value(text: str) -> str:
 
 
 def group_labels(
-    spec: FleetSpec, site: str, group: NodeGroup, gpu: str, capacity: CapacityKind
+    spec: FleetSpec,
+    site: str,
+    group: NodeGroup,
+    accelerator: AcceleratorPlan | None,
+    capacity: CapacityKind,
 ) -> dict[str, str]:
-    """Labels of a node group's nodes: what a workload selects by. The user's own come on top."""
+    """Labels of a node group's nodes: what a workload selects by. The user's own come on top.
+
+    `gpufleet.io/gpu` or `gpufleet.io/neuron` has the accelerator's name, and its device plugin runs there.
+    """
     labels = {
         f"{LABEL_PREFIX}fleet": spec.fleet,
         f"{LABEL_PREFIX}environment": spec.environment,
@@ -67,23 +72,21 @@ def group_labels(
         f"{LABEL_PREFIX}capacity": capacity,
         f"{LABEL_PREFIX}workload": group.workload,
     }
-    if gpu:
-        labels[f"{LABEL_PREFIX}gpu"] = label_value(gpu)
+    if accelerator is not None:
+        labels[f"{LABEL_PREFIX}{accelerator.kind}"] = label_value(accelerator.name)
     if group.team is not None:
         labels[f"{LABEL_PREFIX}team"] = group.team
     return {**labels, **group.labels}
 
 
-def group_taints(group: NodeGroup, gpu: str, scheduler: str) -> tuple[TaintPlan, ...]:
+def group_taints(group: NodeGroup, accelerator: AcceleratorPlan | None) -> tuple[TaintPlan, ...]:
     """Taints of a node group: the user's, and on accelerator nodes the one that its device plugin
     tolerates, so that nothing without an accelerator request lands on them.
 
     A taint of the same key in the fleet file takes the default's place.
     """
     own = tuple(TaintPlan(taint.key, taint.value, taint.effect) for taint in group.taints)
-    if not gpu or scheduler != "kubernetes":
-        return own
-    key = "aws.amazon.com/neuron" if gpu in NEURON else "nvidia.com/gpu"
-    if any(taint.key == key for taint in own):
+    key = accelerator.resource if accelerator is not None else ""
+    if not key or any(taint.key == key for taint in own):
         return own
     return (TaintPlan(key, "present", "NoSchedule"), *own)

@@ -15,12 +15,14 @@ from typing import Literal
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.kinds import LustreDeployment, NatKind
+from gpufleet.plan.accelerators import AcceleratorPlan as AcceleratorPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
 from gpufleet.plan.kubernetes_models import KubernetesPlan as KubernetesPlan
+from gpufleet.plan.kubernetes_models import NeuronPlan as NeuronPlan
 from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
 from gpufleet.plan.kubernetes_models import TeamBucketPlan as TeamBucketPlan
 from gpufleet.plan.kubernetes_models import TeamPlan as TeamPlan
@@ -48,7 +50,8 @@ class NodeGroupPlan:
     of it, None if unknown. `user_data` are the parts of the user data, gpufleet's own first.
     `network_interfaces` is the layout of `instance_type`, the first of `instance_types` (all types
     of a group have the same layout; a check enforces it). `placement_group` is True when the
-    stack creates a cluster placement group for it. `gpus_per_node` counts whole GPUs.
+    stack creates a cluster placement group for it. `accelerator` has the GPUs or Neuron devices of a node;
+    `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only.
     """
 
     site: str
@@ -75,6 +78,7 @@ class NodeGroupPlan:
     user_data: tuple[str, ...]
     tags: Mapping[str, str]
     team: str | None = None
+    accelerator: AcceleratorPlan | None = None
 
     @property
     def public_addresses(self) -> int:
@@ -313,3 +317,12 @@ class FleetPlan:
         """GPUs of the whole fleet when every node group is at its maximum."""
         cloud = sum(group.gpus_per_node * group.capacity.max for group in self.node_groups)
         return cloud + sum(site.gpus_per_node * site.nodes for site in self.onprem)
+
+    @property
+    def neuron_devices_at_maximum(self) -> int:
+        """Neuron devices of the whole fleet when every node group is at its maximum."""
+        return sum(
+            group.accelerator.count * group.capacity.max
+            for group in self.node_groups
+            if group.accelerator is not None and group.accelerator.kind == "neuron"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.catalog import Catalog, InstanceType, NodeImage, efa_layout, ena_layout
+from gpufleet.plan.accelerators import plan_accelerator
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
 from gpufleet.plan.images import group_image
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
@@ -35,15 +36,15 @@ def plan_node_group(
     first = types[0]
     zones = group_zones(group, site)
     capacity = plan_capacity(group, zones, drawn)
-    gpu = first.gpu or ""
-    image, kind, release, software = group_image(site, group, gpu, locked)
+    accelerator = plan_accelerator(first, site.scheduler)
+    image, kind, release, software = group_image(spec, site, group, first, locked, catalog)
     local_nvme = plan_local_nvme(site, group, types)
     return NodeGroupPlan(
         site=site.site,
         name=group.name,
         instance_type=first.name,
         instance_types=group.instance_types,
-        gpu=gpu,
+        gpu=first.gpu or "",
         gpus_per_node=first.gpu_count,
         capacity=capacity,
         efa=group.network == "efa",
@@ -51,8 +52,8 @@ def plan_node_group(
         zones=zones,
         placement_group=wants_placement_group(group, types, capacity, zones),
         workload=group.workload,
-        labels=group_labels(spec, site.site, group, gpu, capacity.kind),
-        taints=group_taints(group, gpu, site.scheduler),
+        labels=group_labels(spec, site.site, group, accelerator, capacity.kind),
+        taints=group_taints(group, accelerator),
         volume=plan_volume(group.volume),
         public_ip=group.public_ip,
         image=image,
@@ -63,6 +64,7 @@ def plan_node_group(
         user_data=plan_user_data(group, local_nvme),
         tags=group_tags(spec, site.site, group),
         team=group.team,
+        accelerator=accelerator,
     )
 
 

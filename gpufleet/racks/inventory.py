@@ -212,6 +212,7 @@ def _node_group_vars(group: NodeGroupPlan) -> dict[str, Any]:
         "gpufleet_instance_types": list(group.instance_types),
         "gpufleet_gpu": group.gpu,
         "gpufleet_gpus_per_node": group.gpus_per_node,
+        "gpufleet_gres": group.accelerator.gres if group.accelerator is not None else "",
         "gpufleet_efa_interfaces_per_node": sum(
             1 for item in group.network_interfaces if item.interface_type != "interface"
         ),

@@ -67,10 +67,11 @@ def instances_table(
     instances: Iterable[InstanceType], catalog: Catalog, region: str, today: dt.date
 ) -> Table:
     """Return instance types with their prices in `region`; the age is that of the on-demand price."""
-    numbers = ("GPUs", "GiB", "vCPUs", "EFA", "on-demand", "spot", "block", "age")
+    numbers = ("count", "GiB", "vCPUs", "EFA", "on-demand", "spot", "block", "age")
     table = _table(
         f"Instance types, USD per hour in {region}",
-        *("type", "GPU", "GPUs", "GiB", "vCPUs", "EFA", "network", "on-demand", "spot", "block", "age"),
+        *("type", "accelerator", "count", "GiB", "vCPUs", "EFA", "network"),
+        *("on-demand", "spot", "block", "age"),
         right=numbers,
     )
     for item in instances:
@@ -84,9 +85,7 @@ def instances_table(
         sold = item.usage_classes if region in item.regions else frozenset()
         table.add_row(
             item.name,
-            item.gpu or ("unknown" if "gpu" in item.unverified else NONE),
-            _gpus(item),
-            _gpu_memory(item),
+            *_accelerator(item),
             str(item.vcpus),
             str(item.max_efa_interfaces) if item.efa else NONE,
             _network(item),
@@ -100,18 +99,13 @@ def _network(item: InstanceType) -> str:
     return item.network_performance.replace("Up to ", "to ").replace(" Gigabit", " Gb/s")
 
 
-def _gpu_memory(item: InstanceType) -> str:
-    if item.gpu_memory_gib is not None:
-        return f"{item.gpu_memory_gib:.0f}"
-    return "unknown" if "gpu_memory_gib" in item.unverified else NONE
-
-
-def _gpus(item: InstanceType) -> str:
-    if "gpu_count" in item.unverified:
-        return "unknown"
-    if item.gpu is None:
-        return NONE
-    return f"1/{round(1 / item.gpu_partition)}" if item.gpu_partition < 1 else str(item.gpu_count)
+def _accelerator(item: InstanceType) -> tuple[str, str, str]:
+    """Return name, number and memory of a type's GPUs or Neuron devices."""
+    found = item.accelerator
+    if found is None:
+        return ("unknown",) * 3 if item.accelerator_unknown else (NONE,) * 3
+    count = f"1/{round(1 / found.partition)}" if found.partition < 1 else str(found.count)
+    return found.name, count, "unknown" if found.memory_gib is None else f"{found.memory_gib:.0f}"
 
 
 def systems_table(systems: Iterable[System], today: dt.date) -> Table:

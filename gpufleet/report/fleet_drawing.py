@@ -45,10 +45,13 @@ class Drawing:
 def draw_nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
     """Return the nodes per square, and the squares: filled up to desired, empty up to the maximum.
 
-    A few nodes are drawn with their GPUs.
+    A few nodes are drawn with their GPUs or Neuron devices.
     """
     capacity = group.capacity
-    words = f"{capacity.desired:,} nodes, at most {capacity.max:,}, {group.gpus_per_node} {group.gpu} each"
+    each = group.accelerator
+    devices = each.count if each is not None else 0
+    words = f"{capacity.desired:,} nodes, at most {capacity.max:,}"
+    words += f", {devices} {each.name} each" if each is not None else ""
     if capacity.max > _DETAILED:
         scale = round_up(capacity.max, _SQUARES)
         boxes = [
@@ -56,14 +59,14 @@ def draw_nodes(group: NodeGroupPlan) -> tuple[int, Drawing]:
             for place, (x, y) in enumerate(_flow(-(-capacity.max // scale), 14, 14, 4))
         ]
         return scale, _drawing(boxes, words)
-    columns = min(4, max(1, group.gpus_per_node))
-    rows = -(-group.gpus_per_node // columns)
+    columns = min(4, max(1, devices))
+    rows = -(-devices // columns)
     width, height = columns * 11 + 5, rows * 11 + 5
     found: list[Box] = []
     for place, frame in enumerate(_flow(capacity.max, width, height, 6)):
         kind = "on" if place < capacity.desired else "off"
         found.append(Box(*frame, width, height, f"node {kind}"))
-        for gpu in range(group.gpus_per_node):
+        for gpu in range(devices):
             x, y = frame[0] + 3 + gpu % columns * 11, frame[1] + 3 + gpu // columns * 11
             found.append(Box(x, y, 9, 9, f"gpu {kind}"))
     return 1, _drawing(found, words)

@@ -162,13 +162,20 @@ def _group(group: NodeGroupPlan) -> GroupPicture:
         option=capacity.kind,
         bought=bought,
         size=size,
-        gpus=f"{group.gpus_per_node * capacity.max:,} {group.gpu} at maximum",
+        gpus=_accelerators(group),
         network=network + (", placement group" if group.placement_group else ""),
         efa=bool(adapters),
         note=others,
         scale=scale,
         drawing=drawing,
     )
+
+
+def _accelerators(group: NodeGroupPlan) -> str:
+    found = group.accelerator
+    if found is None:
+        return "no accelerators"
+    return f"{found.count * group.capacity.max:,} {found.name} at maximum"
 
 
 # -- racks

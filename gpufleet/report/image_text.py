@@ -77,7 +77,8 @@ def _software(group: NodeGroupPlan) -> tuple[str, ...]:
     names = ("driver", "cuda", "nccl", "efa")
     if group.software is None:
         return ("unknown" if group.image_release == "" else "-",) * len(names)
-    return tuple(_version(group.software, name) for name in names)
+    absent = ("cuda", "nccl") if group.software.accelerator == "neuron" else ()
+    return tuple("-" if name in absent else _version(group.software, name) for name in names)
 
 
 def _version(software: ImageSoftwarePlan, name: str) -> str:

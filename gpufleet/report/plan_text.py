@@ -33,7 +33,7 @@ def print_plan(plan: FleetPlan, cost: FleetCost, console: Console, today: dt.dat
     """Print the whole plan for `gpufleet plan`. The age of prices counts from `today`."""
     console.print(
         f"[bold]{escape(plan.fleet)}/{escape(plan.environment)}[/bold]: "
-        f"{plan.gpus_at_maximum:,} GPUs at maximum, software channel {plan.software_channel}"
+        f"{_at_maximum(plan)} at maximum, software channel {plan.software_channel}"
     )
     for site in plan.cloud:
         _print_cloud_site(site, cost, console)
@@ -57,6 +57,18 @@ def site_line(site: CloudSitePlan | OnPremSitePlan) -> str:
     return f"{site.site} ({site.region}, {site.scheduler}): {groups or 'no node groups'}"
 
 
+def accelerators(group: NodeGroupPlan) -> str:
+    """Return a group's GPUs or Neuron devices at its maximum."""
+    found = group.accelerator
+    return "none" if found is None else f"{found.count * group.capacity.max:,} {found.name}"
+
+
+def _at_maximum(plan: FleetPlan) -> str:
+    words = f"{plan.gpus_at_maximum:,} GPUs"
+    devices = plan.neuron_devices_at_maximum
+    return f"{words} and {devices:,} Neuron devices" if devices else words
+
+
 def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) -> None:
     console.print(
         f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
@@ -64,13 +76,15 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
     )
     if site.kubernetes is not None:
         console.print(f"  {escape(_access(site.kubernetes))}", soft_wrap=True)
-    table = cost_table("node group", "type", "nodes", "GPUs", "bought", "network", "USD a month")
+    others = any(each.accelerator is not None and each.accelerator.kind != "gpu" for each in site.node_groups)
+    devices = "accelerators" if others else "GPUs"
+    table = cost_table("node group", "type", "nodes", devices, "bought", "network", "USD a month")
     for group in site.node_groups:
         table.add_row(
             escape(group.name),
             "\n".join(group.instance_types),
             _nodes_wanted(group),
-            f"{group.gpus_per_node * group.capacity.max} {group.gpu}",
+            accelerators(group),
             _bought(group),
             _network(group),
             owner_cost(cost, site.site, group.name),

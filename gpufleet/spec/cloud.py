@@ -185,16 +185,32 @@ class TeamBucket(Model):
 
 
 class KubernetesTeam(Team):
-    """A team of an EKS site: its namespace, the GPUs that it may hold at once, and its buckets."""
+    """A team of an EKS site: its namespace, the GPUs and Neuron devices it may hold, and its buckets."""
 
     buckets: Annotated[tuple[TeamBucket, ...], Field(description="Buckets that its pods reach.")] = ()
+    neuron_devices: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1_000_000,
+            description="Neuron devices (Trainium, Inferentia) it may hold at once.",
+            examples=[32],
+            json_schema_extra={"unit": "devices"},
+        ),
+        WHOLE,
+    ] = 0
 
 
 class SystemNodes(Model):
     """Nodes without GPUs that carry the cluster's own services."""
 
     instance_types: Annotated[
-        tuple[Code, ...], Field(min_length=1, description="EC2 instance types.", examples=[["m7i.xlarge"]])
+        tuple[Code, ...],
+        Field(
+            min_length=1,
+            description="EC2 instance types, all of Intel and AMD or all of Graviton.",
+            examples=[["m7i.xlarge"]],
+        ),
     ] = SYSTEM_INSTANCE_TYPES
     min: Annotated[NodeCount, Field(description="Nodes at least.", examples=[2])] = SYSTEM_NODES_MIN
     max: Annotated[NodeCount, Field(description="Nodes at most.", examples=[3])] = SYSTEM_NODES_MAX
@@ -255,6 +271,13 @@ class Kubernetes(Model):
     gpu_stack: Annotated[
         Literal["device-plugin", "gpu-operator"], Field(description="What makes GPUs known to Kubernetes.")
     ] = "device-plugin"
+    neuron_scheduler: Annotated[
+        Switch,
+        Field(
+            description="Runs a second scheduler, `neuron-scheduler`, that gives pods neighbouring devices of"
+            " a node; only where a node group has Neuron devices."
+        ),
+    ] = True
     system_nodes: Annotated[SystemNodes, Field(description="Nodes for the cluster's own services.")] = (
         SystemNodes()
     )

@@ -394,6 +394,18 @@ def site_cases() -> Iterator[Case]:
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
+    scheduler = "chg-test-kube-base-neuron-scheduler"
+    yield _kube("neuron_scheduler", "on or off", False, scheduler)
+    yield Case(
+        "cloud[].kubernetes.system_nodes.instance_types",
+        "Graviton types instead, or back",
+        {
+            "cloud[kube].kubernetes.system_nodes.instance_types": ["m7g.xlarge"],
+            # Its extension is not known for Arm.
+            "cloud[kube].kubernetes.neuron_scheduler": False,
+        },
+        f"(eks/nodeGroup:NodeGroup|ec2/launchTemplate:LaunchTemplate) chg-test-kube-system|{scheduler}",
+    )
     yield _kube("system_nodes.min", "another number", 3, system)
     yield _kube("system_nodes.max", "another number", 4, system)
     yield _kube(
@@ -420,6 +432,13 @@ def site_cases() -> Iterator[Case]:
     )
     yield _kube(
         "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
+    )
+    yield _kube(
+        "teams[].neuron_devices",
+        "another number",
+        1,
+        "ResourceQuota chg-test-kube-base-green-neuron",
+        at="teams[green].neuron_devices",
     )
     yield _kube("teams[].gpus", "another number", 8, "chg-test-kube-base-red", at="teams[red].gpus")
     yield _kube(

@@ -153,6 +153,15 @@ def storage() -> list[dict[str, Any]]:
     ]
 
 
+TRAINIUM = {
+    "name": "neuron",
+    "instance_types": ["trn1.2xlarge"],
+    "zones": ["us-east-1a"],
+    "capacity": {"on_demand": {"min": 0, "max": 1}},
+}
+"""A group with Neuron devices, for whose scheduler and quotas the cluster has fields."""
+
+
 def small(site: str, region: str, cidr: str) -> dict[str, Any]:
     """A Slurm site with one group."""
     return {
@@ -219,7 +228,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                         {"name": "green", "gpus": 8, "priority": "low"},
                     ],
                 },
-                "node_groups": groups("us-east-1a", "us-east-1b", held["kube"]),
+                "node_groups": [*groups("us-east-1a", "us-east-1b", held["kube"]), TRAINIUM],
                 "ordered_capacity": orders(),
                 "storage": storage(),
             },

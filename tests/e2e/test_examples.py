@@ -46,6 +46,20 @@ def test_example_is_valid_breaks_no_rule_and_matches_its_tutorial(place: Checkou
     assert shown == {}
 
 
+def test_example_of_the_guide_on_accelerators_breaks_no_rule_and_matches_the_guide(place: Checkout) -> None:
+    text = (ROOT / "docs" / "guide" / "accelerators.md").read_text(encoding="utf-8")
+    file = "docs/examples/trainium/fleet.yaml"
+    assert "(../examples/trainium/fleet.yaml)" in text
+    shown = re.search(rf"^```\n\$ gpufleet plan {file}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    lines = [line for line in shown[1].splitlines() if line != GAP]
+    for verb in ("validate", "plan", "check"):
+        done = place.run(verb, file, env=TODAY)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+        assert verb != "plan" or [line for line in lines if line not in said] == []
+
+
 def test_example_deploys_to_the_sandbox_by_its_path(place: Checkout) -> None:
     done = place.json("up", "docs/examples/university/fleet.yaml", "--cloud", "sandbox", "--yes")
     assert done["ok"]

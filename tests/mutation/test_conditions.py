@@ -73,7 +73,7 @@ def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:
             "--conditions",
             "1",
             "--only",
-            r"plan\.marks:\d+ gpu in NEURON ->",
+            r"plan\.accelerators:\d+ scheduler == 'slurm' ->",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -81,7 +81,7 @@ def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:
         timeout=600,
         check=False,
     )
-    assert re.match(r"test +gpufleet\.plan\.marks:\d+ gpu in NEURON -> ", done.stdout), (
+    assert re.match(r"test +gpufleet\.plan\.accelerators:\d+ scheduler == 'slurm' -> ", done.stdout), (
         done.stdout + done.stderr
     )
     assert done.stdout.splitlines()[-1] == "1 of 1 killed, or with a reason on record"

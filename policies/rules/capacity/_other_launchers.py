@@ -53,7 +53,7 @@ def uncounted(stack: Stack, catalog: Catalog) -> Iterator[Violation]:
     for resource in stack.of_type(*OTHER_LAUNCHERS):
         for prop, value in types_written(resource):
             known = catalog.instances.get(value.removeprefix("ml.")) if isinstance(value, str) else None
-            if known is None or known.gpu is not None or "gpu" in known.unverified:
+            if known is None or known.accelerator is not None or known.accelerator_unknown:
                 yield _violation(resource, f"{prop} may have GPUs ({resource.show(prop)})", prop)
     for cluster in stack.of_type(CLUSTER):
         if declared(cluster).get("computeConfig.enabled", False) is not False:

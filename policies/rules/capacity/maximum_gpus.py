@@ -66,10 +66,10 @@ def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpusSettings]) -> Ite
     if not limits:
         return
     catalog = context.shared.catalog
-    for kind in limits.keys() - {ALL, *(gpu.lower() for gpu in catalog.gpus)}:
+    for kind in limits.keys() - {ALL, *(name.lower() for name in catalog.accelerators)}:
         yield Violation(
             f"max_gpus has {kind!r}, which no instance type of the catalog has",
-            f"use one of {', '.join(catalog.gpus)}, or {ALL}",
+            f"use one of {', '.join(catalog.accelerators)}, or {ALL}",
         )
     yield from uncounted(stack, catalog)
     for schedule in orphan_schedules(stack):
@@ -148,9 +148,9 @@ def _of_type(catalog: Catalog, name: str, count: int) -> Counts | str:
     known = catalog.instances.get(name)
     if known is None:
         return f"{name} is not in the catalog"
-    if known.gpu is None:
-        return f"the accelerator of {name} is not in the catalog" if "gpu" in known.unverified else {}
-    return {known.gpu: (known.gpu_count or known.gpu_partition) * count}
+    if known.accelerator is None:
+        return f"the accelerator of {name} is not in the catalog" if known.accelerator_unknown else {}
+    return {known.accelerator.name: known.accelerator.devices * count}
 
 
 def _larger(one: Mapping[str, float], other: Mapping[str, float]) -> Counts:

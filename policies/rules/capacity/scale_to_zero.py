@@ -74,7 +74,8 @@ def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZeroSettings]) -> It
         if workload and workload in settings.workloads:
             continue
         gpus = launch.types.unclear or any(
-            name not in catalog.instances or catalog.instances[name].gpu for name in launch.types.names
+            name not in catalog.instances or catalog.instances[name].accelerator
+            for name in launch.types.names
         )
         if _group(launch) in settings.system_groups and not gpus:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from posixpath import normpath
 from typing import Any
 
@@ -64,6 +64,17 @@ class KubernetesPodsUnprivilegedSettings(Settings):
     host_paths: tuple[str, ...] = Field(
         ("/var/lib/kubelet/device-plugins", "/dev/infiniband"), description="Paths for these images"
     )
+    image_paths: dict[str, tuple[str, ...]] = Field(
+        {
+            "public.ecr.aws/neuron/neuron-device-plugin": (
+                "/var/lib/kubelet/device-plugins",
+                "/run",
+                "/opt/aws",
+            )
+        },
+        description="Images of further device plugins, without tag, each with the only paths for it: in "
+        "`kube-system` and with their own command, and not in the network of the host",
+    )
 
 
 @resource_rule(
@@ -111,8 +122,9 @@ def kubernetes_pods_unprivileged(
     if not kind:
         return
     for spec in pod_specs(resource):
-        reviewed = _reviewed(resource, spec, context.settings)
-        yield from _host(resource, spec, context.settings, reviewed=reviewed)
+        reviewed = _reviewed(resource, spec, context.settings.images)
+        paths = context.settings.host_paths if reviewed else _own_paths(resource, spec, context.settings)
+        yield from _host(resource, spec, context.settings, network=reviewed, paths=paths)
         for containers in CONTAINERS:
             for path, container in resource.items(f"{spec}.{containers}"):
                 if is_unknown(container):
@@ -131,18 +143,28 @@ def kubernetes_pods_unprivileged(
                 yield _violation(resource, path, "a volume must not be a path of its host outside /mnt")
 
 
-def _reviewed(resource: Resource, spec: str, settings: KubernetesPodsUnprivilegedSettings) -> bool:
+def _own_paths(
+    resource: Resource, spec: str, settings: KubernetesPodsUnprivilegedSettings
+) -> tuple[str, ...]:
+    """Return the paths of the device plugin whose image all containers have."""
+    for image, paths in settings.image_paths.items():
+        if _reviewed(resource, spec, (image,)):
+            return paths
+    return ()
+
+
+def _reviewed(resource: Resource, spec: str, images: Sequence[str]) -> bool:
     """Return whether it is a device plugin: reviewed images only, as they are, in the cluster's namespace."""
     containers = [path for name in CONTAINERS for path, _ in resource.items(f"{spec}.{name}")]
     return (
         resource.type == _DAEMON_SET
         and namespace_of(resource) == _NAMESPACE
         and bool(containers)
-        and all(_as_it_is(resource, path, settings) for path in containers)
+        and all(_as_it_is(resource, path, images) for path in containers)
     )
 
 
-def _as_it_is(resource: Resource, path: str, settings: KubernetesPodsUnprivilegedSettings) -> bool:
+def _as_it_is(resource: Resource, path: str, images: Sequence[str]) -> bool:
     image = str(resource.get(f"{path}.image", "")).partition("@")[0]
     head, colon, tag = image.rpartition(":")
     name = head if colon and "/" not in tag else image
@@ -150,21 +172,27 @@ def _as_it_is(resource: Resource, path: str, settings: KubernetesPodsUnprivilege
     loads = any(
         str(resource.get(f"{each}.name")).startswith("LD_") for each, _ in resource.items(f"{path}.env")
     )
-    return own and not loads and any(matches(each, name) for each in settings.images)
+    return own and not loads and any(matches(each, name) for each in images)
 
 
 def _host(
-    resource: Resource, spec: str, settings: KubernetesPodsUnprivilegedSettings, *, reviewed: bool
+    resource: Resource,
+    spec: str,
+    settings: KubernetesPodsUnprivilegedSettings,
+    *,
+    network: bool,
+    paths: Sequence[str],
 ) -> Iterator[Violation]:
+    """Check what pods take of their host; `network` and `paths` are allowed."""
     for prop in HOST_FLAGS:
         value = resource.get(f"{spec}.{prop}")
-        if value is not None and not is_off(value) and not (reviewed and prop == "hostNetwork"):
+        if value is not None and not is_off(value) and not (network and prop == "hostNetwork"):
             yield _violation(resource, f"{spec}.{prop}", "pods must not be in the namespaces of their host")
     for path, volume in resource.items(f"{spec}.volumes"):
         mounted = resource.get(f"{path}.hostPath.path")
         if is_unknown(volume) or (
             resource.get(f"{path}.hostPath") is not None
-            and not (reviewed and isinstance(mounted, str) and mounted.rstrip("/") in settings.host_paths)
+            and not (isinstance(mounted, str) and mounted.rstrip("/") in paths)
         ):
             yield _violation(resource, f"{path}.hostPath", "pods must not mount paths of their host")
     yield from _context(resource, f"{spec}.securityContext", settings)

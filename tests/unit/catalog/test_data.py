@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.catalog import DATA, Catalog, System, load_catalog
+from gpufleet.catalog import DATA, Catalog, System, efa_layout, load_catalog
+from gpufleet.catalog.accelerator import Accelerator
 from gpufleet.catalog.aws_shapes import instance_from_aws
 from gpufleet.catalog.shipped import shipped_instances
 from gpufleet.catalog.store import INSTANCES as INSTANCES_FILE
@@ -15,7 +16,7 @@ from gpufleet.catalog.store import instances_text
 
 CATALOG = load_catalog()
 INSTANCES = sorted(CATALOG.instances)
-SYSTEM_FAMILIES = {"c7i", "m6i", "m7g", "m7i", "r7i", "t3"}
+SYSTEM_FAMILIES = {"c7i", "m6i", "m7g", "m7i", "m8g", "r7i", "t3"}
 
 
 @pytest.fixture
@@ -23,9 +24,9 @@ def catalog() -> Catalog:
     return load_catalog()
 
 
-def test_catalog_has_76_accelerated_types_and_the_system_types(catalog: Catalog) -> None:
+def test_catalog_has_80_accelerated_types_and_the_system_types(catalog: Catalog) -> None:
     accelerated = {name for name in catalog.instances if name.partition(".")[0] not in SYSTEM_FAMILIES}
-    assert len(accelerated) == 76
+    assert len(accelerated) == 80
     families = {name.partition(".")[0] for name in accelerated}
     assert {
         "g5g",
@@ -33,14 +34,21 @@ def test_catalog_has_76_accelerated_types_and_the_system_types(catalog: Catalog)
         "g7",
         "g7e",
         "gr6",
+        "inf1",
+        "inf2",
         "p5",
         "p5e",
         "p5en",
         "p6-b200",
         "p6-b300",
         "p6e-gb200",
+        "trn1",
+        "trn1n",
+        "trn2",
+        "trn2u",
     } < families
-    assert {item.gpu for name, item in catalog.instances.items() if name not in accelerated} == {None}
+    plain = [item for name, item in catalog.instances.items() if name not in accelerated]
+    assert {item.accelerator for item in plain} == {None}
     assert {name.partition(".")[0] for name in catalog.instances} - families == SYSTEM_FAMILIES
 
 
@@ -76,8 +84,12 @@ def test_hardware_matches_the_ec2_description(name: str, dump: dict[str, Any]) -
         "regions", "on_demand", "spot", "capacity_block", "gpudirect_rdma", "unverified", "notes"
     }  # fmt: skip
     ours, theirs = (fact.model_dump(exclude=not_told_by_ec2) for fact in (item, read))
-    if "gpu_memory_gib" in item.unverified:
-        assert (ours.pop("gpu_memory_gib"), theirs.pop("gpu_memory_gib")) in {(96.0, 512.0), (None, None)}
+    if "accelerator_memory" in item.unverified:
+        own, read_one = ours.pop("accelerator"), theirs.pop("accelerator")
+        assert own["memory_gib"] == 96.0
+        # The copy of DescribeInstanceTypes has no devices of an UltraServer's instance.
+        assert read_one is None or read_one == own | {"memory_gib": 512.0}
+        assert (read_one is None) == (name == "trn2u.48xlarge")
     if "card_peak_gbps" in item.unverified:
         total = sum(card.peak_gbps for card in item.cards)
         assert f"{total:g} Gigabit" == item.network_performance
@@ -86,9 +98,49 @@ def test_hardware_matches_the_ec2_description(name: str, dump: dict[str, Any]) -
 
 
 def test_unread_accelerator_does_not_count_as_none(catalog: Catalog) -> None:
-    assert catalog.instance("trn2u.48xlarge").gpu is None
-    assert "gpu" in catalog.instance("trn2u.48xlarge").unverified
-    assert "gpu" not in catalog.instance("m7i.xlarge").unverified
+    unread = catalog.instance("trn2u.48xlarge").model_copy(
+        update={"accelerator": None, "unverified": ("accelerator",)}
+    )
+    assert unread.accelerator_unknown
+    assert not catalog.instance("m7i.xlarge").accelerator_unknown
+    assert not any(item.accelerator_unknown for item in catalog.instances.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "count", "gib", "cores", "efa"),
+    [
+        ("trn1.2xlarge", "Trainium", 1, 32, 2, 0),
+        ("trn1.32xlarge", "Trainium", 16, 32, 2, 8),
+        ("trn1n.32xlarge", "Trainium", 16, 32, 2, 16),
+        ("trn2.3xlarge", "Trainium2", 1, 96, 8, 1),
+        ("trn2.48xlarge", "Trainium2", 16, 96, 8, 16),
+        ("trn2u.48xlarge", "Trainium2", 16, 96, 8, 16),
+        ("inf1.24xlarge", "Inferentia", 16, 8, 4, 1),
+        ("inf2.48xlarge", "Inferentia2", 12, 32, 2, 0),
+    ],
+)
+def test_neuron_devices_and_their_network_are_those_of_aws_pages(
+    catalog: Catalog, name: str, device: str, count: int, gib: int, cores: int, efa: int
+) -> None:
+    """Neuron documentation: architecture of Trn1, Trn2 and Inf2; how to prepare trn1.32xlarge (EFA)."""
+    item = catalog.instance(name)
+    assert item.accelerator == Accelerator(
+        kind="neuron", name=device, count=count, memory_gib=gib, cores=cores
+    )
+    assert (item.neuron, item.gpu, item.gpu_count, item.gpu_memory_gib) == (True, None, 0, None)
+    assert item.max_efa_interfaces == efa
+    assert not efa or len(efa_layout(item)) == efa + 1
+
+
+def test_gpus_and_neuron_devices_are_told_apart(catalog: Catalog) -> None:
+    neuron = {"Inferentia", "Inferentia2", "Trainium", "Trainium2"}
+    assert set(catalog.accelerators) - set(catalog.gpus) == neuron
+    kinds = {
+        item.accelerator.name: item.accelerator.kind
+        for item in catalog.instances.values()
+        if item.accelerator
+    }
+    assert {name for name, kind in kinds.items() if kind == "neuron"} == neuron
 
 
 def test_fraction_of_a_gpu_is_not_a_whole_gpu(catalog: Catalog) -> None:

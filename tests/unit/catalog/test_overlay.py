@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 from gpufleet.catalog import InstanceType, Price, RegionRead, SpotPrices, load_catalog
+from gpufleet.catalog.accelerator import Accelerator
 from gpufleet.catalog.overlay import overlay
 
 TODAY = dt.date(2026, 11, 21)
@@ -75,19 +76,42 @@ def test_fields_that_ec2_does_not_report_come_from_the_shipped_entry() -> None:
 def test_figures_that_pages_of_aws_contradict_are_not_read_from_the_account() -> None:
     b200 = read("p6-b200.48xlarge")
     cards = tuple(card.model_copy(update={"peak_gbps": 200.0}) for card in b200.cards)
-    answer = [read("trn2.48xlarge", gpu_memory_gib=512.0), b200.model_copy(update={"cards": cards})]
+    trn2 = read("trn2.48xlarge")
+    assert trn2.accelerator is not None
+    too_much = trn2.model_copy(
+        update={"accelerator": trn2.accelerator.model_copy(update={"memory_gib": 512.0})}
+    )
+    answer = [too_much, b200.model_copy(update={"cards": cards})]
     merged = overlay(SHIPPED, answer, asked("us-east-1"))
-    assert merged["trn2.48xlarge"].gpu_memory_gib == 96
+    assert merged["trn2.48xlarge"].accelerator == SHIPPED["trn2.48xlarge"].accelerator
     assert {card.peak_gbps for card in merged["p6-b200.48xlarge"].cards} == {400.0}
     fewer = overlay(SHIPPED, [b200.model_copy(update={"cards": cards[:4]})], asked("us-east-1"))
     assert fewer["p6-b200.48xlarge"].cards == cards[:4]
 
 
 def test_accelerator_that_the_account_reports_is_verified() -> None:
-    answer = read("trn2u.48xlarge", gpu="Trainium2", gpu_count=16, gpu_memory_gib=96.0)
-    merged = overlay(SHIPPED, [answer], asked("us-east-1"))["trn2u.48xlarge"]
-    assert (merged.gpu, merged.gpu_count, merged.gpu_memory_gib) == ("Trainium2", 16, 96.0)
+    answer = read("trn2u.48xlarge")
+    unread = answer.model_copy(update={"accelerator": None, "unverified": ("accelerator", "gpudirect_rdma")})
+    merged = overlay({unread.name: unread}, [answer], asked("us-east-1"))[unread.name]
+    assert merged.accelerator == answer.accelerator
     assert merged.unverified == ("gpudirect_rdma",)
+
+
+def test_account_that_reports_no_accelerator_does_not_remove_a_known_one() -> None:
+    answer = read("trn2u.48xlarge").model_copy(update={"accelerator": None})
+    merged = overlay(SHIPPED, [answer], asked("us-east-1"))["trn2u.48xlarge"]
+    assert merged.accelerator == SHIPPED["trn2u.48xlarge"].accelerator
+
+
+def test_files_from_before_kinds_of_accelerators_are_read() -> None:
+    flat = read("trn1.32xlarge").model_dump(exclude={"accelerator"})
+    old = InstanceType.model_validate(
+        flat | {"gpu": "Trainium", "gpu_count": 16, "gpu_memory_gib": 32.0, "gpu_partition": 1.0}
+    )
+    assert old.accelerator == Accelerator(kind="neuron", name="Trainium", count=16, memory_gib=32.0)
+    h100 = InstanceType.model_validate(flat | {"gpu": "H100", "gpu_count": 8})
+    assert h100.accelerator == Accelerator(kind="gpu", name="H100", count=8)
+    assert InstanceType.model_validate(flat | {"gpu": None, "gpu_count": 0}).accelerator is None
 
 
 def test_new_type_is_added_unchanged() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gpufleet.catalog import Catalog
@@ -13,6 +15,12 @@ from tests.unit.checks.test_networks import SLURM
 
 GROUP = "cloud.0.node_groups.0"
 SAME_COUNT = "all nodes of a group need the same number of GPUs"
+SAME_DEVICES = "all nodes of a group need the same number of devices"
+ONE_KIND = "a node group has one kind of accelerator"
+
+
+def neuron_group(name: str) -> dict[str, Any]:
+    return {"name": "neuron", "instance_types": [name], "capacity": {"on_demand": {"max": 1}}}
 
 
 def test_unknown_instance_type_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
@@ -68,15 +76,23 @@ def test_type_listed_twice_is_refused(judge: Judge) -> None:
     [
         (
             ["p4d.24xlarge", "p5.48xlarge"],
-            "p5.48xlarge has H100 and p4d.24xlarge has A100: a node group has one kind of GPU",
+            f"p5.48xlarge has H100 and p4d.24xlarge has A100: {ONE_KIND}",
         ),
         (
             ["p4d.24xlarge", "m7i.xlarge"],
-            "m7i.xlarge has no GPU and p4d.24xlarge has A100: a node group has one kind of GPU",
+            f"m7i.xlarge has no accelerator and p4d.24xlarge has A100: {ONE_KIND}",
         ),
         (
             ["m7i.xlarge", "g6.xlarge"],
-            "g6.xlarge has L4 and m7i.xlarge has no GPU: a node group has one kind of GPU",
+            f"g6.xlarge has L4 and m7i.xlarge has no accelerator: {ONE_KIND}",
+        ),
+        (
+            ["trn1.2xlarge", "trn1.32xlarge"],
+            f"trn1.32xlarge has 16 Neuron devices and trn1.2xlarge has 1 Neuron device: {SAME_DEVICES}",
+        ),
+        (
+            ["g6.xlarge", "inf2.xlarge"],
+            f"inf2.xlarge has Inferentia2 and g6.xlarge has L4: {ONE_KIND}",
         ),
         (
             ["g6.xlarge", "g6.12xlarge"],
@@ -176,30 +192,33 @@ def test_fastest_volumes_of_gp3_pass(judge: Judge, volume: dict[str, object]) ->
 
 
 def test_type_with_an_unknown_accelerator_is_a_warning(judge: Judge) -> None:
-    said = judge(
-        {
-            "cloud.0.region": "ap-south-2",
-            "cloud.0.zones": ["ap-south-2a", "ap-south-2b"],
-            "cloud.0.node_groups": [
-                {
-                    "name": "neuron",
-                    "instance_types": ["trn2u.48xlarge"],
-                    "capacity": {"on_demand": {"max": 1}},
-                }
-            ],
-            "cloud.0.kubernetes.teams": [],
-        }
-    )
-    said.only("accelerator-unknown", "warning")
+    unread = {"accelerator": None, "unverified": ("accelerator",)}
+    judge.change_catalog("instances", **{"trn1.32xlarge": unread})
+    judge({"cloud.0.node_groups.+": neuron_group("trn1.32xlarge")}).only("accelerator-unknown", "warning")
 
 
-@pytest.mark.parametrize(("name", "chip"), [("trn1.32xlarge", "Trainium"), ("inf2.xlarge", "Inferentia2")])
-def test_type_with_an_accelerator_not_from_nvidia_is_refused(judge: Judge, name: str, chip: str) -> None:
-    group = {"name": "neuron", "instance_types": [name], "capacity": {"on_demand": {"max": 1}}}
-    finding = judge({"cloud.0.node_groups.+": group}).only("accelerator-unsupported")
-    assert finding.field == "cloud[0].node_groups[4].instance_types[0]"
-    assert chip in finding.message
-    assert "NVIDIA" in finding.remedy
+@pytest.mark.parametrize("name", ["trn1.32xlarge", "trn1n.32xlarge", "inf1.xlarge", "inf2.xlarge"])
+def test_neuron_devices_pass_on_kubernetes(judge: Judge, name: str) -> None:
+    assert judge({"cloud.0.node_groups.+": neuron_group(name)}).rules == set()
+
+
+def test_inf1_on_slurm_is_refused_unless_it_has_an_image_of_its_own(judge: Judge) -> None:
+    groups = [neuron_group("inf1.xlarge")]
+    finding = judge(SLURM | {"cloud.0.node_groups": groups}).of("accelerator-unsupported")
+    assert [each.field for each in finding] == ["cloud[0].node_groups[0].instance_types[0]"]
+    assert "Inferentia" in finding[0].message
+    for other in (neuron_group("inf2.xlarge"), groups[0] | {"image": "ami-0123456789abcdef0"}):
+        assert not judge(SLURM | {"cloud.0.node_groups": [other]}).of("accelerator-unsupported")
+
+
+def test_gpu_operator_without_gpus_is_a_warning(judge: Judge) -> None:
+    changes = {
+        "cloud.0.node_groups": [neuron_group("trn1.32xlarge")],
+        "cloud.0.kubernetes.teams": [],
+        "cloud.0.kubernetes.gpu_stack": "gpu-operator",
+    }
+    assert judge(changes).only("gpu-stack-unused", "warning").field == "cloud[0].kubernetes.gpu_stack"
+    assert not judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator"}).of("gpu-stack-unused")
 
 
 def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:
@@ -211,13 +230,6 @@ def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Cata
     reported = [finding.path for finding in check.run(Fleet(loaded.spec, other, loaded.source, NOW))]
     assert reported == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]
     assert not list(check.run(Fleet(loaded.spec, catalog, loaded.source, NOW)))
-
-
-def test_system_nodes_that_cannot_boot_the_images_are_refused(judge: Judge) -> None:
-    judge.change_catalog("instances", **{"m7i.large": {"architectures": ("arm64",)}})
-    changes = {"cloud.0.kubernetes.system_nodes": {"instance_types": ["m7i.xlarge", "m7i.large"]}}
-    finding = judge(changes).only("architecture-unsupported")
-    assert finding.field == "cloud[0].kubernetes.system_nodes.instance_types[1]"
 
 
 def test_sites_without_system_nodes_pass(judge: Judge) -> None:

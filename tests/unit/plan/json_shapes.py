@@ -12,7 +12,7 @@ RANGE = {"low": MONEY, "expected": MONEY, "high": MONEY}
 KEY = {"name": str, "owner": str}
 VOLUME = {"size_gib": int, "iops": int, "throughput": int}
 DICT_OR_NONE = (dict, type(None))
-TEAM = {"name": str, "gpus": int, "priority": str, "buckets": list}
+TEAM = {"name": str, "gpus": int, "priority": str, "buckets": list, "neuron_devices": int}
 
 SHAPE: dict[str, Any] = {
     "fleet": str,
@@ -73,12 +73,22 @@ SHAPE: dict[str, Any] = {
             "user_data": [str],
             "tags": dict,
             "team": TEXT_OR_NONE,
+            "accelerator": {
+                "kind": str,
+                "name": str,
+                "count": int,
+                "memory_gib": MONEY,
+                "cores": INT_OR_NONE,
+                "resource": str,
+                "gres": str,
+            },
             "public_addresses": int,
         }
     ],
     "storage": list,
     "hosts": [{"name": str, "site": str, "role": str, "address": str, "bmc": TEXT_OR_NONE}],
     "gpus_at_maximum": int,
+    "neuron_devices_at_maximum": int,
     "cost": {
         "monthly": {
             "amount": MONEY,
@@ -274,6 +284,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
                 "volume": VOLUME,
                 "image": str,
                 "image_release": str,
+                "architecture": str,
             },
             "support_type": str,
             "log_types": [str],
@@ -281,6 +292,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "addon_versions": dict,
             "unverified_addons": list,
             "teams": [TEAM],
+            "neuron": DICT_OR_NONE,
         },
         "interruptions": DICT_OR_NONE,
         "ordered_capacity": list,

@@ -90,10 +90,38 @@ def test_image_of_the_users_own_has_no_release_and_unknown_software(
     assert (found.image, found.image_kind, found.image_release, found.software) == (image, kind, "", None)
 
 
-def test_other_accelerators_get_their_own_image_and_claim_no_nvidia_driver() -> None:
+def test_neuron_devices_get_their_own_image_with_neurons_driver() -> None:
     neuron = only(site("trn1.32xlarge", **kubernetes("1.35")))
     assert neuron.image == "amazon-eks-node-al2023-x86_64-neuron-1.35-v20260714"
-    assert neuron.software is None
+    assert neuron.software is not None
+    assert (neuron.software.accelerator, neuron.software.driver) == ("neuron", "2.29.0.0")
+    assert (neuron.software.cuda, neuron.software.nccl, neuron.software.in_containers) == (None, None, ())
+    assert neuron.software.efa == "kernel module 3.1.0"
+    slurm = only(site("trn1.32xlarge"))
+    assert slurm.image == f"Deep Learning Base Neuron AMI (Ubuntu 22.04) {LOCK.slurm_neuron_image}"
+    assert (slurm.image_kind, slurm.image_release) == ("ami-name", LOCK.slurm_neuron_image)
+    assert slurm.software is not None
+    assert slurm.software.driver is None, "no source has it"
+
+
+def test_graviton_system_nodes_start_from_the_image_for_arm() -> None:
+    settings = {"version": "1.35", "system_nodes": {"instance_types": ["m7g.xlarge", "m8g.xlarge"]}}
+    found = site(scheduler="kubernetes", kubernetes=settings).kubernetes
+    assert found is not None
+    assert found.system_nodes.architecture == "arm64"
+    assert found.system_nodes.image == "amazon-eks-node-al2023-arm64-standard-1.35-v20260714"
+    plain = site(**kubernetes("1.35")).kubernetes
+    assert plain is not None
+    assert plain.system_nodes.architecture == "x86_64"
+    assert plain.system_nodes.image == "amazon-eks-node-al2023-x86_64-standard-1.35-v20260714"
+
+
+def test_nodes_without_accelerators_can_be_graviton() -> None:
+    found = only(site("m7g.xlarge", **kubernetes("1.35")))
+    assert found.image == "amazon-eks-node-al2023-arm64-standard-1.35-v20260714"
+    assert eks_image_parameter(found.image).startswith(
+        "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/arm64/standard/"
+    )
 
 
 def test_image_of_a_release_has_one_public_parameter() -> None:

@@ -16,7 +16,7 @@ from gpufleet.lab.aws.backends.ssm_public_parameters import register_image
 
 _PATTERN = frozenset("*?[")
 _DEEP_LEARNING = re.compile(
-    r"Deep Learning (?P<arm>ARM64 )?Base (?:OSS Nvidia Driver GPU AMI|AMI with Single CUDA)"
+    r"Deep Learning (?P<arm>ARM64 )?Base (?:OSS Nvidia Driver GPU AMI|AMI with Single CUDA|Neuron AMI)"
     r" \(Ubuntu \d\d\.\d\d\) 20\d{6}"
 )
 _OWNER = "898082745236"

@@ -156,6 +156,33 @@ def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
     assert ask(PODS, beside)
 
 
+def neuron_plugin(
+    *paths: str, image: str = "public.ecr.aws/neuron/neuron-device-plugin:2.31.0.0"
+) -> Described:
+    plugin = device_plugin(image=image)
+    pod = plugin["props"]["spec"]["template"]["spec"]
+    pod.pop("hostNetwork")
+    pod["volumes"] = [{"name": f"v{at}", "hostPath": {"path": path}} for at, path in enumerate(paths)]
+    return plugin
+
+
+def test_neuron_plugin_has_paths_of_its_own_and_no_network_of_the_host(ask: Ask) -> None:
+    own = ("/var/lib/kubelet/device-plugins", "/run", "/opt/aws")
+    assert ask(PODS, neuron_plugin(*own)) == []
+    assert ask(PODS, neuron_plugin(*own, "/dev/infiniband"))
+    assert ask(PODS, neuron_plugin(*own, image="evil.example/neuron/neuron-device-plugin:2.31.0.0"))
+    on_host = neuron_plugin(*own)
+    on_host["props"]["spec"]["template"]["spec"]["hostNetwork"] = True
+    assert ask(PODS, on_host)
+
+
+def test_paths_of_the_neuron_plugin_are_not_those_of_other_plugins(ask: Ask) -> None:
+    for path in ("/run", "/opt/aws"):
+        nvidia = device_plugin()
+        nvidia["props"]["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] = path
+        assert ask(PODS, nvidia), path
+
+
 @pytest.mark.parametrize(
     ("spec", "found"),
     [
