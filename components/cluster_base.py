@@ -15,6 +15,7 @@ from gpufleet.components.device_plugins import (
     efa_device_plugin,
     nvidia_device_plugin,
 )
+from gpufleet.components.file_system_volume import FileSystemArgs, file_system_volume
 from gpufleet.components.gpu_operator import gpu_operator
 from gpufleet.components.neuron import NEURON_NODE_LABEL, NeuronArgs, neuron
 from gpufleet.kinds import GPU_RESOURCE, NEURON_CORE_RESOURCE, NEURON_RESOURCE
@@ -38,7 +39,7 @@ class TeamArgs:
     Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
     other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
     probes of the node's kubelet are always allowed. `service_accounts` are created for its pods, without a
-    token for the Kubernetes API.
+    token for the Kubernetes API. `file_systems` are mounted by claims with their names.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TeamArgs:
     ingress_namespaces: Sequence[str] = ()
     ingress_cidrs: Sequence[str] = ()
     service_accounts: Sequence[str] = ()
+    file_systems: Sequence[FileSystemArgs] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +203,8 @@ class ClusterBase(pulumi.ComponentResource):
                 automount_service_account_token=False,
                 opts=child,
             )
+        for system in team.file_systems:
+            file_system_volume(label, team.name, inside, system, self._labels, child)
         return inside
 
 
@@ -238,6 +242,7 @@ __all__ = [
     "PRIORITIES",
     "ClusterBase",
     "ClusterBaseArgs",
+    "FileSystemArgs",
     "NeuronArgs",
     "TeamArgs",
     "priority_class",

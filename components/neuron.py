@@ -22,13 +22,14 @@ from gpufleet.components.plugin_daemon_set import (
     small,
     unprivileged,
 )
+from gpufleet.kinds import NEURON_DEVICE_PLUGIN
 
 NEURON_NODE_LABEL = "gpufleet.io/neuron"
 """The label of nodes with Neuron devices; its value is their name."""
 
 NEURON_IMAGE = "public.ecr.aws/neuron/neuron-device-plugin"
 
-_NAME = "neuron-device-plugin"
+_NAME = NEURON_DEVICE_PLUGIN
 _HOST_PATHS = {"device-plugins": PLUGINS, "run": "/run", "aws-config": "/opt/aws"}
 """Where the plugin meets the kubelet, and what it reads of the node's devices and configuration."""
 

@@ -12,9 +12,15 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_kubernetes as k8s
 
-from gpufleet.kinds import KUBE_SCHEDULER, NEURON_CORE_RESOURCE, NEURON_RESOURCE, NEURON_SCHEDULER
+from gpufleet.kinds import (
+    KUBE_SCHEDULER,
+    NEURON_CORE_RESOURCE,
+    NEURON_EXTENSION,
+    NEURON_RESOURCE,
+    NEURON_SCHEDULER,
+)
 
-EXTENSION = "neuron-scheduler-extension"
+EXTENSION = NEURON_EXTENSION
 EXTENSION_IMAGE = "public.ecr.aws/neuron/neuron-scheduler"
 EXTENSION_PORT = 12345
 """The port of Neuron's Helm chart."""

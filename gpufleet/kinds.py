@@ -61,6 +61,8 @@ KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
 """Kubernetes's own scheduler, as an image for x86_64 and arm64."""
 
 NEURON_SCHEDULER = "neuron-scheduler"
+NEURON_DEVICE_PLUGIN = "neuron-device-plugin"
+NEURON_EXTENSION = "neuron-scheduler-extension"
 """The `schedulerName` of pods whose Neuron devices must be neighbours, in an EKS cluster with such nodes."""
 
 STOP_SUFFIX = "-stop"

@@ -105,7 +105,7 @@ def build_site(
             )
             nodes.append(running_nodes(site.site, group.name, names, provider))
     notices = build_notices(name, site, cluster, this.opts)
-    ways = _contents(this, site.kubernetes, cluster, notices) if cluster and site.kubernetes else {}
+    ways = _contents(this, site.kubernetes, cluster, storage, notices) if cluster and site.kubernetes else {}
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
     return SiteOutputs(
@@ -128,7 +128,11 @@ def build_site(
 
 
 def _contents(
-    this: _Site, plan: KubernetesPlan, cluster: EksCluster, notices: NoticeParts | None
+    this: _Site,
+    plan: KubernetesPlan,
+    cluster: EksCluster,
+    storage: Mapping[str, SharedStorage],
+    notices: NoticeParts | None,
 ) -> dict[str, pulumi.Output[str]]:
     """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs."""
     ways = {"kubeconfig": cluster.kubeconfig}
@@ -139,7 +143,14 @@ def _contents(
     # The sandbox renders manifests into a folder that is called after the cluster.
     identifier = cluster.endpoint if this.settings.cloud == "aws" else None
     build_cluster_base(
-        this.name, this.plan, plan, cluster, kubeconfig, identifier=identifier, notices=notices
+        this.name,
+        this.plan,
+        plan,
+        cluster,
+        kubeconfig,
+        storage=storage,
+        identifier=identifier,
+        notices=notices,
     )
     return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, NeuronArgs, TeamArgs
+from gpufleet.components.file_system_volume import FileSystemArgs
 from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
+from gpufleet.components.storage import SharedStorage
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
+from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.interruptions import NoticeParts
@@ -21,10 +26,11 @@ def build_cluster_base(
     cluster: EksCluster,
     kubeconfig: pulumi.Output[str],
     *,
+    storage: Mapping[str, SharedStorage],
     identifier: pulumi.Output[str] | None = None,
     notices: NoticeParts | None = None,
 ) -> ClusterBase:
-    """Apply teams, priorities and device plugins once the cluster can run them.
+    """Apply teams, priorities, volumes and device plugins once the cluster can run them.
 
     `kubeconfig` is how the run reaches the API. With an `identifier` of the cluster, another kubeconfig does
     not replace the contents: without one, Pulumi takes another server for another cluster.
@@ -58,6 +64,7 @@ def build_cluster_base(
                     neuron_devices=team.neuron_devices,
                     priority=team.priority,
                     service_accounts=[TEAM_SERVICE_ACCOUNT] if team.buckets else [],
+                    file_systems=[_file_system(each, site, storage) for each in team.file_systems],
                 )
                 for team in settings.teams
             ],
@@ -73,4 +80,19 @@ def build_cluster_base(
             labels={"gpufleet.io/site": site.site},
         ),
         pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def _file_system(
+    wanted: TeamFileSystemPlan, site: CloudSitePlan, storage: Mapping[str, SharedStorage]
+) -> FileSystemArgs:
+    plan = next(each for each in site.lustre if each.name == wanted.storage)
+    made = storage[wanted.storage]
+    return FileSystemArgs(
+        name=wanted.storage,
+        file_system_id=made.file_system_id,
+        dns_name=made.dns_name,
+        mount_name=made.mount_name,
+        capacity_gib=plan.capacity_gib,
+        write=wanted.write,
     )

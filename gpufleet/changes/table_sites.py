@@ -9,6 +9,7 @@ from gpufleet.changes.observe import Effect
 
 _SITE = "all users of the site: every resource is created again, and the old one is deleted"
 _BUCKET = "pods of the team: they lose access to the bucket"
+_VOLUME = "pods of the team with the claim: it is deleted once they have ended; files stay"
 _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
@@ -152,4 +153,14 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     ),
     "cloud[].kubernetes.teams[].buckets[].storage": in_place("another bucket", _BUCKET),
     "cloud[].kubernetes.teams[].buckets[].access": in_place("another one", "pods of the team, at once"),
+    "cloud[].kubernetes.teams[].file_systems[]": (
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
+        FieldChange("remove an entry", Effect.REPLACEMENT, _VOLUME),
+    ),
+    "cloud[].kubernetes.teams[].file_systems[].storage": (
+        FieldChange("another file system", Effect.REPLACEMENT, _VOLUME),
+    ),
+    "cloud[].kubernetes.teams[].file_systems[].access": (
+        FieldChange("another one", Effect.REPLACEMENT, _VOLUME),
+    ),
 }

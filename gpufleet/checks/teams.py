@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed, nearest
 from gpufleet.kinds import TEAMS_SHARED
 
 
@@ -103,7 +103,7 @@ def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
                         at,
                         f"'{each.storage}' of team '{team.name}' is no bucket of site {site.site!r}",
                         did_you_mean(
-                            next(iter(get_close_matches(each.storage, known, n=1)), None),
+                            nearest(each.storage, known),
                             f"use one of {listed(known)}"
                             if known
                             else f"declare it under `storage`, as {{ name: {each.storage}, bucket: ... }}",
@@ -118,4 +118,33 @@ def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
                 seen.add(each.storage)
 
 
-CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket)
+@check("team-file-system", "storage", "name")
+def team_file_system(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A team's pods mount FSx for Lustre file systems of their own site, each named once."""
+    for path, site in fleet.cloud():
+        known = [item.name for item in site.storage if item.lustre is not None]
+        for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
+            seen: set[str] = set()
+            for number, each in enumerate(team.file_systems):
+                at = (*path, "kubernetes", "teams", index, "file_systems", number, "storage")
+                if each.storage not in known:
+                    yield FieldFinding(
+                        at,
+                        f"'{each.storage}' of team '{team.name}' is no file system of site {site.site!r}",
+                        did_you_mean(
+                            nearest(each.storage, known),
+                            f"use one of {listed(known)}"
+                            if known
+                            else f"declare it under `storage`, as {{ name: {each.storage}, lustre: ... }}",
+                        ),
+                    )
+                elif each.storage in seen:
+                    yield FieldFinding(
+                        at,
+                        f"team '{team.name}' names the file system '{each.storage}' twice",
+                        "keep one entry, with the wider access",
+                    )
+                seen.add(each.storage)
+
+
+CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket, team_file_system)

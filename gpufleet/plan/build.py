@@ -10,6 +10,7 @@ from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
+from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
     CloudSitePlan,
@@ -141,6 +142,10 @@ def _plan_kubernetes(
                 team.priority,
                 tuple(TeamBucketPlan(each.storage, each.access == "read-write") for each in team.buckets),
                 team.neuron_devices,
+                tuple(
+                    TeamFileSystemPlan(each.storage, each.access == "read-write")
+                    for each in team.file_systems
+                ),
             )
             for team in settings.teams
         ),

@@ -28,8 +28,17 @@ class TeamBucketPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class TeamFileSystemPlan:
+    """A file system that a team's pods mount, by its name in the storage."""
+
+    storage: str
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TeamPlan:
-    """A team's share of a Kubernetes or Slurm site; `buckets` are those that its pods reach.
+    """A team's share of a Kubernetes or Slurm site; `buckets` and `file_systems` are those that its pods
+    reach.
 
     `neuron_devices` is what its pods may hold at once on an EKS site.
     """
@@ -39,6 +48,7 @@ class TeamPlan:
     priority: Literal["low", "normal", "high"]
     buckets: tuple[TeamBucketPlan, ...] = ()
     neuron_devices: int = 0
+    file_systems: tuple[TeamFileSystemPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ def _cluster_lines(cluster: KubernetesPlan) -> Iterator[str]:
                 f"{each.storage} ({'read-write' if each.write else 'read'})" for each in team.buckets
             )
             yield f"pods of {team.name} reach {reached}"
+        if team.file_systems:
+            mounted = ", ".join(
+                f"{each.storage} ({'read-write' if each.write else 'read'})" for each in team.file_systems
+            )
+            yield f"pods of {team.name} mount {mounted}"
 
 
 def _row(group: NodeGroupPlan) -> tuple[str, ...]:

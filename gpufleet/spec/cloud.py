@@ -38,6 +38,7 @@ from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
+from gpufleet.spec.teams import KubernetesTeam
 
 
 class Taint(Model):
@@ -150,55 +151,6 @@ class CloudNetwork(Model):
 
     cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.", examples=["10.40.0.0/16"])]
     nat: Annotated[NatKind, Field(description="NAT gateways: one, one a zone, or none.")] = "single"
-
-
-class Team(Model):
-    """A team of a site: its namespace or account, and the GPUs it may hold at once."""
-
-    name: Annotated[Name, Field(description="The team's name.", examples=["research"])]
-    gpus: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1_000_000,
-            description="GPUs it may hold at once.",
-            examples=[64],
-            json_schema_extra={"unit": "GPUs"},
-        ),
-        WHOLE,
-    ]
-    priority: Annotated[Literal["low", "normal", "high"], Field(description="Whose jobs go first.")] = (
-        "normal"
-    )
-
-
-class TeamBucket(Model):
-    """A bucket of the site that a team's pods reach with the service account `gpufleet-data`.
-
-    They read and write below `<team>/`, and read below `shared/`; with `access: read` they only read.
-    """
-
-    storage: Annotated[Name, Field(description="The bucket's name in `storage`.", examples=["datasets"])]
-    access: Annotated[
-        Literal["read-write", "read"], Field(description="What they may do below the team's prefix.")
-    ] = "read-write"
-
-
-class KubernetesTeam(Team):
-    """A team of an EKS site: its namespace, the GPUs and Neuron devices it may hold, and its buckets."""
-
-    buckets: Annotated[tuple[TeamBucket, ...], Field(description="Buckets that its pods reach.")] = ()
-    neuron_devices: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1_000_000,
-            description="Neuron devices (Trainium, Inferentia) it may hold at once.",
-            examples=[32],
-            json_schema_extra={"unit": "devices"},
-        ),
-        WHOLE,
-    ] = 0
 
 
 class SystemNodes(Model):

@@ -27,12 +27,9 @@ from gpufleet.spec.cloud import (
     CloudSite,
     InstanceStore,
     Kubernetes,
-    KubernetesTeam,
     NodeGroup,
     SystemNodes,
     Taint,
-    Team,
-    TeamBucket,
     Volume,
 )
 from gpufleet.spec.fields import (
@@ -77,6 +74,7 @@ from gpufleet.spec.rack_monitoring import (
 )
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
+from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
 
 __all__ = [
     "AlertReceivers",
@@ -140,6 +138,7 @@ __all__ = [
     "Taint",
     "Team",
     "TeamBucket",
+    "TeamFileSystem",
     "User",
     "UserGroup",
     "Volume",

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.cloud import Team
 from gpufleet.spec.fields import (
     DECIMAL,
     WHOLE,
@@ -36,6 +35,7 @@ from gpufleet.spec.rack_kubernetes import RackKubernetes
 from gpufleet.spec.rack_monitoring import Monitoring
 from gpufleet.spec.rack_slurm import RackSlurm
 from gpufleet.spec.storage import OnPremStorage
+from gpufleet.spec.teams import Team
 
 
 class SitePower(Model):

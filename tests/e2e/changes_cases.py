@@ -370,7 +370,9 @@ def site_cases() -> Iterator[Case]:
         "cloud[].kubernetes.version",
         "the next minor version",
         {"cloud[kube].kubernetes.version": "1.35"},
-        "aws:(eks/(cluster|nodeGroup|addon)|ec2/launchTemplate):.* chg-test-kube(?!-(added|other))",
+        # The second scheduler has the cluster's version.
+        "aws:(eks/(cluster|nodeGroup|addon)|ec2/launchTemplate):.* chg-test-kube(?!-(added|other))"
+        "|Deployment chg-test-kube-base-neuron-scheduler",
     )
     yield _kube(
         "private_cidrs",
@@ -433,6 +435,31 @@ def site_cases() -> Iterator[Case]:
     yield _kube(
         "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
     )
+    for field, how, team, value, claims in (
+        ("", "add an entry", "green", [{"storage": "safe"}], "green(-|$)"),
+        ("", "remove an entry", "red", [], "red-safe(-rw)?$"),
+        (
+            ".storage",
+            "another file system",
+            "blue",
+            [{"storage": "swift"}, {"storage": "older"}],
+            "blue-(safe|swift)(-rw)?$",
+        ),
+        (
+            ".access",
+            "another one",
+            "blue",
+            [{"storage": "safe"}, {"storage": "older", "access": "read"}],
+            "blue-older(-r[wo])?$",
+        ),
+    ):
+        yield _kube(
+            f"teams[].file_systems[]{field}",
+            how,
+            value,
+            f"chg-test-kube-base-{claims}",
+            at=f"teams[{team}].file_systems",
+        )
     yield _kube(
         "teams[].neuron_devices",
         "another number",
@@ -548,7 +575,7 @@ def fleet_cases() -> Iterator[Case]:
     yield Case("exemptions[]", "add an entry", {"exemptions": [exemption]})
     for inner in exemption:
         yield Case(f"exemptions[].{inner}", "another value", {"exemptions": [exemption]})
-    yield Case("tags.<name>", "another value", {"tags.project": "other"}, exclusive=True)
+    yield Case("tags.<name>", "another value", {"tags.project": "titan"}, exclusive=True)
     yield Case("expires", "another day", {"expires": "2099-01-01"}, exclusive=True)
     for kind, release, scheduler in (
         ("eks", "20260625", "kubernetes"),

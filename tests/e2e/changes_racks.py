@@ -50,6 +50,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
         "scheduler": "slurm",
         "power": {"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
         "ownership": {"acquisition": "270000 USD", "lifetime": "5 y"},
+        "running_costs": {"colocation": "42000 USD", "support": "31000 USD", "staff": "25000 USD"},
         "ssh": {
             "user": "ops",
             "port": 2222,

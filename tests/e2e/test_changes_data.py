@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("e2e-faults")
 DATA = {"name": "data", "bucket": {"name": "flt-test-data"}}
 SCRATCH = {"name": "scratch", "lustre": {"deployment": "scratch-2", "capacity": "2400 GiB"}}
 STORED = {"cloud[near].storage[data]": DATA, "cloud[near].storage[scratch]": SCRATCH}
-TAGGED = {"tags.project": "other"}
+TAGGED = {"tags.project": "titan"}
 
 
 @pytest.fixture(scope="module")

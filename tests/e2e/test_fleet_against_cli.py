@@ -41,7 +41,7 @@ SITE = "cloud[use1]"
 # In place, rolling, a replacement that AWS asks for, a removal, an addition, another tag everywhere.
 CHANGES = {
     "budget.monthly": "46000 USD",
-    "tags.project": "other",
+    "tags.project": "titan",
     f"{SITE}.node_groups[finetune].volume": {"size": "400 GiB"},
     f"{SITE}.node_groups[serve].instance_types": ["g6.2xlarge"],
     f"{SITE}.node_groups[sweep]": GONE,

@@ -101,8 +101,8 @@ class ApiServerProcess:
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
-            # Service accounts of pods are created by a controller that does not run here.
-            "--disable-admission-plugins=ServiceAccount",
+            # No controllers run here: none creates service accounts of pods, and none lets claims go.
+            "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
             "--enable-priority-and-fairness=false",
             "--profiling=false",
             *self.flags,

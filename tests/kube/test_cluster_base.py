@@ -24,7 +24,7 @@ PROGRAM = """
     import pulumi
     import pulumi_kubernetes as k8s
 
-    from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, TeamArgs
+    from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, FileSystemArgs, TeamArgs
 
     config = pulumi.Config()
     provider = k8s.Provider(
@@ -38,7 +38,22 @@ PROGRAM = """
         ClusterBaseArgs(
             teams=[
                 TeamArgs(name="research", gpus=config.require_int("gpus")),
-                TeamArgs(name="serving", gpus=2, priority="high"),
+                TeamArgs(
+                    name="serving",
+                    gpus=2,
+                    priority="high",
+                    file_systems=[
+                        FileSystemArgs(
+                            name=name,
+                            file_system_id="fs-0123456789abcdef0",
+                            dns_name="fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+                            mount_name="abcdefgh",
+                            capacity_gib=1200,
+                            write=write,
+                        )
+                        for name, write in (("shared", True), ("models", False))
+                    ],
+                ),
             ],
             efa=True,
             region="us-east-1",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.kinds import NOTICES_SERVICE_ACCOUNT
+from gpufleet.kinds import NEURON_DEVICE_PLUGIN, NEURON_EXTENSION, NOTICES_SERVICE_ACCOUNT
 from gpufleet.policies.rules.security._kubernetes import (
     PRIVILEGED_NAMESPACES,
     kind_of,
@@ -102,14 +102,17 @@ def _webhook(resource: Resource) -> Iterator[Violation]:
             )
 
 
+_CHANGES_PODS = (NOTICES_SERVICE_ACCOUNT, NEURON_DEVICE_PLUGIN, NEURON_EXTENSION)
+"""Roles of this project that change pods: they write annotations of pods that exist."""
+
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def _role(resource: Resource, *, cluster: bool) -> Iterator[Violation]:
     wide = cluster or namespace_of(resource) in PRIVILEGED_NAMESPACES
-    handler = name_of(resource) == NOTICES_SERVICE_ACCOUNT
+    reviewed = name_of(resource) in _CHANGES_PODS
     for path, _ in resource.items("rules"):
-        for reason in power(resource, path, cluster=wide, patches_pods=handler):
+        for reason in power(resource, path, cluster=wide, patches_pods=reviewed):
             yield _violation(
                 resource, path, f"{path} {reason}, and a role must give nobody the rights of others"
             )

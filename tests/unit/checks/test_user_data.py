@@ -109,6 +109,16 @@ def test_team_reaches_buckets_of_its_site_once_each(judge: Judge) -> None:
     assert twice.only("team-bucket").field == "cloud[0].kubernetes.teams[0].buckets[1].storage"
 
 
+def test_team_mounts_file_systems_of_its_site_once(judge: Judge) -> None:
+    field = f"{TEAM}.file_systems"
+    assert judge({field: [{"storage": "scratch", "access": "read"}]}).rules == set()
+    unknown = judge({field: [{"storage": "scratsh"}]}).only("team-file-system")
+    assert unknown.remedy.startswith("did you mean 'scratch'?")
+    assert judge({field: [{"storage": "data"}]}).only("team-file-system").value == "data"
+    twice = judge({field: [{"storage": "scratch"}, {"storage": "scratch", "access": "read"}]})
+    assert twice.only("team-file-system").field == "cloud[0].kubernetes.teams[0].file_systems[1].storage"
+
+
 def test_team_with_the_name_of_the_shared_folder_gets_no_buckets(judge: Judge) -> None:
     team = {"name": "shared", "gpus": 8, "buckets": [{"storage": "data"}]}
     finding = judge({"cloud.0.kubernetes.teams.+": team}).only("team-bucket")

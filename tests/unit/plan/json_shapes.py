@@ -12,7 +12,14 @@ RANGE = {"low": MONEY, "expected": MONEY, "high": MONEY}
 KEY = {"name": str, "owner": str}
 VOLUME = {"size_gib": int, "iops": int, "throughput": int}
 DICT_OR_NONE = (dict, type(None))
-TEAM = {"name": str, "gpus": int, "priority": str, "buckets": list, "neuron_devices": int}
+TEAM = {
+    "name": str,
+    "gpus": int,
+    "priority": str,
+    "buckets": list,
+    "neuron_devices": int,
+    "file_systems": list,
+}
 
 SHAPE: dict[str, Any] = {
     "fleet": str,
