@@ -436,21 +436,21 @@ def site_cases() -> Iterator[Case]:
         "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
     )
     for field, how, team, value, claims in (
-        ("", "add an entry", "green", [{"storage": "safe"}], "green(-|$)"),
-        ("", "remove an entry", "red", [], "red-safe(-rw)?$"),
+        ("", "add an entry", "green", [{"storage": "pods-a"}], "green(-|$)"),
+        ("", "remove an entry", "red", [], "red-pods-a(-rw)?$"),
         (
             ".storage",
             "another file system",
             "blue",
-            [{"storage": "swift"}, {"storage": "older"}],
-            "blue-(safe|swift)(-rw)?$",
+            [{"storage": "pods-c"}, {"storage": "pods-b"}],
+            "blue-pods-[ac](-rw)?$",
         ),
         (
             ".access",
             "another one",
             "blue",
-            [{"storage": "safe"}, {"storage": "older", "access": "read"}],
-            "blue-older(-r[wo])?$",
+            [{"storage": "pods-a"}, {"storage": "pods-b", "access": "read"}],
+            "blue-pods-b(-r[wo])?$",
         ),
     ):
         yield _kube(

@@ -150,6 +150,14 @@ def storage() -> list[dict[str, Any]]:
                 "zone": "us-east-1a",
             },
         },
+        # Mounted by pods, whose volumes follow their file system.
+        *(
+            {
+                "name": name,
+                "lustre": {"deployment": "scratch-2", "capacity": "1200 GiB", "zone": "us-east-1a"},
+            }
+            for name in ("pods-a", "pods-b", "pods-c")
+        ),
     ]
 
 
@@ -218,14 +226,14 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                             "gpus": 16,
                             "priority": "normal",
                             "buckets": [{"storage": "data"}, {"storage": "cold"}],
-                            "file_systems": [{"storage": "safe"}],
+                            "file_systems": [{"storage": "pods-a"}],
                         },
                         {
                             "name": "blue",
                             "gpus": 8,
                             "priority": "low",
                             "buckets": [{"storage": "data", "access": "read"}],
-                            "file_systems": [{"storage": "safe"}, {"storage": "older"}],
+                            "file_systems": [{"storage": "pods-a"}, {"storage": "pods-b"}],
                         },
                         {"name": "green", "gpus": 8, "priority": "low"},
                     ],
