@@ -72,6 +72,13 @@ class ScalingAccount:
         """Nodes by group, those that still start among them."""
         return {name: len(group.instance_states) for name, group in self.groups.items()}
 
+    def in_service(self) -> dict[str, int]:
+        """Nodes by group, without those that still start."""
+        return {
+            name: sum(1 for state in group.instance_states if state.lifecycle_state == "InService")
+            for name, group in self.groups.items()
+        }
+
     def asked(self) -> dict[str, int]:
         """Sizes by group."""
         return {name: int(group.desired_capacity) for name, group in self.groups.items()}

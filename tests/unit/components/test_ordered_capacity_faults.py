@@ -96,6 +96,7 @@ class Sequence:
     def run(self, asked: dict[str, Any], *, kill: bool) -> None:
         """One `up`."""
         before, held = self.running(), dict((self.state or {}).get("obtained") or {})
+        running = self.account.in_service()
         self.network.sent, self.network.dead = 0, False
         self.network.kill_at = self.random.randint(1, 25) if kill else None
         self.account.most_asked = 0
@@ -117,7 +118,7 @@ class Sequence:
             if "nodes are asked for" not in str(error):
                 raise
             # As before, except for what a killed run had left behind and what AWS took.
-            kept = {name: min(count, before[name]) for name, count in held.items()}
+            kept = {name: min(count, running[name]) for name, count in held.items()}
             expected = {name: kept.get(name, 0) for name in self.all_names}
         else:
             expected = {name: self.state["obtained"].get(name, 0) for name in self.all_names}
