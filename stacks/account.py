@@ -14,6 +14,7 @@ from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import (
     BUDGET_SUFFIX,
+    cap_name,
     environment_resource_name,
     site_resource_name,
     stopped_groups_parameter,
@@ -42,7 +43,10 @@ def build_account(plan: FleetPlan, provider: aws.Provider) -> dict[str, Any]:
             thresholds=budget.alerts,
             cost_tags=whole.tags,
             emails=budget.notify,
-            caps=[CapArgs(name=_cap_name(cap), monthly_usd=cap.monthly, cost_tags=cap.tags) for cap in caps],
+            caps=[
+                CapArgs(name=cap_name(cap.kind, cap.name), monthly_usd=cap.monthly, cost_tags=cap.tags)
+                for cap in caps
+            ],
             stop=_stop(plan, caps),
             anomalies=None
             if budget.anomalies is None
@@ -63,10 +67,6 @@ def build_account(plan: FleetPlan, provider: aws.Provider) -> dict[str, Any]:
     }
 
 
-def _cap_name(cap: CloudBudget) -> str:
-    return f"{cap.kind}-{cap.name}"
-
-
 def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | None:
     if not plan.budget.stops_growth:
         return None
@@ -84,7 +84,7 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
         ],
         groups=[group.name for group in growing],
         caps={
-            _cap_name(cap): [
+            cap_name(cap.kind, cap.name): [
                 group.name
                 for group in growing
                 if (group.site if cap.kind == "site" else group.team) == cap.name

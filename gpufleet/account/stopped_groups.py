@@ -16,12 +16,12 @@ from gpufleet.plan.names import (
     BUDGET_SUFFIX,
     FALLBACK_SUFFIX,
     SYSTEM,
+    cap_name,
     environment_resource_name,
     group_resource_name,
     site_resource_name,
     stopped_groups_parameter,
 )
-from gpufleet.pricing.cloud_budget import cloud_budgets
 
 Clients = Callable[[str, str], Any]
 """Service and region -> boto3 client."""
@@ -103,8 +103,11 @@ class StoppedGroups:
 
     def _caps(self, name: str) -> Iterator[tuple[str, tuple[Decimal, Decimal]]]:
         """Yield the caps that are budgets in AWS; those of the fleet file may be newer than the last run."""
-        for cap in cloud_budgets(self._plan)[1:]:
-            short = f"{cap.kind}-{cap.name}"
+        caps, sites = self._plan.budget, [site.site for site in self._plan.cloud]
+        for short in (
+            *(cap_name("site", name) for name in sites if name in caps.sites),
+            *(cap_name("team", name) for name in caps.teams),
+        ):
             try:
                 yield short, self._amounts(f"{name}-{short}")
             except ClientError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from gpufleet.plan.json import ELSEWHERE, MONEY
+from gpufleet.plan.json import MONEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class BudgetPlan:
     assume: Mapping[str, Decimal] = field(metadata=MONEY)
     sites: Mapping[str, Decimal] = field(metadata=MONEY)
     teams: Mapping[str, Decimal] = field(metadata=MONEY)
-    growing_groups: tuple[GrowingGroup, ...] = field(metadata=ELSEWHERE)
+    growing_groups: tuple[GrowingGroup, ...]
     anomalies: AnomaliesPlan | None
 
     @property

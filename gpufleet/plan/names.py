@@ -47,6 +47,11 @@ def group_resource_name(fleet: str, environment: str, site: str, group: str) -> 
     return f"{site_resource_name(fleet, environment, site)}-{group}"
 
 
+def cap_name(kind: str, name: str) -> str:
+    """What the budget of a site or team (`kind`) with a cap is called besides the environment's."""
+    return f"{kind}-{name}"
+
+
 def gateway_resource_name(site_name: str, zone: str) -> str:
     """The name of a zone's NAT gateway and of its address."""
     return f"{site_name}-nat-{zone}"

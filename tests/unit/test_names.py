@@ -16,6 +16,7 @@ REASONS = {
     "CapacityBlock": _BUILT,
     "NodeGroup": _BUILT,
     "OnDemandReservation": _BUILT,
+    "OrderedCapacity": _BUILT,
     "InitFailedError": _PROTOCOL,
     "UnknownOutcomeError": _PROTOCOL,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import boto3
@@ -106,11 +106,14 @@ def scaling_account(seed: int = 0) -> Iterator[ScalingAccount]:
     """An account of its own, where time passes by sleeping."""
     from moto.autoscaling.models import FakeAutoScalingGroup
 
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
+    with ExitStack() as stack:
+        # Before moto, which sets keys of its own: they would be what is restored.
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "testing")
         for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
             patch.delenv(name, raising=False)
+        stack.enter_context(mock_aws())
         install("ec2", "autoscaling")
         made = ScalingAccount(random.Random(seed))
         shortage.install(lambda: made.shortages)

@@ -34,6 +34,7 @@ SHAPE: dict[str, Any] = {
         "assume": dict,
         "sites": dict,
         "teams": dict,
+        "growing_groups": list,
         "anomalies": {"above": NUMBER, "monitor": TEXT_OR_NONE},
         "growing": [str],
         "stops_growth": bool,

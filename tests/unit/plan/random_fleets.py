@@ -70,7 +70,9 @@ def _cloud_site(chance: random.Random, number: int, most_groups: int) -> dict[st
 def _group(chance: random.Random, name: str, zones: list[str], scheduler: str) -> dict[str, Any]:
     capacity = _capacity(chance, zones, scheduler)
     reserved = "reserved" in capacity
-    types = chance.sample(sorted(CATALOG.instances), 1 if reserved else chance.randint(1, 3))
+    # An image of Slurm nodes is for x86_64.
+    known = [name for name, each in sorted(CATALOG.instances.items()) if "x86_64" in each.architectures]
+    types = chance.sample(known, 1 if reserved else chance.randint(1, 3))
     several_cards = any(CATALOG.instances[each].multi_card for each in types)
     volume = {"size": f"{chance.randint(100, 900)} GiB", "iops": chance.choice([3000, 9000])}
     return group(
