@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.kinds import TEAMS_SHARED
 
 
@@ -95,27 +95,8 @@ def team_bucket(fleet: Fleet) -> Iterator[FieldFinding]:
                     f"team '{team.name}' would write what all teams of site {site.site!r} read",
                     "choose another name, such as 'team-shared'",
                 )
-            seen: set[str] = set()
-            for number, each in enumerate(team.buckets):
-                at = (*where, "buckets", number, "storage")
-                if each.storage not in known:
-                    yield FieldFinding(
-                        at,
-                        f"'{each.storage}' of team '{team.name}' is no bucket of site {site.site!r}",
-                        did_you_mean(
-                            nearest(each.storage, known),
-                            f"use one of {listed(known)}"
-                            if known
-                            else f"declare it under `storage`, as {{ name: {each.storage}, bucket: ... }}",
-                        ),
-                    )
-                elif each.storage in seen:
-                    yield FieldFinding(
-                        at,
-                        f"team '{team.name}' names the bucket '{each.storage}' twice",
-                        "keep one entry, with the wider access",
-                    )
-                seen.add(each.storage)
+            named = [each.storage for each in team.buckets]
+            yield from _storage((*where, "buckets"), team.name, site.site, named, known, "bucket")
 
 
 @check("team-file-system", "storage", "name")
@@ -124,27 +105,33 @@ def team_file_system(fleet: Fleet) -> Iterator[FieldFinding]:
     for path, site in fleet.cloud():
         known = [item.name for item in site.storage if item.lustre is not None]
         for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
-            seen: set[str] = set()
-            for number, each in enumerate(team.file_systems):
-                at = (*path, "kubernetes", "teams", index, "file_systems", number, "storage")
-                if each.storage not in known:
-                    yield FieldFinding(
-                        at,
-                        f"'{each.storage}' of team '{team.name}' is no file system of site {site.site!r}",
-                        did_you_mean(
-                            nearest(each.storage, known),
-                            f"use one of {listed(known)}"
-                            if known
-                            else f"declare it under `storage`, as {{ name: {each.storage}, lustre: ... }}",
-                        ),
-                    )
-                elif each.storage in seen:
-                    yield FieldFinding(
-                        at,
-                        f"team '{team.name}' names the file system '{each.storage}' twice",
-                        "keep one entry, with the wider access",
-                    )
-                seen.add(each.storage)
+            where = (*path, "kubernetes", "teams", index, "file_systems")
+            named = [each.storage for each in team.file_systems]
+            yield from _storage(where, team.name, site.site, named, known, "file system")
+
+
+def _storage(
+    where: SpecPath, team: str, site: str, named: Sequence[str], known: Sequence[str], what: str
+) -> Iterator[FieldFinding]:
+    """Report storage of a team that its site does not have, or that it names twice."""
+    field = {"bucket": "bucket", "file system": "lustre"}[what]
+    for number, name in enumerate(named):
+        at = (*where, number, "storage")
+        if name not in known:
+            yield FieldFinding(
+                at,
+                f"'{name}' of team '{team}' is no {what} of site {site!r}",
+                did_you_mean(
+                    nearest(name, known),
+                    f"use one of {listed(known)}"
+                    if known
+                    else f"declare it under `storage`, as {{ name: {name}, {field}: ... }}",
+                ),
+            )
+        elif name in named[:number]:
+            yield FieldFinding(
+                at, f"team '{team}' names the {what} '{name}' twice", "keep one entry, with the wider access"
+            )
 
 
 CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket, team_file_system)

@@ -148,8 +148,8 @@ def test_group_whose_growth_was_stopped_says_so(account: ScalingAccount) -> None
     assert found["reasons"][0] == "reserved has 1 of 1: the maximum of its Auto Scaling group is 1"
 
 
-def test_slow_launches_end_with_the_wait(account: ScalingAccount) -> None:
-    account.random.random = lambda: 1.0  # type: ignore[method-assign] # nothing ever runs
+def test_slow_launches_end_with_the_wait(account: ScalingAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account.random, "random", lambda: 1.0)  # no node ever runs
     with pytest.raises(Exception, match="no more nodes came in 10 min, and Auto Scaling reports no failed"):
         PROVIDER.create(order(2, None, "reserved"))
     assert account.running()["reserved"] == account.asked()["reserved"] == 0
