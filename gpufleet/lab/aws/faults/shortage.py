@@ -8,7 +8,7 @@ health issues (EKS user guide, "Amazon EKS managed node group errors": AsgInstan
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.lab.aws.faults.plan import Shortage
@@ -26,10 +26,15 @@ def has_shortage(shortages: Sequence[Shortage], kind: str, zone: str) -> bool:
     )
 
 
-def room(backend: Any, kind: str, zone: str, market: str) -> int | None:
-    """Return how many more instances of a type can launch in a zone; None without a shortage."""
+def room(
+    backend: Any, kind: str, zone: str, market: str, taken: Mapping[tuple[str, str], int] | None = None
+) -> int | None:
+    """Return how many more instances of a type can launch in a zone; None without a shortage.
+
+    `taken` counts instances by type and zone that are about to launch.
+    """
     found = [
-        max(0, each.left - _running(backend, each))
+        max(0, each.left - _running(backend, each) - _about_to_run(taken or {}, each))
         for each in _current()
         if each.type == kind and each.zone in ("", zone) and each.market in ("", market)
     ]
@@ -45,6 +50,12 @@ def _running(backend: Any, short: Shortage) -> int:
         and instance.instance_type == short.type
         and short.zone in ("", instance._placement.zone)
         and short.market in ("", _market_of(instance))
+    )
+
+
+def _about_to_run(taken: Mapping[tuple[str, str], int], short: Shortage) -> int:
+    return sum(
+        count for (kind, zone), count in taken.items() if kind == short.type and short.zone in ("", zone)
     )
 
 
@@ -79,11 +90,12 @@ def install(current: Callable[[], Sequence[Shortage]]) -> None:
     from moto.ec2.models.instances import InstanceBackend
     from moto.eks.responses import EKSResponse
 
-    from gpufleet.lab.aws.backends import install_service
+    from gpufleet.lab.aws.backends import ec2_fleets, install_service
 
     # First the sandbox's additions, so that these wrap them.
     for service in ("ec2", "autoscaling", "eks"):
         install_service(service)
+    ec2_fleets.room = room
     _wrap(InstanceBackend, "run_instances", _launch)
     _wrap(FakeAutoScalingGroup, "replace_autoscaling_group_instances", _scale)
     _wrap(EKSResponse, "create_nodegroup", _make_group)

@@ -1,0 +1,190 @@
+"""EC2 of one site: its instances, launches by CreateFleet, terminations."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from cloud_nodes.decide import Instance, Launch
+from cloud_nodes.settings import Group, Site
+
+NODE_TAG = "gpufleet:slurm-node"
+"""The tag with the name of an instance's node: the node reads it from the metadata service, and the handler of
+interruption notices looks it up."""
+
+CloudErrors = (BotoCoreError, ClientError)
+
+THROTTLED = frozenset(
+    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "InternalError", "Unavailable"}
+)
+"""Errors that say nothing about the launch: it is tried again in the next pass."""
+
+IDS_OF_A_CALL = 500
+FLEET_MOST = 1000
+"""Instances of one instant fleet (EC2 API Reference, CreateFleet, MinTargetCapacity)."""
+
+_ALIVE = ["pending", "running", "stopping", "stopped"]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The outcome of a launch: an instance of each node that has one, and EC2's code for the others.
+
+    Without a code the others are tried again.
+    """
+
+    instances: Mapping[str, str]
+    code: str = ""
+
+
+class Ec2:
+    """EC2 in the region of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        config = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=5, read_timeout=60)
+        session = boto3.session.Session(region_name=site.region)
+        keys: dict[str, Any] = {}
+        if site.role:
+            found = session.client("sts", config=config).assume_role(
+                RoleArn=site.role, RoleSessionName="gpufleet-cloud-nodes"
+            )["Credentials"]
+            keys = {
+                "aws_access_key_id": found["AccessKeyId"],
+                "aws_secret_access_key": found["SecretAccessKey"],
+                "aws_session_token": found["SessionToken"],
+            }
+        self._ec2 = session.client("ec2", config=config, endpoint_url=site.endpoint or None, **keys)
+
+    def instances(self) -> list[Instance]:
+        """Return the site's instances that are not shutting down."""
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in self._site.tags.items()]
+        return list(self._matching([*filters, {"Name": "instance-state-name", "Values": _ALIVE}]))
+
+    def terminate(self, ids: Collection[str]) -> None:
+        """Terminate instances; those that are gone already do not matter."""
+        for part in _parts(sorted(ids)):
+            try:
+                self._ec2.terminate_instances(InstanceIds=list(part))
+            except ClientError as error:
+                if _code(error) != "InvalidInstanceID.NotFound":
+                    raise
+                if len(part) > 1:
+                    for each in part:
+                        self.terminate([each])
+
+    def launch(self, launch: Launch) -> Launched:
+        """Launch instances and name them after the nodes. If a job needs them all, keep all or none."""
+        code = ""
+        nodes = list(launch.nodes)
+        named: dict[str, str] = {}
+        for purchase in launch.group.purchases:
+            found, error = self._fleet(launch, purchase, len(nodes))
+            if launch.all_or_nothing and len(found) < len(nodes):
+                # EC2 launches none then. A part of them would cost money and help nobody.
+                self.terminate(found)
+                found = []
+            given, nodes = nodes[: len(found)], nodes[len(found) :]
+            named |= dict(zip(given, found))
+            for node, instance in zip(given, found):
+                self._ec2.create_tags(Resources=[instance], Tags=[{"Key": NODE_TAG, "Value": node}])
+            if not nodes or error in THROTTLED:
+                code = ""
+                break
+            code = error or "no capacity"
+        return Launched(named, code)
+
+    def addresses(self, instances: Mapping[str, str]) -> dict[str, str]:
+        """Return node -> address of launched instances (node -> id) that EC2 lists already."""
+        found: dict[str, str] = {}
+        nodes = {instance: node for node, instance in instances.items()}
+        for part in _parts(sorted(nodes)):
+            # By filter: an id that is not listed yet would fail the call.
+            for each in self._matching([{"Name": "instance-id", "Values": list(part)}]):
+                if each.address:
+                    found[nodes[each.id]] = each.address
+        return found
+
+    def _fleet(self, launch: Launch, purchase: str, count: int) -> tuple[list[str], str]:
+        """Launch an instant fleet; return its instances, and EC2's first error or an empty string.
+
+        The launch template has the tags of the instances.
+        """
+        try:
+            answer = self._ec2.create_fleet(
+                Type="instant",
+                ClientToken=str(uuid.uuid4()),
+                LaunchTemplateConfigs=[_template(launch.group)],
+                TargetCapacitySpecification={
+                    "TotalTargetCapacity": min(count, FLEET_MOST),
+                    "DefaultTargetCapacityType": purchase,
+                },
+                **_options(launch, purchase, count),
+            )
+        except ClientError as error:
+            return [], _code(error)
+        ids = [each for part in answer.get("Instances", ()) for each in part["InstanceIds"]]
+        errors = [each.get("ErrorCode", "") for each in answer.get("Errors", ())]
+        return ids, next((each for each in errors if each), "")
+
+    def _matching(self, filters: Sequence[Mapping[str, Any]]) -> Iterator[Instance]:
+        for page in self._ec2.get_paginator("describe_instances").paginate(Filters=filters):
+            for reservation in page["Reservations"]:
+                for each in reservation["Instances"]:
+                    tags = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
+                    yield Instance(
+                        id=each["InstanceId"],
+                        site=self._site.site,
+                        node=tags.get(NODE_TAG, ""),
+                        address=each.get("PrivateIpAddress", ""),
+                        launched=each["LaunchTime"].timestamp(),
+                    )
+
+
+def _template(group: Group) -> dict[str, Any]:
+    overrides = [
+        {"InstanceType": kind, "SubnetId": subnet}
+        for kind in group.instance_types
+        for subnet in group.subnets
+    ]
+    if group.max_price:
+        overrides = [{**each, "MaxPrice": group.max_price} for each in overrides]
+    return {
+        "LaunchTemplateSpecification": {
+            "LaunchTemplateId": group.launch_template,
+            "Version": group.version,
+        },
+        "Overrides": [{**each, "Priority": float(place)} for place, each in enumerate(overrides)],
+    }
+
+
+def _options(launch: Launch, purchase: str, count: int) -> dict[str, Any]:
+    """Return how instances are chosen. A job's nodes are of one type in one zone: their traffic stays there."""
+    together: dict[str, Any] = {}
+    if launch.all_or_nothing:
+        together = {
+            "SingleInstanceType": True,
+            "SingleAvailabilityZone": True,
+            "MinTargetCapacity": min(count, FLEET_MOST),
+        }
+    if purchase == "spot":
+        return {"SpotOptions": {"AllocationStrategy": "capacity-optimized-prioritized", **together}}
+    if purchase == "capacity-block":
+        return {}
+    return {"OnDemandOptions": {"AllocationStrategy": "prioritized", **together}}
+
+
+def _code(error: ClientError) -> str:
+    code: str = error.response["Error"]["Code"]
+    return code
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(ids), IDS_OF_A_CALL):
+        yield ids[first : first + IDS_OF_A_CALL]

@@ -1,0 +1,146 @@
+"""One pass: read Slurm and EC2, decide, act. Passes of a host follow each other, by a lock."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from typing import Any
+
+from cloud_nodes.aws import CloudErrors, Ec2, Launched
+from cloud_nodes.decide import Actions, Instance, Launch, Memory, blocked, decide, failure
+from cloud_nodes.settings import Settings, Site
+from cloud_nodes.slurm import Node, Slurm, SlurmError
+
+RECONNECT_S = 1800.0
+
+
+def say(what: str, **details: Any) -> None:
+    """Write one line of JSON to the journal."""
+    sys.stderr.write(json.dumps({"did": what, **details}, sort_keys=True) + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of passes on this host."""
+    with path.open("a", encoding="utf-8") as handle:
+        flock(handle, LOCK_EX)
+        yield
+
+
+class Passes:
+    """Passes over all sites. A site whose EC2 does not answer is left as it is until the next one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        slurm: Slurm,
+        *,
+        connect: Callable[[Site], Ec2] = Ec2,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._slurm = slurm
+        self._connect = connect
+        self._clock = clock
+        self._memory = Memory()
+        self._connected: dict[str, tuple[Ec2, float]] = {}
+
+    def run(self, resumed: Collection[str] = (), since: float = 0.0) -> bool:
+        """Do what is missing; return whether everything was done. Raises SlurmError if Slurm does not answer."""
+        nodes, waiting = self._slurm.nodes(), self._slurm.waiting()
+        complete = True
+        for site in self._settings.sites:
+            try:
+                ec2 = self._ec2(site)
+                instances = ec2.instances()
+            except CloudErrors as error:
+                say("failed", site=site.site, error=str(error)[:300])
+                complete = False
+                continue
+            alone = Settings((site,), self._settings.retry_s)
+            actions = decide(
+                alone, nodes, instances, waiting, self._memory, self._clock(), resumed, since or self._clock()
+            )
+            complete = self._act(site, ec2, actions, nodes, instances) and complete
+        return complete
+
+    def _ec2(self, site: Site) -> Ec2:
+        """Return the connection of a site. Credentials of a role last an hour at least."""
+        known = self._connected.get(site.site)
+        if known is None or self._clock() - known[1] > RECONNECT_S:
+            known = self._connected[site.site] = (self._connect(site), self._clock())
+        return known[0]
+
+    def _act(
+        self,
+        site: Site,
+        ec2: Ec2,
+        actions: Actions,
+        nodes: Mapping[str, Node],
+        instances: Collection[Instance],
+    ) -> bool:
+        """Do the actions of a site; one that fails does not stop the others."""
+        names = {each.id: each.node for each in instances}
+        done = True
+
+        def attempt(call: Callable[[], None]) -> None:
+            nonlocal done
+            try:
+                call()
+            except (SlurmError, *CloudErrors) as error:
+                say("failed", site=site.site, error=str(error)[:300])
+                done = False
+
+        def terminate() -> None:
+            ec2.terminate(actions.terminate)
+            for instance, why in actions.terminate.items():
+                say("terminated", instance=instance, node=names[instance], reason=why)
+
+        if actions.terminate:
+            attempt(terminate)
+        for reason, names_of in _by_reason(actions.down).items():
+            attempt(lambda names_of=names_of, reason=reason: self._down(names_of, reason))  # type: ignore[misc]
+        if actions.power_down:
+            attempt(lambda: self._power_down(actions.power_down))
+        if actions.addresses:
+            attempt(lambda: self._slurm.addresses(actions.addresses))
+        for launch in actions.launch:
+            attempt(lambda launch=launch: self._launch(ec2, launch, nodes))  # type: ignore[misc]
+        return done
+
+    def _down(self, nodes: Collection[str], reason: str) -> None:
+        self._slurm.down(nodes, reason)
+        say("set down", nodes=sorted(nodes), reason=reason)
+
+    def _power_down(self, nodes: Collection[str]) -> None:
+        self._slurm.power_down(nodes)
+        say("powered down", nodes=sorted(nodes))
+
+    def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
+        launched = ec2.launch(launch)
+        say("launched", instances=dict(launched.instances), wanted=len(launch.nodes), code=launched.code)
+        if launched.code:
+            self._refuse(launch, launched, nodes)
+        # An instance that is not listed yet gets its address in the next pass.
+        addresses = ec2.addresses(launched.instances) if launched.instances else {}
+        if addresses:
+            self._slurm.addresses(addresses)
+
+    def _refuse(self, launch: Launch, launched: Launched, nodes: Mapping[str, Node]) -> None:
+        """Set nodes down that got no instance: Slurm queues their jobs again."""
+        reason = failure(launched.code, self._settings, self._clock())
+        failed = [name for name in launch.nodes if name not in launched.instances]
+        self._down([*failed, *blocked(launch, nodes)], reason)
+
+
+def _by_reason(down: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, reason in down.items():
+        found.setdefault(reason, []).append(name)
+    return found

@@ -1,0 +1,72 @@
+"""The settings that the role writes: sites, node groups, and how their nodes are bought."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Group:
+    """A node group: nodes `prefix` + a number, launched from one launch template.
+
+    `purchases` are tried in order: `spot`, `on-demand` (an on-demand reservation too), `capacity-block`.
+    """
+
+    prefix: str
+    launch_template: str
+    version: str
+    instance_types: Sequence[str]
+    subnets: Sequence[str]
+    purchases: Sequence[str]
+    max_price: str = ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Node groups in one region. `tags` are on each of their instances, and on no other instance.
+
+    `role` is the IAM role to take on; empty for the credentials as they are. `endpoint` replaces the address of
+    EC2's API.
+    """
+
+    site: str
+    region: str
+    tags: Mapping[str, str]
+    groups: Sequence[Group]
+    role: str = ""
+    endpoint: str = ""
+
+    def group_of(self, node: str) -> Group | None:
+        """Return the group of a node, by its name."""
+        return next((group for group in self.groups if _belongs(node, group.prefix)), None)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a cluster. A node that could not be launched is tried again after `retry_s` seconds."""
+
+    sites: Sequence[Site]
+    retry_s: int
+
+    def site_of(self, node: str) -> Site | None:
+        """Return the site of a node, by its name."""
+        return next((site for site in self.sites if site.group_of(node)), None)
+
+
+def read_settings(path: Path) -> Settings:
+    """Read the settings. Raises OSError, ValueError, KeyError or TypeError for a file that is not the role's."""
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    sites = [Site(**{**each, "groups": tuple(map(_group, each["groups"]))}) for each in found["sites"]]
+    return Settings(tuple(sites), int(found["retry_s"]))
+
+
+def _group(given: Mapping[str, Any]) -> Group:
+    return Group(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+
+
+def _belongs(node: str, prefix: str) -> bool:
+    return node.startswith(prefix) and node[len(prefix) :].isdigit()

@@ -1,0 +1,235 @@
+"""The program with a cluster that asks for nodes, and an EC2 that has none, some, or takes them back."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import ClientError
+
+from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.ansible.slurm_cloud.conftest import (
+    IMAGE,
+    KIND,
+    PREFIX,
+    REGION,
+    RETRY_S,
+    Account,
+    Cluster,
+    cluster_of,
+    launched_at,
+    numbers,
+    tidy,
+)
+
+
+def test_job_gets_its_nodes_and_they_end_when_they_are_idle(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=3, seconds=60)
+    cluster.live(60)
+    assert len(cluster.account.instances()) == 3
+    assert len({each.placement.zone for each in cluster.account.instances()}) == 1
+    cluster.live(400)
+    assert cluster.slurm.ended == {1}
+    assert not cluster.account.instances()
+    assert set(cluster.states().values()) == {"idle+cloud+powered_down"}
+
+
+def test_nodes_of_a_job_are_launched_in_the_zone_that_has_room_for_all(cluster: Cluster) -> None:
+    cluster.account.shortages = (Shortage(type=KIND, zone=f"{REGION}a", left=2),)
+    cluster.slurm.submit(1, nodes=3, seconds=600)
+    cluster.live(60)
+    zones = [each.placement.zone for each in cluster.account.instances()]
+    assert zones == [f"{REGION}b"] * 3
+
+
+def test_without_capacity_for_all_nothing_is_launched_and_fewer_nodes_stay_usable(cluster: Cluster) -> None:
+    cluster.account.shortages = (Shortage(type=KIND, left=2),)
+    cluster.slurm.submit(1, nodes=3, seconds=60)
+    cluster.live(20)
+    assert not cluster.account.instances()
+    # Two nodes stay: too few for the same job at once, enough for a smaller one.
+    assert len(cluster.down()) == 4
+    reasons = {numbers(cluster.slurm.nodes[name].reason) for name in cluster.down()}
+    assert reasons == {"gpufleet cloud: InsufficientInstanceCapacity, again after TIME"}
+    cluster.slurm.submit(2, nodes=2, seconds=60)
+    cluster.live(200)
+    assert cluster.slurm.ended == {2}
+    cluster.account.shortages = ()
+    cluster.live(RETRY_S + 300)
+    assert cluster.slurm.ended == {1, 2}
+    tidy(cluster)
+
+
+def test_spot_falls_back_to_on_demand(account: Account) -> None:
+    cluster = cluster_of(account, ("spot", "on-demand"))
+    account.shortages = (Shortage(type=KIND, market="spot"),)
+    cluster.slurm.submit(1, nodes=2, seconds=600)
+    cluster.live(60)
+    assert [each.lifecycle for each in account.instances()] == [None, None]
+    account.shortages = ()
+    cluster.slurm.submit(2, nodes=1, seconds=600)
+    cluster.live(60)
+    assert [each.lifecycle for each in account.instances() if each.lifecycle] == ["spot"]
+
+
+def test_node_that_never_registers_is_terminated_and_tried_again_later(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=1, seconds=60)
+    cluster.slurm.tick(10)
+    cluster.call_resume_programs()
+    (first,) = cluster.account.instances()
+    cluster.account.times[first.id] = cluster.slurm.now + 10_000  # it never boots
+    cluster.live(330)
+    assert first.id not in [each.id for each in cluster.account.instances()]
+    (down,) = cluster.down()
+    assert numbers(cluster.slurm.nodes[down].reason) == (
+        "gpufleet cloud: did not register in time, again after TIME"
+    )
+    cluster.live(RETRY_S + 400)
+    assert cluster.slurm.ended == {1}
+    assert not cluster.down()
+
+
+def test_reclaimed_instance_puts_its_job_back_and_another_node_runs_it(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=2, seconds=300)
+    cluster.live(120)
+    cluster.account.reclaim(cluster.account.instances()[0].id)
+    cluster.live(50)
+    cluster.live(500)
+    assert cluster.slurm.ended == {1}
+    cluster.live(300)
+    tidy(cluster)
+
+
+def test_nodes_whose_program_was_killed_before_it_launched_get_instances_from_the_service(
+    cluster: Cluster,
+) -> None:
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.slurm.tick(10)
+    cluster.slurm.resumes.clear()
+    cluster.service.run()
+    assert not cluster.account.instances()
+    cluster.slurm.tick(40)
+    cluster.service.run()
+    assert len(cluster.account.instances()) == 2
+
+
+def test_instances_without_a_node_are_terminated_after_a_while(cluster: Cluster) -> None:
+    cluster.account.ec2.run_instances(
+        LaunchTemplate={"LaunchTemplateId": cluster.account.template, "Version": "1"}, MinCount=1, MaxCount=1
+    )
+    (stray,) = cluster.account.instances()
+    launched = launched_at(stray)
+    cluster.slurm.now = launched + 60
+    cluster.service.run()
+    assert cluster.account.instances()
+    cluster.slurm.now = launched + 130
+    cluster.service.run()
+    assert not cluster.account.instances()
+
+
+def test_instances_of_others_are_never_touched(cluster: Cluster) -> None:
+    cluster.account.ec2.run_instances(
+        ImageId=IMAGE,
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[
+            {
+                "ResourceType": "instance",
+                "Tags": [
+                    {"Key": "gpufleet:fleet", "Value": "atlas"},
+                    {"Key": "gpufleet:site", "Value": "euw1"},
+                    {"Key": "gpufleet:slurm-node", "Value": f"{PREFIX}1"},
+                ],
+            }
+        ],
+    )
+    cluster.live(300)
+    assert len(cluster.account.instances()) == 1
+
+
+def test_instance_of_the_last_life_of_a_node_is_replaced(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=1, seconds=30)
+    cluster.slurm.tick(10)
+    cluster.call_resume_programs()
+    (old,) = cluster.account.instances()
+    # The instance survives a suspend that did not reach EC2; Slurm resumes the node.
+    cluster.slurm.now = launched_at(old) + 1000
+    cluster.passes().run([f"{PREFIX}1"], cluster.slurm.now)
+    (new,) = cluster.account.instances()
+    assert new.id != old.id
+
+
+def test_node_keeps_one_of_two_instances(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=1, seconds=600)
+    cluster.live(60)
+    (kept,) = cluster.account.instances()
+    cluster.account.ec2.run_instances(
+        LaunchTemplate={"LaunchTemplateId": cluster.account.template, "Version": "1"},
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[
+            {
+                "ResourceType": "instance",
+                "Tags": [
+                    *({"Key": key, "Value": value} for key, value in cluster.settings.sites[0].tags.items()),
+                    {"Key": "gpufleet:slurm-node", "Value": f"{PREFIX}1"},
+                ],
+            }
+        ],
+    )
+    cluster.service.run()
+    assert [each.id for each in cluster.account.instances()] == [kept.id]
+
+
+def test_nodes_that_an_administrator_set_down_stay_down(cluster: Cluster) -> None:
+    cluster.slurm.submit(1, nodes=1, seconds=6000)
+    cluster.live(60)
+    node = cluster.slurm.nodes[f"{PREFIX}1"]
+    node.state, node.reason = "down", "disk is being replaced"
+    cluster.live(RETRY_S + 100)
+    assert (node.state, node.reason) == ("down", "disk is being replaced")
+    assert cluster.account.of_node(f"{PREFIX}1")
+
+
+def test_throttled_launch_is_tried_again_and_no_node_is_set_down(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cloud_nodes.aws import Ec2
+
+    real, calls = Ec2._fleet, []
+
+    def throttled(self: Ec2, *args: object) -> object:
+        calls.append(args)
+        return ([], "RequestLimitExceeded") if len(calls) == 1 else real(self, *args)
+
+    monkeypatch.setattr(Ec2, "_fleet", throttled)
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.live(20)
+    assert not cluster.account.instances() and not cluster.down()
+    cluster.live(40)
+    assert len(cluster.account.instances()) == 2
+
+
+def test_site_whose_aws_does_not_answer_is_left_alone(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cloud_nodes.aws import Ec2
+
+    cluster.slurm.submit(1, nodes=2, seconds=600)
+    cluster.live(60)
+    before = cluster.states()
+
+    def refused(_: Ec2) -> None:
+        raise ClientError({"Error": {"Code": "ExpiredToken", "Message": "expired"}}, "DescribeInstances")
+
+    monkeypatch.setattr(Ec2, "instances", refused)
+    cluster.slurm.now += 100
+    assert not cluster.service.run()
+    assert cluster.states() == before
+    assert "ExpiredToken" in capsys.readouterr().err
+
+
+def test_only_the_controller_that_decides_makes_passes(cluster: Cluster) -> None:
+    from cloud_nodes.slurm import Slurm
+
+    slurm = Slurm(cluster.slurm.run)
+    assert slurm.acts_here("ctl02")
+    assert not slurm.acts_here("ctl01")
