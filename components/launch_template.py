@@ -40,7 +40,8 @@ class LaunchTemplateArgs:
     """Inputs of `launch_template`. `image` is an AMI id, None for EKS's own image; `root_device` is the name
     of its root device. `user_data` is in base64.
 
-    `spot_only`: an Auto Scaling group launches from it and never buys on demand.
+    `spot_only`: an Auto Scaling group launches from it and never buys on demand. `tags_in_metadata`: nodes read
+    their tags by the metadata service.
     """
 
     interfaces: Sequence[NodeInterfaceArgs]
@@ -49,6 +50,7 @@ class LaunchTemplateArgs:
     instance_type: str | None
     capacity_block: bool
     spot_only: bool
+    tags_in_metadata: bool
     capacity_reservation_id: pulumi.Input[str] | None
     placement_group_name: pulumi.Input[str] | None
     public_ip: bool
@@ -76,7 +78,10 @@ def launch_template(component: Component, name: str, args: LaunchTemplateArgs) -
         # IMDSv2 only, one hop: pods and containers cannot reach the node's credentials. Pods that need
         # AWS get their own role (EKS Pod Identity).
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-            http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+            http_endpoint="enabled",
+            http_tokens="required",
+            http_put_response_hop_limit=1,
+            instance_metadata_tags="enabled" if args.tags_in_metadata else None,
         ),
         monitoring=aws.ec2.LaunchTemplateMonitoringArgs(enabled=True),
         block_device_mappings=[_root_volume(args)],

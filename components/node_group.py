@@ -40,6 +40,7 @@ __all__ = [
     "BlockNodes",
     "EksNodesArgs",
     "HeldSize",
+    "LaunchedNodesArgs",
     "NodeCapacity",
     "NodeGroup",
     "NodeGroupArgs",
@@ -92,6 +93,18 @@ class AutoScalingNodesArgs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaunchedNodesArgs:
+    """Settings of nodes that a scheduler outside of AWS launches from the launch template (`SlurmLauncher`).
+
+    They read their names from their tags by the metadata service, so keys of tags have letters, digits and
+    `+-=.,_:@` only.
+    """
+
+    instance_profile_arn: pulumi.Input[str]
+    image: NodeImageArgs
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeldSize:
     """The maximum and the size of a group that must not grow."""
 
@@ -101,7 +114,8 @@ class HeldSize:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
-    """Inputs of `NodeGroup`. Set exactly one of `eks` and `auto_scaling`.
+    """Inputs of `NodeGroup`. Set exactly one of `eks`, `auto_scaling` and `launched`; with `launched` there is a
+    launch template and no group, and sizes and `subnet_ids` are those of whoever launches.
 
     `interfaces` is the launch template's exact layout. `placement_group` True creates one here; a name
     refers to an existing one. With `ReservedNodes` or `BlockNodes`, `subnet_ids` must be in the zone of the
@@ -133,6 +147,7 @@ class NodeGroupArgs:
     user_data: pulumi.Input[str] | None = None
     eks: EksNodesArgs | None = None
     auto_scaling: AutoScalingNodesArgs | None = None
+    launched: LaunchedNodesArgs | None = None
     after: Sequence[pulumi.Resource] = ()
     held: Mapping[str, HeldSize] = field(default_factory=dict)
     starts_empty: bool = False
@@ -153,6 +168,8 @@ class NodeGroup(Component):
     """
 
     launch_template_id: pulumi.Output[str]
+    launch_template_arn: pulumi.Output[str]
+    launch_template_version: pulumi.Output[str]
     group_names: Sequence[pulumi.Output[str]]
     """Names of the EKS node groups or the Auto Scaling groups; the main one first."""
     auto_scaling_group_names: Sequence[pulumi.Output[str]]
@@ -165,10 +182,9 @@ class NodeGroup(Component):
         self.placement_group_name = self._placement(name, args.placement_group)
         template = launch_template(self, name, self._template_args(args))
         self.launch_template_id = template.id
-        launch = self._eks_group if args.eks else self._auto_scaling_group
-        groups = [launch(name, args, args.capacity, template)]
-        if _falls_back(args.capacity):
-            groups.append(launch(f"{name}-fallback", args, OnDemandNodes(), template))
+        self.launch_template_arn = template.arn
+        self.launch_template_version = template.latest_version.apply(str)
+        groups = self._groups(name, args, template)
         self.group_names = [group for group, _ in groups]
         self.auto_scaling_group_names = [scaling for _, scaling in groups]
         self.register_outputs(
@@ -180,6 +196,17 @@ class NodeGroup(Component):
             }
         )
 
+    def _groups(
+        self, name: str, args: NodeGroupArgs, template: aws.ec2.LaunchTemplate
+    ) -> list[tuple[pulumi.Output[str], pulumi.Output[str]]]:
+        if args.launched is not None:
+            return []
+        launch = self._eks_group if args.eks else self._auto_scaling_group
+        groups = [launch(name, args, args.capacity, template)]
+        if _falls_back(args.capacity):
+            groups.append(launch(f"{name}-fallback", args, OnDemandNodes(), template))
+        return groups
+
     def _placement(self, name: str, wanted: bool | pulumi.Input[str]) -> pulumi.Output[str] | None:
         if wanted is False:
             return None
@@ -190,7 +217,7 @@ class NodeGroup(Component):
         return pulumi.Output.from_input(wanted)
 
     def _template_args(self, args: NodeGroupArgs) -> LaunchTemplateArgs:
-        capacity = args.capacity
+        capacity, own = args.capacity, args.auto_scaling or args.launched
         block = isinstance(capacity, BlockNodes)
         return LaunchTemplateArgs(
             interfaces=args.interfaces,
@@ -201,12 +228,15 @@ class NodeGroup(Component):
             instance_type=args.instance_types[0] if block or not args.eks else None,
             capacity_block=block,
             # Not for EKS: it does not document that it requests only spot when it creates a group.
-            spot_only=isinstance(capacity, SpotNodes) and not _falls_back(capacity) and args.eks is None,
+            spot_only=isinstance(capacity, SpotNodes)
+            and not _falls_back(capacity)
+            and args.auto_scaling is not None,
+            tags_in_metadata=args.launched is not None,
             capacity_reservation_id=capacity.reservation_id if isinstance(capacity, AllNodes) else None,
             placement_group_name=self.placement_group_name,
             public_ip=args.public_ip,
             user_data=args.user_data,
-            instance_profile_arn=args.auto_scaling.instance_profile_arn if args.auto_scaling else None,
+            instance_profile_arn=None if own is None else own.instance_profile_arn,
             image=None if (image := _image(args)) is None else image_id(self, image),
             # Amazon Linux (EKS) and Ubuntu have different names for the root device.
             root_device="/dev/xvda" if args.eks else "/dev/sda1",
@@ -326,8 +356,9 @@ def _mixed(
 
 def _image(args: NodeGroupArgs) -> NodeImageArgs | None:
     """Return the image that the launch template has; None for EKS's own."""
-    if args.auto_scaling is not None:
-        return args.auto_scaling.image
+    own = args.auto_scaling or args.launched
+    if own is not None:
+        return own.image
     return args.eks.image if args.eks is not None else None
 
 
@@ -371,10 +402,11 @@ def _eks_effect(effect: str) -> str:
 
 
 def _check(name: str, args: NodeGroupArgs) -> None:
-    if (args.eks is None) == (args.auto_scaling is None):
+    if sum(each is not None for each in (args.eks, args.auto_scaling, args.launched)) != 1:
         raise InputError(
-            f"node group {name}: needs exactly one of eks and auto_scaling",
-            remedy="set eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...)",
+            f"node group {name}: needs exactly one of eks, auto_scaling and launched",
+            remedy="set eks=EksNodesArgs(...) in a cluster, else auto_scaling=AutoScalingNodesArgs(...), or"
+            " launched=LaunchedNodesArgs(...) where Slurm launches the nodes",
         )
     if (image := _image(args)) is not None:
         check_image(f"node group {name}", image)

@@ -57,6 +57,9 @@ NEURON_CORE_RESOURCE = "aws.amazon.com/neuroncore"
 """What pods request of device plugins: whole GPUs, whole Neuron devices, and their cores. The first two are
 also the taints of the nodes."""
 
+SLURM_NODE_TAG = "gpufleet:slurm-node"
+"""The tag of an instance with the name of its Slurm node."""
+
 KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
 """Kubernetes's own scheduler, as an image for x86_64 and arm64."""
 

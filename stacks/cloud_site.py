@@ -24,6 +24,7 @@ from gpufleet.stacks.cluster_access import (
     token_command,
     uses_forward,
 )
+from gpufleet.stacks.cloud_slurm import build_launcher, join_user_data
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
@@ -78,6 +79,7 @@ def build_site(
     cluster = _cluster(this, site.kubernetes, network, roles) if site.kubernetes else None
     client_group = cluster.security_group_id if cluster else network.node_security_group_id
     storage = {item.name: _lustre(this, item, network, client_group, buckets) for item in site.lustre}
+    slurm = site.slurm
     parts = SiteParts(
         region=site.region,
         network=network,
@@ -87,6 +89,7 @@ def build_site(
         settings=settings,
         stopped=this.stopped,
         opts=this.opts,
+        joins=None if slurm is None else join_user_data(site, slurm, storage),
     )
     drawn = {group: order.name for order in site.ordered_capacity for group in order.expected}
     groups = {
@@ -97,7 +100,10 @@ def build_site(
     others = [*(built.component for built in groups.values()), *storage.values()]
     orders = build_orders(name, site, groups, parts, after=others)
     nodes = []
-    if cluster is None:
+    launches = None
+    if slurm is not None:
+        launches = build_launcher(name, site, slurm, groups, roles, client_group, this.opts)
+    elif cluster is None:
         for group in site.node_groups:
             order = orders[drawn[group.name]] if group.name in drawn else None
             names = await_nodes(
@@ -117,6 +123,7 @@ def build_site(
             "public_subnet_ids": dict(network.public_subnet_ids),
             "cluster": _cluster_outputs(cluster),
             "notices": _notices_outputs(notices),
+            "slurm": launches,
             "node_groups": {key: group.outputs for key, group in groups.items()},
             "ordered_capacity": order_outputs(site, orders),
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},

@@ -19,12 +19,14 @@ from gpufleet.components.capacity_block_schedule import CapacityBlockSchedule
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.device_plugins import EFA_NODE_LABEL
 from gpufleet.components.identity import IamRoles
+from gpufleet.components.launched_nodes import LaunchedNodes
 from gpufleet.components.network import Network
 from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
     HeldSize,
+    LaunchedNodesArgs,
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
@@ -46,6 +48,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.image_models import ImageKind
+from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.models import NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
@@ -54,7 +57,8 @@ from gpufleet.user_data import encoded, mime_document
 @dataclass(frozen=True)
 class SiteParts:
     """The parts of a site that a node group needs. `client_group` is the security group that nodes share,
-    `stopped` has resource names of groups that keep their maximum."""
+    `stopped` has resource names of groups that keep their maximum, `joins` the user data by which nodes join
+    the Slurm that launches them."""
 
     region: str
     network: Network
@@ -64,15 +68,18 @@ class SiteParts:
     settings: StackSettings
     stopped: Mapping[str, HeldSize]
     opts: pulumi.ResourceOptions
+    joins: pulumi.Output[str] | None = None
 
 
 @dataclass(frozen=True)
 class NodeGroupOutputs:
-    """A node group: its component, how its nodes are bought, its names in AWS, and its exports."""
+    """A node group: its component, how its nodes are bought and in which subnets, its names in AWS, and its
+    exports."""
 
     component: NodeGroup
     capacity: NodeCapacity
     names: Sequence[pulumi.Output[str]]
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
     outputs: dict[str, Any]
 
 
@@ -96,6 +103,7 @@ def build_node_group(
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     cluster = parts.cluster
     image = node_image(group.image_kind, group.image)
+    subnet_ids = purchase.subnet_ids or [subnets[zone] for zone in group.zones]
     labels = dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
     built = NodeGroup(
         name,
@@ -105,7 +113,7 @@ def build_node_group(
             min_size=group.capacity.min,
             max_size=group.capacity.max,
             desired_size=group.capacity.desired,
-            subnet_ids=purchase.subnet_ids or [subnets[zone] for zone in group.zones],
+            subnet_ids=subnet_ids,
             security_group_ids=[parts.client_group, *efa_groups],
             interfaces=[
                 NodeInterfaceArgs(
@@ -118,7 +126,7 @@ def build_node_group(
             placement_group=purchase.placement_group,
             public_ip=group.public_ip,
             volume=volume_args(group.volume),
-            user_data=_user_data(group, cluster),
+            user_data=_user_data(group, parts),
             eks=None
             if cluster is None
             else EksNodesArgs(
@@ -130,8 +138,11 @@ def build_node_group(
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
             ),
             auto_scaling=None
-            if cluster is not None
+            if cluster is not None or parts.joins is not None
             else AutoScalingNodesArgs(instance_profile_arn=parts.roles.instance_profile_arn, image=image),
+            launched=None
+            if parts.joins is None
+            else LaunchedNodesArgs(instance_profile_arn=parts.roles.instance_profile_arn, image=image),
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
             held=parts.stopped,
             starts_empty=ordered,
@@ -139,7 +150,21 @@ def build_node_group(
         ),
         parts.opts,
     )
-    if isinstance(purchase.capacity, BlockNodes):
+    if parts.joins is not None:
+        spot = purchase.capacity if isinstance(purchase.capacity, SpotNodes) else None
+        LaunchedNodes(
+            name,
+            launch_template_id=built.launch_template_id,
+            instance_types=group.instance_types,
+            spot=spot is not None and not spot.on_demand_fallback,
+            most=group.capacity.max,
+            max_price=None if spot is None else spot.max_price,
+            tags=_lasting(group.tags),
+            region=parts.region,
+            client=parts.settings.aws_client,
+            opts=pulumi.ResourceOptions(parent=built),
+        )
+    elif isinstance(purchase.capacity, BlockNodes):
         CapacityBlockSchedule(
             name,
             group_name=built.auto_scaling_group_names[0],
@@ -151,7 +176,7 @@ def build_node_group(
             opts=pulumi.ResourceOptions(parent=built),
         )
     outputs = {
-        "kind": "auto-scaling-group" if cluster is None else "eks-node-group",
+        "kind": _kind(parts),
         "group_names": list(built.group_names),
         "instance_types": list(group.instance_types),
         "gpu": group.gpu,
@@ -163,7 +188,22 @@ def build_node_group(
         "placement_group": built.placement_group_name,
         "reservation": purchase.reservation,
     }
-    return NodeGroupOutputs(built, purchase.capacity, built.group_names, outputs)
+    return NodeGroupOutputs(built, purchase.capacity, built.group_names, subnet_ids, outputs)
+
+
+def _lasting(tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags by which the nodes of a group are found, which none of its settings changes."""
+    return {
+        key: value
+        for key, value in tags.items()
+        if key.startswith(TAG_PREFIX) and key != f"{TAG_PREFIX}team"
+    }
+
+
+def _kind(parts: SiteParts) -> str:
+    if parts.cluster is not None:
+        return "eks-node-group"
+    return "auto-scaling-group" if parts.joins is None else "slurm-partition"
 
 
 def node_image(kind: ImageKind, image: str) -> NodeImageArgs:
@@ -181,11 +221,13 @@ def node_image(kind: ImageKind, image: str) -> NodeImageArgs:
             assert_never(other)
 
 
-def _user_data(group: NodeGroupPlan, cluster: EksCluster | None) -> pulumi.Input[str] | None:
-    """Return the group's user data; nodes of a cluster join it by theirs."""
-    if cluster is not None:
+def _user_data(group: NodeGroupPlan, parts: SiteParts) -> pulumi.Input[str] | None:
+    """Return the group's user data; nodes join their cluster, or their Slurm, by theirs."""
+    if parts.cluster is not None:
         taints = [f"{taint.key}={taint.value}:{taint.effect}" for taint in group.taints]
-        return cluster.user_data(group.user_data, taints)
+        return parts.cluster.user_data(group.user_data, taints)
+    if parts.joins is not None:
+        return parts.joins.apply(lambda join: encoded(mime_document([join, *group.user_data])))
     return encoded(mime_document(group.user_data)) if group.user_data else None
 
 

@@ -167,13 +167,14 @@ def slurm_cloud_unconnected(fleet: Fleet) -> Iterator[FieldFinding]:
     SlurmdPort), and Ansible uses SSH. The nodes' security group admits only its members, and gpufleet creates
     no VPN or peering. Until you connect the networks, the nodes cannot be reached."""
     for path, site in fleet.cloud():
-        if site.scheduler == "slurm" and site.node_groups:
+        if site.scheduler == "slurm" and site.node_groups and site.slurm is None:
             yield FieldFinding(
                 (*path, "scheduler"),
                 f"the Slurm nodes of site {site.site!r} are created without a connection: no VPN, SSH key"
                 " or security group rule lets a controller or Ansible reach them",
-                "connect its network to the racks' (VPN or Direct Connect) and allow SSH and slurmd (tcp 22,"
-                " 6818) in the nodes' security group; this version of gpufleet does neither",
+                "let the Slurm of a rack site launch them ('slurm: {controllers: ...}'); or connect its"
+                " network to the racks' (VPN or Direct Connect) and allow SSH and slurmd (tcp 22, 6818) in"
+                " the nodes' security group, which gpufleet does not do",
                 "warning",
             )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from gpufleet.checks import ValidFleet, validate
+from gpufleet.cli.console import err
 from gpufleet.cli.run_log import Durations
+from gpufleet.cli.stack_outputs import stack_outputs
 from gpufleet.errors import InputError
 from gpufleet.files import write_atomically
 from gpufleet.findings import Finding
@@ -86,8 +88,23 @@ class Setup:
 
     @cached_property
     def inventory(self) -> Inventory:
-        """The inventory of the racks; cloud nodes are configured by their images and start scripts."""
-        return build_inventory(self.plan, self.validated.catalog)
+        """The inventory of the racks; cloud nodes are configured by their images and start scripts.
+
+        Raises GpufleetError if racks launch cloud nodes, and the stack's state cannot be read: without it,
+        the controllers would forget them.
+        """
+        outputs: Mapping[str, Any] = {}
+        if any(site.slurm is not None for site in self.plan.cloud):
+            outputs = stack_outputs(self.workspace, self.plan, None)
+            for site in self.plan.cloud:
+                if site.slurm is not None and not (outputs.get(site.site) or {}).get("slurm"):
+                    err.print(
+                        f"{site.site}: not built yet, so {site.slurm.controllers} launches no nodes there:"
+                        f" run `gpufleet up {self.plan.environment}`, then configure again",
+                        markup=False,
+                        soft_wrap=True,
+                    )
+        return build_inventory(self.plan, self.validated.catalog, outputs)
 
     @property
     def has_run(self) -> bool:

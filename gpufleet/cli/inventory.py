@@ -99,13 +99,11 @@ def _stack_outputs(
     """Return the stack's outputs, or none and the reason, since racks do not need a cloud."""
     if not any(site.scheduler == "slurm" for site in plan.cloud):
         return {}, None
-    from gpufleet.cli.engine_choice import choose_engine
+    from gpufleet.cli.stack_outputs import stack_outputs
     from gpufleet.racks.cloud_nodes import OUTPUT
 
     try:
-        chosen = workspace.cloud(plan.environment, cloud)
-        request = workspace.offline_request(plan.environment, chosen)
-        outputs = choose_engine("auto", request).outputs(request)
+        outputs = stack_outputs(workspace, plan, cloud)
     except GpufleetError as error:
         return {}, error.message
     return outputs, None if OUTPUT in outputs else f"the stack has no output {OUTPUT!r} yet"

@@ -8,6 +8,7 @@ from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, KUBE_SCHEDULER, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.budget import plan_budget
+from gpufleet.plan.cloud_slurm import plan_cloud_slurm
 from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
 from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
@@ -81,6 +82,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked),
+        slurm=plan_cloud_slurm(spec, site),
         interruptions=plan_interruptions(name, site),
         node_groups=tuple(
             plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))

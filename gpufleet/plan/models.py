@@ -18,6 +18,7 @@ from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.accelerators import AcceleratorPlan as AcceleratorPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
+from gpufleet.plan.cloud_slurm import CloudSlurmPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
@@ -149,7 +150,8 @@ class BucketPlan:
 
 @dataclass(frozen=True, slots=True)
 class CloudSitePlan:
-    """A cloud site, ready to be built. `kubernetes` is None on a Slurm site.
+    """A cloud site, ready to be built. `kubernetes` is None on a Slurm site, `slurm` where no Slurm launches
+    its nodes.
 
     `interruptions` is None if nothing acts on AWS's notices. `interface_endpoints` are the AWS services
     (`ecr.api`) that nodes of a site without NAT reach through endpoints of the network, one in each zone.
@@ -166,6 +168,7 @@ class CloudSitePlan:
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None
+    slurm: CloudSlurmPlan | None
     interruptions: InterruptionsPlan | None
     node_groups: tuple[NodeGroupPlan, ...] = field(metadata=ELSEWHERE)
     ordered_capacity: tuple[OrderPlan, ...]

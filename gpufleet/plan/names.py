@@ -20,6 +20,12 @@ TEAM_DATA_SUFFIX = "-data"
 NOTICES_SUFFIX = "-notices"
 """What the queue of AWS's notices and the role of its handler are called besides the site."""
 
+MUNGE_SUFFIX = "-munge"
+"""What the key of the munge key of a site's nodes is called besides the site."""
+
+LAUNCHER_SUFFIX = "-launcher"
+"""What the role by which controllers launch a site's nodes is called besides the site."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 

@@ -28,8 +28,8 @@ def plan_hosts(site: OnPremSite) -> tuple[HostPlan, ...]:
             name=name,
             site=site.site,
             role="gpu",
-            address=_address(name, site),
-            bmc=_full_name(bmcs[index], site.ssh.domain) if index < len(bmcs) else None,
+            address=site.address_of(name),
+            bmc=site.full_name(bmcs[index]) if index < len(bmcs) else None,
         )
         for index, name in enumerate(site.nodes.hosts)
     ]
@@ -41,7 +41,7 @@ def plan_hosts(site: OnPremSite) -> tuple[HostPlan, ...]:
                 name=name,
                 site=site.site,
                 role="controller" if role == "controller" else "login",
-                address=_address(name, site),
+                address=site.address_of(name),
             )
             for name in names.hosts
         )
@@ -77,11 +77,3 @@ def plan_onprem_site(spec: FleetSpec, site: OnPremSite, catalog: Catalog) -> OnP
         rack=rack,
         software=plan_software(rack, kinds, system, catalog.lock(spec.software.channel)),
     )
-
-
-def _address(name: str, site: OnPremSite) -> str:
-    return site.addresses.get(name) or _full_name(name, site.ssh.domain)
-
-
-def _full_name(name: str, domain: str) -> str:
-    return f"{name}.{domain}" if domain else name

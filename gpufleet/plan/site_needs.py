@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.kinds import LOG_RETENTION_DAYS, STOP_SUFFIX
 from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
-from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, NETWORK
+from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, MUNGE_SUFFIX, NETWORK
 from gpufleet.spec.models import CloudSite
 
 PRIVATE_SERVICES = (
@@ -58,6 +58,7 @@ def site_keys(
     return (
         KeyPlan(f"{name}{FLOW_LOGS_SUFFIX}", NETWORK),
         *([KeyPlan(name, CONTROL_PLANE)] if _has_cluster(site) else []),
+        *([KeyPlan(f"{name}{MUNGE_SUFFIX}", NETWORK)] if site.slurm is not None else []),
         *(KeyPlan(f"{name}-{owner}", owner) for owner in storage),
     )
 

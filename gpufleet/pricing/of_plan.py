@@ -7,6 +7,7 @@ plan and stack have the same cost and assumptions apply to both.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -197,6 +198,8 @@ class _Site:
     def _node_group(self, group: NodeGroupPlan) -> None:
         name, team = group_resource_name(*self._about, group.name), group.team or ""
         kind = types.NODE_GROUP if self._site.kubernetes is not None else types.AUTO_SCALING_GROUP
+        if self._site.slurm is not None:
+            kind = types.LAUNCHED_NODES
         match group.capacity:
             case ReservationPlan() as held:
                 self._book.price(
@@ -213,7 +216,8 @@ class _Site:
                 pass  # charged per node
             case other:
                 assert_never(other)
-        for suffix, launched in _launches(group):
+        by_slurm = self._site.slurm is not None
+        for suffix, launched in [_launched_by_slurm(group)] if by_slurm else _launches(group):
             self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
 
     def _block(
@@ -248,6 +252,16 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
     yield "", launch(market, sizes)
     if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
         yield FALLBACK_SUFFIX, launch(ON_DEMAND, Sizes(0, 0, capacity.max))
+
+
+def _launched_by_slurm(group: NodeGroupPlan) -> tuple[str, PricedGroup]:
+    """Return the nodes of a group that Slurm launches, from none on. Those that fall back to on-demand cost
+    at most its price."""
+    ((_, first), *others) = _launches(group)
+    most = Sizes(0, 0, group.capacity.max)
+    running = None if first.running is None else most
+    market = others[0][1].market if others else first.market
+    return "", replace(first, market=market, running=running, existing=most)
 
 
 def _market(capacity: CapacityPlan) -> tuple[Market, bool]:

@@ -8,7 +8,7 @@ what a host is, or begin with the role that takes them (`gpufleet.racks.variable
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.catalog import Catalog, SoftwareLock
@@ -17,7 +17,7 @@ from gpufleet.plan.json import model_to_json
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.racks.cloud_nodes import CloudNode, cloud_nodes
 from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
-from gpufleet.racks.variables import fleet_values, host_values, site_values
+from gpufleet.racks.variables import LaunchedSite, fleet_values, host_values, site_values
 
 Inventory = dict[str, Any]
 """An Ansible inventory in its YAML structure: `{"all": {"vars": ..., "children": ...}}`."""
@@ -60,7 +60,7 @@ def build_inventory(plan: FleetPlan, catalog: Catalog, outputs: Mapping[str, Any
     for name in RACK_GROUPS if plan.onprem else ():
         groups.named(name)
     for site in plan.onprem:
-        _add_onprem_site(groups, site, catalog, lock)
+        _add_onprem_site(groups, site, catalog, lock, launched_sites(plan, site.site, outputs or {}))
     for cloud_site in slurm_sites:
         _add_cloud_site(groups, cloud_site, [node for node in nodes if node.site == cloud_site.site])
     return {"all": {"vars": _fleet_vars(plan, lock), "children": groups.tree()}}
@@ -110,7 +110,23 @@ def _fleet_vars(plan: FleetPlan, lock: SoftwareLock) -> dict[str, Any]:
     }
 
 
-def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> None:
+def launched_sites(plan: FleetPlan, rack: str, outputs: Mapping[str, Any]) -> list[LaunchedSite]:
+    """The cloud sites whose nodes the Slurm of a rack site launches, as far as they are built."""
+    return [
+        LaunchedSite(site, launches)
+        for site in plan.cloud
+        if site.slurm is not None and site.slurm.controllers == rack
+        if (launches := (outputs.get(site.site) or {}).get("slurm")) is not None
+    ]
+
+
+def _add_onprem_site(
+    groups: _Groups,
+    site: OnPremSitePlan,
+    catalog: Catalog,
+    lock: SoftwareLock,
+    launched: Sequence[LaunchedSite],
+) -> None:
     here = groups.of("site", site.site)
     here["vars"] = {
         "gpufleet_site": site.site,
@@ -123,7 +139,7 @@ def _add_onprem_site(groups: _Groups, site: OnPremSitePlan, catalog: Catalog, lo
         "gpufleet_teams": [model_to_json(team) for team in site.teams],
         "gpufleet_site_tags": dict(sorted(site.tags.items())),
         **_slurm_vars(site, catalog),
-        **site_values(site, catalog, lock),
+        **site_values(site, catalog, lock, launched),
     }
     here["hosts"] = {
         host.name: _host_vars(site, host) | host_values(host, site, catalog, lock) for host in site.hosts

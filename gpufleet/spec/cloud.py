@@ -18,6 +18,7 @@ from gpufleet.kinds import (
 )
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
+from gpufleet.spec.cloud_slurm import CloudSlurm
 from gpufleet.spec.fields import (
     WHOLE,
     AbsolutePath,
@@ -255,6 +256,13 @@ class CloudSite(Model):
         Literal["kubernetes", "slurm"], Field(description="Who places jobs: EKS, or Slurm.")
     ] = "kubernetes"
     kubernetes: Annotated[Kubernetes | None, Field(description="Settings of a Kubernetes site.")] = None
+    slurm: Annotated[
+        CloudSlurm | None,
+        Field(
+            description="The rack site whose Slurm launches the nodes of a Slurm site when jobs need them;"
+            " nodes of Auto Scaling groups that no Slurm knows if left out."
+        ),
+    ] = None
     interruptions: Annotated[
         Interruptions | None,
         Field(

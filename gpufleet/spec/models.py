@@ -32,6 +32,7 @@ from gpufleet.spec.cloud import (
     Taint,
     Volume,
 )
+from gpufleet.spec.cloud_slurm import CloudSlurm
 from gpufleet.spec.fields import (
     FEW_SITES,
     MOST_SITES,
@@ -86,6 +87,7 @@ __all__ = [
     "CapacityBlock",
     "CloudNetwork",
     "CloudSite",
+    "CloudSlurm",
     "Doca",
     "EmailReceiver",
     "EtcdBackup",

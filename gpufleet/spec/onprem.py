@@ -264,3 +264,11 @@ class OnPremSite(Model):
         tuple[MigLayout, ...] | None,
         Field(description="MIG layouts of GPUs; [] disables MIG on all. By default MIG is not changed."),
     ] = None
+
+    def full_name(self, host: str) -> str:
+        """The name by which a host is known to name servers."""
+        return f"{host}.{self.ssh.domain}" if self.ssh.domain else host
+
+    def address_of(self, host: str) -> str:
+        """Where a host is reached: its address in the fleet file, else its full name."""
+        return self.addresses.get(host) or self.full_name(host)

@@ -79,6 +79,21 @@ def price_node_group(pricing: Pricing, resource: Resource) -> None:
     _price(pricing, resource, _eks_launch(pricing, resource), sizes, "warmPoolConfig")
 
 
+def price_launched_nodes(pricing: Pricing, resource: Resource) -> None:
+    """Price nodes that Slurm launches from a launch template: from none to the most that there may be."""
+    said = {"id": resource.get("launch_template_id")}
+    template = template_of(pricing, resource, "launch_template_id", said)
+    spot = Market(0, 0, price(resource, "max_price")) if resource.get("spot") else ON_DEMAND
+    launch = _Launch(
+        tuple(Choice(str(each)) for each in resource.get("instance_types")),
+        spot,
+        template,
+        template,
+        market_type(template) == BLOCK,
+    )
+    _price(pricing, resource, launch, Sizes(0, 0, count(resource, "most")), "")
+
+
 # -- how groups launch
 
 

@@ -8,7 +8,7 @@ from gpufleet.pricing import by_use
 from gpufleet.pricing.models import Kind
 from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.disks import price_stand_alone
-from gpufleet.pricing.of_stack.groups import price_auto_scaling_group, price_node_group
+from gpufleet.pricing.of_stack.groups import price_auto_scaling_group, price_launched_nodes, price_node_group
 from gpufleet.pricing.of_stack.machines import price_fleet_request, price_instance, price_spot_fleet
 from gpufleet.pricing.of_stack.reservations import price_block, price_reservation
 from gpufleet.pricing.of_stack.scaling import price_schedule
@@ -34,6 +34,7 @@ from gpufleet.resources.types import (
     FLEET,
     INSTANCE,
     KEY,
+    LAUNCHED_NODES,
     LUSTRE,
     NAT_GATEWAY,
     NODE_GROUP,
@@ -51,6 +52,7 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     CAPACITY_BLOCK: ("compute", price_block),
     AUTO_SCALING_GROUP: ("compute", price_auto_scaling_group),
     NODE_GROUP: ("compute", price_node_group),
+    LAUNCHED_NODES: ("compute", price_launched_nodes),
     SCHEDULE: ("compute", price_schedule),
     INSTANCE: ("compute", price_instance),
     SPOT_INSTANCE_REQUEST: ("compute", price_instance),

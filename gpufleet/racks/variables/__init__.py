@@ -6,6 +6,6 @@ docs/reference/rack_variables.md is written from both.
 """
 
 from gpufleet.racks.variables.registry import VARIABLES, fleet_values, host_values, site_values
-from gpufleet.racks.variables.variable import Variable
+from gpufleet.racks.variables.variable import LaunchedSite, Variable
 
-__all__ = ["VARIABLES", "Variable", "fleet_values", "host_values", "site_values"]
+__all__ = ["VARIABLES", "LaunchedSite", "Variable", "fleet_values", "host_values", "site_values"]

@@ -34,10 +34,12 @@ def _accounts(context: Context) -> list[dict[str, Any]]:
 
 
 def _networks(context: Context) -> list[str]:
-    """The site's own, and that of its pods, who ask the API and kubelets from their own addresses."""
+    """The site's own, that of its pods, who ask the API and kubelets from their own addresses, and those of
+    cloud nodes that its Slurm launches."""
     rack = context.site.rack
     pods = None if rack.kubernetes is None else rack.kubernetes.pod_network
-    return [network for network in (rack.network, pods) if network is not None]
+    cloud = [each.plan.cidr for each in context.launched]
+    return [*(network for network in (rack.network, pods) if network is not None), *cloud]
 
 
 HOST_VARIABLES = (

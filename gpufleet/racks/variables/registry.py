@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpufleet.catalog import Catalog, SoftwareLock
@@ -15,13 +16,15 @@ from gpufleet.racks.variables.kubernetes_gpu import KUBERNETES_GPU_VARIABLES
 from gpufleet.racks.variables.management import MANAGEMENT_VARIABLES
 from gpufleet.racks.variables.monitoring import MONITORING_VARIABLES
 from gpufleet.racks.variables.slurm import SLURM_VARIABLES
-from gpufleet.racks.variables.variable import Context, Scope, Variable
+from gpufleet.racks.variables.slurm_cloud import SLURM_CLOUD_VARIABLES
+from gpufleet.racks.variables.variable import Context, LaunchedSite, Scope, Variable
 
 VARIABLES: tuple[Variable, ...] = (
     *HOST_VARIABLES,
     *GPU_VARIABLES,
     *FABRIC_VARIABLES,
     *SLURM_VARIABLES,
+    *SLURM_CLOUD_VARIABLES,
     *KUBERNETES_VARIABLES,
     *KUBERNETES_GPU_VARIABLES,
     *BACKUP_VARIABLES,
@@ -36,9 +39,11 @@ def fleet_values(lock: SoftwareLock) -> dict[str, Any]:
     return _values("fleet", Context(lock))
 
 
-def site_values(site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:
-    """What every host of a rack site gets."""
-    return _values("site", Context(lock, site, catalog))
+def site_values(
+    site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock, launched: Sequence[LaunchedSite] = ()
+) -> dict[str, Any]:
+    """What every host of a rack site gets. `launched` are the cloud sites whose nodes its Slurm launches."""
+    return _values("site", Context(lock, site, catalog, launched=launched))
 
 
 def host_values(host: HostPlan, site: OnPremSitePlan, catalog: Catalog, lock: SoftwareLock) -> dict[str, Any]:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpufleet.catalog import Catalog, SoftwareLock, System
-from gpufleet.plan.models import HostPlan, OnPremSitePlan
+from gpufleet.plan.models import CloudSitePlan, HostPlan, OnPremSitePlan
 
 Scope = Literal["fleet", "site", "host"]
 """`fleet`: all hosts, cloud nodes too. `site`: every host of a rack site. `host`: each its own."""
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchedSite:
+    """A cloud site whose nodes the Slurm of a rack site launches, and what the stack says of it (`launches`),
+    which is what the role slurm_cloud takes."""
+
+    plan: CloudSitePlan
+    launches: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """The input of a variable's value. A `fleet` value has only the lock and no site."""
+    """The input of a variable's value. A `fleet` value has only the lock and no site.
+
+    `launched` are the cloud sites whose nodes the site's Slurm launches.
+    """
 
     lock: SoftwareLock
     _site: OnPremSitePlan | None = None
     _catalog: Catalog | None = None
     _host: HostPlan | None = None
+    launched: Sequence[LaunchedSite] = ()
 
     @property
     def site(self) -> OnPremSitePlan:

@@ -10,7 +10,13 @@ from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
 from gpufleet.resources.resource import Resource, is_unknown
-from gpufleet.resources.types import BLOCK_OFFERING, BLOCK_SCHEDULE, NODES_IN_SERVICE, ORDERED_CAPACITY
+from gpufleet.resources.types import (
+    BLOCK_OFFERING,
+    BLOCK_SCHEDULE,
+    LAUNCHED_NODES,
+    NODES_IN_SERVICE,
+    ORDERED_CAPACITY,
+)
 
 OPAQUE = {
     "aws:cloudcontrol/resource:Resource": "Cloud Control creates resources of any type from JSON",
@@ -31,7 +37,7 @@ class JudgedResourcesSettings(Settings):
         description="Packages that the rules check, or that create nothing outside the state",
     )
     dynamic: tuple[str, ...] = Field(
-        (BLOCK_OFFERING, BLOCK_SCHEDULE, NODES_IN_SERVICE, ORDERED_CAPACITY),
+        (BLOCK_OFFERING, BLOCK_SCHEDULE, LAUNCHED_NODES, NODES_IN_SERVICE, ORDERED_CAPACITY),
         description="Reviewed types of dynamic resources",
     )
     charts: tuple[str, ...] = Field(

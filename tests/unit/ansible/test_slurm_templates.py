@@ -58,6 +58,8 @@ SETTINGS: dict[str, Any] = {
     "slurm_controller_gpu_type": "h100",
     "slurm_controller_gpus": 8,
     "slurm_controller_mig": [],
+    "slurm_controller_cloud_groups": [],
+    "slurm_controller_suspend_timeout_s": 120,
     "slurm_controller_partitions": [
         {
             "name": "gpu",
@@ -98,6 +100,7 @@ SETTINGS: dict[str, Any] = {
     },
     "slurm_controller_scheduler_parameters": ["bf_continue", "nohold_on_prolog_fail"],
     "slurm_controller__state_folder": "/var/lib/slurm/shared/slurmctld-dc1",
+    "slurm_controller__node_names": "dgx001,dgx002,dgx003",
     "slurm_controller__confined": True,
     "slurm_controller__mpi": "pmix",
     "slurm_controller__facts": [DGX, DGX, DGX],
@@ -108,6 +111,28 @@ SETTINGS: dict[str, Any] = {
     "slurm_database_user": "slurm",
     "slurm_database_password": "a-password-of-a-test",
     "slurm_database_purge_months": 24,
+}
+CLOUD = {
+    "nodes": "use1-sweep-[1-16]",
+    "partition": "use1-sweep",
+    "cpus": 192,
+    "sockets": 1,
+    "cores_per_socket": 96,
+    "threads_per_core": 2,
+    "memory_mib": 1800000,
+    "gpu_type": "h100",
+    "gpus": 8,
+    "accounts": ["research"],
+    "max_minutes": 1440,
+    "suspend_s": 600,
+    "resume_s": 1200,
+}
+HOSTS = CLOUD | {
+    "nodes": "use1-cpu-[1-4]",
+    "partition": "use1-cpu",
+    "gpus": 0,
+    "gpu_type": "",
+    "accounts": [],
 }
 # Every branch of the templates.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -125,6 +150,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "slurm_controller_mig": [{"nodes": ["dgx002"], "gpus": [0, 5], "profiles": {"3g.40gb": 2}}],
         "slurm_controller__facts": [DGX, DGX | {"gpufleet_mig": INSTANCES}, DGX],
     },
+    "cloud": {"slurm_controller_cloud_groups": [CLOUD, HOSTS]},
     "container": {"slurm_controller__confined": False, "slurm_controller_preemption": "cancel"},
 }
 
@@ -350,6 +376,41 @@ def test_topology_is_a_tree_or_absent() -> None:
     ]
     assert "TopologyPlugin=topology/tree\n" in render("slurm.conf")
     assert "Topology" not in render("slurm.conf", slurm_controller_switches=[])
+
+
+def test_cloud_nodes_are_launched_for_their_partition_and_never_share_a_switch_with_racks() -> None:
+    found = lines(render("slurm.conf", **VARIANTS["cloud"]))
+    hardware = "CPUs=192 Sockets=1 CoresPerSocket=96 ThreadsPerCore=2 RealMemory=1800000"
+    times = "ResumeTimeout=1200 SuspendTime=600"
+    sweep = "PartitionName=use1-sweep Nodes=use1-sweep-[1-16] Default=NO DefCpuPerGPU=24 DefMemPerCPU=9375"
+    cpu = "PartitionName=use1-cpu Nodes=use1-cpu-[1-4] Default=NO DefMemPerCPU=9375"
+    for line in (
+        "SlurmctldParameters=enable_configless,idle_on_node_suspend,node_reg_mem_percent=90",
+        "ResumeProgram=/usr/lib/gpufleet/cloud-resume",
+        "SuspendProgram=/usr/lib/gpufleet/cloud-suspend",
+        "ResumeRate=0",
+        f"NodeName=use1-sweep-[1-16] {hardware} Gres=gpu:h100:8 Feature=cloud State=CLOUD",
+        f"NodeName=use1-cpu-[1-4] {hardware} Feature=cloud State=CLOUD",
+        f"{sweep} MaxTime=1440 AllowAccounts=research {times}",
+        f"{cpu} MaxTime=1440 AllowAccounts=ALL {times}",
+    ):
+        assert line in found
+    # Hosts of racks have no SuspendTime: Slurm never powers them down.
+    assert all("SuspendTime=" not in line for line in found if "dgx" in line)
+    assert lines(render("topology.conf", **VARIANTS["cloud"]))[-2:] == [
+        "SwitchName=use1-sweep Nodes=use1-sweep-[1-16]",
+        "SwitchName=use1-cpu Nodes=use1-cpu-[1-4]",
+    ]
+    assert lines(render("gres.conf", **VARIANTS["cloud"])) == [
+        "NodeName=dgx001,dgx002,dgx003 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+        "NodeName=use1-sweep-[1-16] Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+    ]
+
+
+def test_cluster_without_cloud_nodes_has_no_settings_for_them() -> None:
+    text = render("slurm.conf")
+    for word in ("ResumeProgram", "SuspendProgram", "PrivateData", "TreeWidth", "nss_slurm", "cloud"):
+        assert word not in text
 
 
 SPLIT = VARIANTS["mig"]

@@ -1,7 +1,7 @@
-"""Fleets of type `instant`: instances over types and zones in one request, of which parts may have no capacity.
+"""Fleets of type `instant`: instances over types and zones in one request, some of which have no capacity.
 
-moto launches all instances of a fleet from its first override and knows no shortage. Sources: EC2 API Reference,
-CreateFleet; EC2 User Guide, "Configure an EC2 Fleet of type instant".
+moto launches all instances of a fleet from its first override and knows no shortage. Sources: EC2 API
+Reference, CreateFleet; EC2 User Guide, "Configure an EC2 Fleet of type instant".
 """
 
 from __future__ import annotations
@@ -22,9 +22,16 @@ from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operatio
 
 CODE = "InsufficientInstanceCapacity"
 
-room: Callable[[Any, str, str, str, Mapping[tuple[str, str], int]], int | None] = lambda *_: None
-"""How many more instances of (backend, type, zone, market) can launch besides those of a mapping; None for any
-number. Injected shortages replace it."""
+Room = Callable[[Any, str, str, str, Mapping[tuple[str, str], int]], int | None]
+
+
+def _any_number(*_: Any) -> None:
+    return None
+
+
+room: Room = _any_number
+"""How many more instances of (backend, type, zone, market) can launch besides those of a mapping by type and
+zone; None for any number. Injected shortages replace it."""
 
 
 @dataclass

@@ -108,7 +108,7 @@ def _sequence(account: Account, number: int) -> None:
 
 
 def _live(cluster: Cluster, seconds: float, step: float = 10) -> None:
-    """Let time pass; a program that dies or gets no answer from Slurm is over, and the service starts again."""
+    """Let time pass; a program that dies or gets no answer from Slurm is over; the service starts again."""
     from cloud_nodes.slurm import SlurmError
 
     until = cluster.slurm.now + seconds

@@ -1,4 +1,4 @@
-"""EC2 of one site: its instances, launches by CreateFleet, terminations."""
+"""AWS of one site: the munge key for its nodes, its instances, launches by CreateFleet, terminations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cloud_nodes.decide import Instance, Launch
 from cloud_nodes.settings import Group, Site
 
 NODE_TAG = "gpufleet:slurm-node"
-"""The tag with the name of an instance's node: the node reads it from the metadata service, and the handler of
-interruption notices looks it up."""
+"""The tag with the name of an instance's node: the node reads it from the metadata service, and so does the
+handler of interruption notices, from EC2."""
 
 CloudErrors = (BotoCoreError, ClientError)
 
@@ -52,15 +52,26 @@ class Ec2:
         session = boto3.session.Session(region_name=site.region)
         keys: dict[str, Any] = {}
         if site.role:
-            found = session.client("sts", config=config).assume_role(
-                RoleArn=site.role, RoleSessionName="gpufleet-cloud-nodes"
-            )["Credentials"]
+            sts = session.client("sts", config=config, endpoint_url=site.endpoint or None)
+            found = sts.assume_role(RoleArn=site.role, RoleSessionName="gpufleet-cloud-nodes")["Credentials"]
             keys = {
                 "aws_access_key_id": found["AccessKeyId"],
                 "aws_secret_access_key": found["SecretAccessKey"],
                 "aws_session_token": found["SessionToken"],
             }
-        self._ec2 = session.client("ec2", config=config, endpoint_url=site.endpoint or None, **keys)
+        where: dict[str, Any] = {"config": config, "endpoint_url": site.endpoint or None, **keys}
+        self._ec2 = session.client("ec2", **where)
+        self._ssm = session.client("ssm", **where)
+
+    def share_key(self, key: str) -> bool:
+        """Put the munge key where nodes read it; return whether it was another one."""
+        name = self._site.munge_parameter
+        if self._ssm.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"] == key:
+            return False
+        self._ssm.put_parameter(
+            Name=name, Value=key, Type="SecureString", KeyId=self._site.munge_key_arn, Overwrite=True
+        )
+        return True
 
     def instances(self) -> list[Instance]:
         """Return the site's instances that are not shutting down."""
@@ -91,8 +102,8 @@ class Ec2:
                 self.terminate(found)
                 found = []
             given, nodes = nodes[: len(found)], nodes[len(found) :]
-            named |= dict(zip(given, found))
-            for node, instance in zip(given, found):
+            named |= dict(zip(given, found, strict=True))
+            for node, instance in zip(given, found, strict=True):
                 self._ec2.create_tags(Resources=[instance], Tags=[{"Key": NODE_TAG, "Value": node}])
             if not nodes or error in THROTTLED:
                 code = ""
@@ -165,7 +176,7 @@ def _template(group: Group) -> dict[str, Any]:
 
 
 def _options(launch: Launch, purchase: str, count: int) -> dict[str, Any]:
-    """Return how instances are chosen. A job's nodes are of one type in one zone: their traffic stays there."""
+    """Return how instances are chosen: a job's nodes of one type in one zone, where their traffic stays."""
     together: dict[str, Any] = {}
     if launch.all_or_nothing:
         together = {

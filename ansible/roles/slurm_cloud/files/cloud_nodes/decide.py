@@ -85,8 +85,11 @@ def decide(
     resumed: Collection[str] = (),
     since: float = 0.0,
 ) -> Actions:
-    """Return what to do at `now`. `waiting` are the nodes of each waiting job, `resumed` those that Slurm asks
-    for since that time: what ran before under their names is of their last life."""
+    """Return what to do at `now`.
+
+    `waiting` are the nodes of each waiting job, `resumed` those that Slurm asks for since that time: what ran
+    before under their names is of their last life.
+    """
     actions = Actions()
     of_node: dict[str, list[Instance]] = {}
     for each in instances:
@@ -117,9 +120,9 @@ def failure(code: str, settings: Settings, now: float) -> str:
 
 
 def blocked(launch: Launch, nodes: Mapping[str, Node]) -> list[str]:
-    """Return further nodes of the group that wait as well: without them Slurm would try the next nodes at once.
+    """Return further nodes of the group that wait as well: Slurm would try the next nodes at once.
 
-    So many stay that fewer than this launch wanted are left.
+    So many stay usable that they are fewer than this launch wanted.
     """
     free = sorted(
         name

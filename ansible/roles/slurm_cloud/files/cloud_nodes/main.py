@@ -1,8 +1,9 @@
-"""`cloud-nodes resume NODES`, `suspend NODES` (Slurm's ResumeProgram and SuspendProgram), and `run`, the service."""
+"""`cloud-nodes run` (the service), and `resume NODES`, `suspend NODES`, which Slurm calls."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import socket
 import sys
@@ -16,8 +17,11 @@ from cloud_nodes.settings import Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
 
 SETTINGS = Path("/etc/gpufleet/cloud-nodes.json")
+CREDENTIALS = "/etc/gpufleet/aws.conf"
 LOCK = Path("/run/gpufleet-cloud-nodes/lock")
 INTERVAL_S = 10.0
+KEY = "munge-key"
+"""The credential by which systemd gives the munge key to the service (LoadCredential)."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         commands.add_parser(name, help=f"make one pass; Slurm {name}s these nodes").add_argument("nodes")
     options = parser.parse_args(arguments)
     started = time.time()
+    os.environ.setdefault("AWS_CONFIG_FILE", CREDENTIALS)
     try:
         settings = read_settings(options.settings)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -54,7 +59,7 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     host = socket.gethostname().partition(".")[0]
-    passes = Passes(settings, slurm)
+    passes = Passes(settings, slurm, munge_key=_munge_key())
     while not stop.is_set():
         try:
             if slurm.acts_here(host):
@@ -64,3 +69,9 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
             say("failed", error=str(error)[:300])
         stop.wait(INTERVAL_S)
     return 0
+
+
+def _munge_key() -> str:
+    """Return the munge key as nodes need it; empty if the service has none."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    return Path(folder, KEY).read_text(encoding="ascii") if folder else ""

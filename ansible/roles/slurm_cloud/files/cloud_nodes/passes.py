@@ -43,16 +43,18 @@ class Passes:
         *,
         connect: Callable[[Site], Ec2] = Ec2,
         clock: Callable[[], float] = time.time,
+        munge_key: str = "",
     ) -> None:
         self._settings = settings
         self._slurm = slurm
         self._connect = connect
         self._clock = clock
         self._memory = Memory()
+        self._munge_key = munge_key
         self._connected: dict[str, tuple[Ec2, float]] = {}
 
     def run(self, resumed: Collection[str] = (), since: float = 0.0) -> bool:
-        """Do what is missing; return whether everything was done. Raises SlurmError if Slurm does not answer."""
+        """Do what is missing; return whether everything was done. Raises SlurmError if Slurm is silent."""
         nodes, waiting = self._slurm.nodes(), self._slurm.waiting()
         complete = True
         for site in self._settings.sites:
@@ -74,7 +76,10 @@ class Passes:
         """Return the connection of a site. Credentials of a role last an hour at least."""
         known = self._connected.get(site.site)
         if known is None or self._clock() - known[1] > RECONNECT_S:
-            known = self._connected[site.site] = (self._connect(site), self._clock())
+            ec2 = self._connect(site)
+            if self._munge_key and site.munge_parameter and ec2.share_key(self._munge_key):
+                say("shared the munge key", site=site.site)
+            known = self._connected[site.site] = (ec2, self._clock())
         return known[0]
 
     def _act(

@@ -29,8 +29,9 @@ class Group:
 class Site:
     """Node groups in one region. `tags` are on each of their instances, and on no other instance.
 
-    `role` is the IAM role to take on; empty for the credentials as they are. `endpoint` replaces the address of
-    EC2's API.
+    `role` is the IAM role to take on; empty for the credentials as they are. `munge_parameter` is the SSM
+    parameter with the munge key, which nodes read, and `munge_key_arn` the KMS key that encrypts it.
+    `endpoint` replaces the address of AWS's API.
     """
 
     site: str
@@ -38,6 +39,8 @@ class Site:
     tags: Mapping[str, str]
     groups: Sequence[Group]
     role: str = ""
+    munge_parameter: str = ""
+    munge_key_arn: str = ""
     endpoint: str = ""
 
     def group_of(self, node: str) -> Group | None:
@@ -58,7 +61,7 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """Read the settings. Raises OSError, ValueError, KeyError or TypeError for a file that is not the role's."""
+    """Read the settings. Raises OSError, ValueError, KeyError or TypeError for a file of others."""
     found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     sites = [Site(**{**each, "groups": tuple(map(_group, each["groups"]))}) for each in found["sites"]]
     return Settings(tuple(sites), int(found["retry_s"]))

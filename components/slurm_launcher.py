@@ -1,0 +1,201 @@
+"""What the controllers of a Slurm cluster outside of AWS need to launch its nodes, and nodes to join it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
+from gpufleet.kinds import SLURM_NODE_TAG
+
+SLURMD_PORT = 6818
+"""The port of slurmd (slurm.conf, SlurmdPort)."""
+
+NO_KEY = "no controller has written the key yet"
+"""What the parameter holds at first: shorter than any munge key, so that nodes wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmLauncherArgs:
+    """Inputs of `SlurmLauncher`.
+
+    `identity` is the ARN of the controllers' own IAM role or user, `network` the CIDR that they and their login
+    hosts are in. Nodes are launched from `launch_template_arns` only, with the role `node_role_arn`
+    (`node_role_name`), into `security_group_id`; instances that have all of `own_tags` may be terminated.
+    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key.
+    """
+
+    identity: str
+    network: str
+    launch_template_arns: Sequence[pulumi.Input[str]]
+    node_role_arn: pulumi.Input[str]
+    node_role_name: pulumi.Input[str]
+    security_group_id: pulumi.Input[str]
+    own_tags: Mapping[str, str]
+    parameter: str
+    key_name: str
+    tags: Tags
+
+
+class SlurmLauncher(Component):
+    """A role that controllers assume to launch and terminate nodes, the parameter by which nodes get the
+    cluster's munge key, and the way from the controllers to slurmd.
+    """
+
+    role_arn: pulumi.Output[str]
+    munge_key_arn: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: SlurmLauncherArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("gpufleet:slurm:SlurmLauncher", name, args.tags, opts)
+        context = self.aws_context()
+        key = encryption_key(self, args.key_name, f"Munge key of Slurm nodes of {name}", context)
+        parameter = aws.ssm.Parameter(
+            args.key_name,
+            name=args.parameter,
+            description="Munge key of the Slurm cluster, written by its controllers",
+            type="SecureString",
+            key_id=key.arn,
+            value=NO_KEY,
+            tags=self.tags(args.key_name),
+            # The controllers write it: a run never knows it.
+            opts=self.child(ignore_changes=["value"]),
+        )
+        aws.iam.RolePolicy(
+            args.key_name,
+            role=args.node_role_name,
+            policy=policy_document(_read_key(parameter.arn, key.arn)),
+            opts=self.child(),
+        )
+        label = f"{name}-launcher"
+        role = aws.iam.Role(
+            label,
+            description=f"Slurm controllers: launch and terminate nodes of {name}",
+            assume_role_policy=policy_document(
+                [{"Effect": "Allow", "Principal": {"AWS": args.identity}, "Action": "sts:AssumeRole"}]
+            ),
+            tags=self.tags(label),
+            opts=self.child(),
+        )
+        aws.iam.RolePolicy(
+            label,
+            role=role.id,
+            policy=policy_document(_statements(args, context, parameter.arn, key.arn)),
+            opts=self.child(),
+        )
+        self._slurmd(name, args)
+        self.role_arn = role.arn
+        self.munge_key_arn = key.arn
+        self.register_outputs({"roleArn": self.role_arn, "mungeKeyArn": self.munge_key_arn})
+
+    def _slurmd(self, name: str, args: SlurmLauncherArgs) -> None:
+        label = f"{name}-slurmd"
+        aws.vpc.SecurityGroupIngressRule(
+            label,
+            security_group_id=args.security_group_id,
+            description="slurmd, from controllers and login hosts",
+            ip_protocol="tcp",
+            from_port=SLURMD_PORT,
+            to_port=SLURMD_PORT,
+            cidr_ipv4=args.network,
+            tags=self.tags(label),
+            opts=self.child(),
+        )
+        # slurmd connects to slurmctld, and steps connect to the srun that waits for them, on any free port.
+        aws.vpc.SecurityGroupEgressRule(
+            f"{label}-out",
+            security_group_id=args.security_group_id,
+            description="slurmctld and srun, on controllers and login hosts",
+            ip_protocol="tcp",
+            from_port=1024,
+            to_port=65535,
+            cidr_ipv4=args.network,
+            tags=self.tags(f"{label}-out"),
+            opts=self.child(),
+        )
+
+
+def _read_key(parameter: pulumi.Input[str], key: pulumi.Input[str]) -> list[dict[str, Any]]:
+    return [
+        {"Effect": "Allow", "Action": ["ssm:GetParameter"], "Resource": [parameter]},
+        {"Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": [key]},
+    ]
+
+
+def _statements(
+    args: SlurmLauncherArgs,
+    context: AwsContext,
+    parameter: pulumi.Input[str],
+    key: pulumi.Input[str],
+) -> list[dict[str, Any]]:
+    """Return what controllers may do: launch from the site's templates, name and terminate what they launched.
+
+    A launch needs rights on all that it uses; the condition on the template keeps it to what that says (EC2
+    User Guide, "Control the use of launch templates").
+    """
+
+    def ec2(resource: str) -> pulumi.Output[str]:
+        return pulumi.Output.format(
+            "arn:{0}:ec2:{1}:{2}:{3}", context.partition, context.region, context.account_id, resource
+        )
+
+    def shared(resource: str) -> pulumi.Output[str]:
+        return pulumi.Output.format("arn:{0}:ec2:{1}::{2}", context.partition, context.region, resource)
+
+    ours = {f"aws:ResourceTag/{tag}": value for tag, value in args.own_tags.items()}
+    from_template = {
+        "ArnEquals": {"ec2:LaunchTemplate": list(args.launch_template_arns)},
+        "Bool": {"ec2:IsLaunchTemplateResource": "true"},
+    }
+    launched = ("instance/*", "volume/*", "network-interface/*", "fleet/*", "spot-instances-request/*")
+    used = ("subnet/*", "security-group/*", "placement-group/*", "capacity-reservation/*", "key-pair/*")
+    return [
+        # EC2 has no permission to list single instances.
+        {"Effect": "Allow", "Action": ["ec2:DescribeInstances"], "Resource": ["*"]},
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:CreateFleet"],
+            "Resource": [*args.launch_template_arns, ec2("fleet/*")],
+        },
+        {"Effect": "Allow", "Action": ["ec2:RunInstances"], "Resource": list(args.launch_template_arns)},
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:RunInstances"],
+            "Resource": [*(ec2(each) for each in (*launched, *used)), shared("image/*"), shared("snapshot/*")],
+            "Condition": from_template,
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:CreateTags"],
+            "Resource": [ec2(each) for each in launched],
+            "Condition": {"StringEquals": {"ec2:CreateAction": ["RunInstances", "CreateFleet"]}},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:CreateTags"],
+            "Resource": [ec2("instance/*")],
+            "Condition": {
+                "StringEquals": ours,
+                "ForAllValues:StringEquals": {"aws:TagKeys": [SLURM_NODE_TAG]},
+            },
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:TerminateInstances"],
+            "Resource": [ec2("instance/*")],
+            "Condition": {"StringEquals": ours},
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["iam:PassRole"],
+            "Resource": [args.node_role_arn],
+            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        },
+        {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:PutParameter"], "Resource": [parameter]},
+        {"Effect": "Allow", "Action": ["kms:Encrypt", "kms:Decrypt"], "Resource": [key]},
+    ]

@@ -1,0 +1,124 @@
+"""Nodes that the Slurm of a rack site launches: what they need to join it, and what its controllers need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import pulumi
+
+from gpufleet.components.identity import IamRoles
+from gpufleet.components.slurm_launcher import SlurmLauncher, SlurmLauncherArgs
+from gpufleet.components.storage import SharedStorage
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
+from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix
+from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
+from gpufleet.plan.names import MUNGE_SUFFIX
+from gpufleet.stacks.node_groups import NodeGroupOutputs
+
+SETTINGS = "/etc/gpufleet/cloud-node.json"
+"""Where nodes read what the user data says (role slurm_cloud_node)."""
+
+LUSTRE_OPTIONS = "relatime,flock,_netdev"
+"""Mount options of FSx for Lustre (FSx for Lustre User Guide, "Mounting your file system")."""
+
+
+def join_user_data(
+    site: CloudSitePlan, slurm: CloudSlurmPlan, storage: Mapping[str, SharedStorage]
+) -> pulumi.Output[str]:
+    """Return the part of the user data by which a node finds its controllers, key and file systems."""
+    mounts = [
+        {
+            "kind": "lustre",
+            "source": pulumi.Output.format(
+                "{0}@tcp:/{1}", storage[item.name].dns_name, storage[item.name].mount_name
+            ),
+            "path": item.mount,
+            "options": LUSTRE_OPTIONS,
+        }
+        for item in site.lustre
+    ]
+    settings = pulumi.Output.json_dumps(
+        {
+            "controllers": list(slurm.addresses),
+            "region": site.region,
+            "munge_parameter": slurm.munge_parameter,
+            "mounts": mounts,
+        }
+    )
+    return settings.apply(
+        lambda text: "#cloud-config\n" + json.dumps({"write_files": [{"path": SETTINGS, "content": text}]}) + "\n"
+    )
+
+
+def build_launcher(
+    name: str,
+    site: CloudSitePlan,
+    slurm: CloudSlurmPlan,
+    groups: Mapping[str, NodeGroupOutputs],
+    roles: IamRoles,
+    security_group_id: pulumi.Output[str],
+    opts: pulumi.ResourceOptions,
+) -> dict[str, Any]:
+    """Create what the controllers need, and return what they have to know, for the role slurm_cloud."""
+    own = {key: value for key, value in site.tags.items() if key.startswith(TAG_PREFIX)}
+    launcher = SlurmLauncher(
+        name,
+        SlurmLauncherArgs(
+            identity=slurm.identity,
+            network=slurm.network,
+            launch_template_arns=[each.component.launch_template_arn for each in groups.values()],
+            node_role_arn=roles.node_role_arn,
+            node_role_name=roles.node_role_name,
+            security_group_id=security_group_id,
+            own_tags=own,
+            parameter=slurm.munge_parameter,
+            key_name=f"{name}{MUNGE_SUFFIX}",
+            tags=site.tags,
+        ),
+        opts,
+    )
+    return {
+        "site": site.site,
+        "region": site.region,
+        "tags": own,
+        "role": launcher.role_arn,
+        "munge_parameter": slurm.munge_parameter,
+        "munge_key_arn": launcher.munge_key_arn,
+        "groups": [_group(site.site, group, groups[group.name]) for group in site.node_groups],
+    }
+
+
+def _group(site: str, group: NodeGroupPlan, built: NodeGroupOutputs) -> dict[str, Any]:
+    price = group.capacity.spot_max_price if isinstance(group.capacity, SpotPlan) else None
+    return {
+        "prefix": node_prefix(site, group.name),
+        "launch_template": built.component.launch_template_id,
+        "version": built.component.launch_template_version,
+        "instance_types": list(group.instance_types),
+        "subnets": built.subnet_ids,
+        "purchases": list(_purchases(group)),
+        "max_price": "" if price is None else f"{price:f}",
+    }
+
+
+def _purchases(group: NodeGroupPlan) -> tuple[str, ...]:
+    """Return how CreateFleet is asked for nodes, in order."""
+    match group.capacity:
+        case SpotPlan(on_demand_fallback=fallback):
+            return ("spot", "on-demand") if fallback else ("spot",)
+        case CapacityBlockPlan() | ExistingBlockPlan():
+            return ("capacity-block",)
+        case OnDemandPlan() | ReservationPlan() | ExistingReservationPlan():
+            return ("on-demand",)
+        case other:
+            assert_never(other)
