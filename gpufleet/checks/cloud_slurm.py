@@ -15,7 +15,7 @@ _METADATA_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]{1,255}")
 instance metadata"): EC2 refuses a launch with others."""
 
 
-@check("slurm-controllers")
+@check("cloud-slurm-controllers")
 def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
     """Nodes are launched by the controllers of a rack site with Slurm, which they have to reach."""
     racks = {site.site: site for site in fleet.spec.onprem}
@@ -77,7 +77,7 @@ def _reachable(fleet: Fleet, path: SpecPath, site: CloudSite, rack: OnPremSite) 
         )
 
 
-@check("slurm-launches")
+@check("cloud-slurm-nodes")
 def slurm_launches(fleet: Fleet) -> Iterator[FieldFinding]:
     """Slurm launches nodes from none on, from an image with Slurm, under names of their own."""
     taken = {host: site.site for site in fleet.spec.onprem for host in site.nodes.hosts}
@@ -133,7 +133,7 @@ def slurm_launches(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-@check("slurm-metadata-tags")
+@check("cloud-slurm-tags")
 def slurm_metadata_tags(fleet: Fleet) -> Iterator[FieldFinding]:
     """A node reads its name from its tags by the metadata service, which shows plain keys only."""
     for _, site, _ in _sites(fleet):

@@ -37,6 +37,7 @@ EVALUATORS: Mapping[str, Callable[[RoleMeasurements], Iterator[Result]]] = {
     "subnet_manager": fabric.subnet_manager,
     "munge": slurm.munge,
     "slurm_database": slurm.slurm_database,
+    "slurm_cloud": slurm.slurm_cloud,
     "slurm_controller": slurm.slurm_controller,
     "health_check": gpu.health_check,
     "slurm_node": slurm.slurm_node,

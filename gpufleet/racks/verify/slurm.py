@@ -142,6 +142,21 @@ def slurm_controller(found: RoleMeasurements) -> Iterator[Result]:
     yield found.expect("accounts", "limits", limits, expected=f"{len(wanted)} accounts", remedy=again(found))
 
 
+def slurm_cloud(found: RoleMeasurements) -> Iterator[Result]:
+    """The service that launches cloud nodes runs, and Slurm has nodes that it can launch."""
+    if not found.value("sites"):
+        return
+    yield found.active("service", "service", "gpufleet-cloud-nodes")
+
+    def nodes(text: str) -> Reading:
+        lines = [line for line in text.splitlines() if re.match(r"\S+ +\S*\+cloud\b", line.lower())]
+        waiting = sum("gpufleet cloud: " in line for line in lines)
+        note = f", {waiting} without capacity" if waiting else ""
+        return Reading(f"{len(lines)} nodes{note}", "" if lines else "Slurm has no cloud node")
+
+    yield found.expect("cloud nodes", "nodes", nodes, expected="at least one", remedy=again(found))
+
+
 def _divided(layouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """How many more GPUs a node with divided ones has for Slurm, which counts every instance as one."""
     more: Counter[str] = Counter()

@@ -302,6 +302,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "teams": [TEAM],
             "neuron": DICT_OR_NONE,
         },
+        "slurm": DICT_OR_NONE,
         "interruptions": DICT_OR_NONE,
         "ordered_capacity": list,
         "interface_endpoints": list,

@@ -108,6 +108,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         subnets=(),
         scheduler=scheduler,  # type: ignore[arg-type]
         kubernetes=None,
+        slurm=None,
         interruptions=None,
         ordered_capacity=(),
         node_groups=(group,),

@@ -85,6 +85,8 @@ class StandInSlurm:
                     node.since = self.now
                 elif self.now - node.since > RESUME_S:
                     self._down(node, "ResumeTimeout reached")
+                    node.flags.discard("powering_up")
+                    node.flags |= {"powered_down", "not_responding"}
             elif "powering_down" in node.flags:
                 if self.now - node.since > SUSPEND_S:
                     node.flags -= {"powering_down", "powering_up"}
@@ -175,7 +177,7 @@ class StandInSlurm:
                 node.state, node.since = "idle", self.now
                 if "powered_down" not in node.flags:
                     node.flags.add("powering_down")
-                node.flags.discard("powering_up")
+                node.flags -= {"powering_up", "not_responding"}
                 node.reason = "none"
 
 

@@ -183,6 +183,7 @@ VALUES: dict[str, Any] = {
     "rdma_devices": [f"mlx5_{number}" for number in range(8)],
     "slurm_database_cluster": "lab",
     "prometheus_targets": [{"name": "dgx01"}, {"name": "ctl01"}],
+    "slurm_cloud_sites": [{"site": "use1"}],
     "slurm_controller_nodes": [{"name": "dgx01"}, {"name": "dgx02"}],
     "slurm_controller_gpus": 8,
     "slurm_controller_accounts": [{"name": "research", "gpus": 24}],
@@ -308,6 +309,12 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "ping": "Slurmctld(primary) at ctl01 is UP\nSlurmctld(backup) at ctl02 is UP\n",
         "nodes": "dgx01|idle|gpu:h100:8(S:0-1)|none\ndgx02|mixed|gpu:h100:8(S:0-1)|none\n",
         "limits": "root|||\nroot|root||\nresearch||gres/gpu=24|normal\nresearch|ada||normal\n",
+    },
+    "slurm_cloud": {
+        "service": "active\n",
+        "nodes": "dgx01 idle none\nuse1-sweep-1 idle+cloud+powered_down none\n"
+        "use1-sweep-2 down+cloud+powered_down gpufleet cloud: InsufficientInstanceCapacity, again after"
+        " 2026-11-27T14:01:01Z\n",
     },
     "health_check": {"show": HEALTH, "config": HEALTH_CONFIG, "timer": (3, "inactive\n")},
     "slurm_node": {

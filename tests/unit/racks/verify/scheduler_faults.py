@@ -99,6 +99,8 @@ SCHEDULER_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
         "state",
         "7 GPUs in Slurm instead of 8",
     ),
+    ("slurm_cloud", {"service": (3, "failed\n")}, "service", "gpufleet-cloud-nodes is failed"),
+    ("slurm_cloud", {"nodes": "dgx01 idle none\n"}, "cloud nodes", "Slurm has no cloud node"),
     ("slurm_login", {"partitions": ""}, "partitions", "Slurm shows no partition"),
     ("local_nvme", {"mounted": "/dev/sda1 / ext4 rw 0 0"}, "mounted", "/raid is not mounted"),
     ("local_nvme", {"mounted": MOUNTS.replace("xfs rw", "xfs ro")}, "mounted", "/raid is read-only"),

@@ -18,6 +18,9 @@ from cloud_nodes.slurm import Node
 REASON = "gpufleet cloud: "
 """How reasons of this program start. Nodes that others set down stay down while they have an instance."""
 
+NOT_REGISTERED = "ResumeTimeout"
+"""How Slurm's own reason starts for a node that does not register in time."""
+
 UNCLAIMED_S = 30.0
 """A node that powers up and has had no instance for this long gets one, although its ResumeProgram was killed
 or lost its answer. EC2 lists new instances after some seconds."""
@@ -154,13 +157,18 @@ def _decide(
 ) -> bool:
     """Add what one node needs; return whether it needs an instance."""
     states = node.states
+    if "down" in states and node.reason.startswith(NOT_REGISTERED):
+        # Slurm counts the node as powered down then, without a call of SuspendProgram.
+        _terminate(actions, mine, "its node did not register in time")
+        actions.down[node.name] = failure("did not register in time", settings, now)
+        return False
     if {"powering_down", "powered_down", "power_down"} & states:
         _terminate(actions, mine, "its node is powered down")
         if "powered_down" in states and "down" in states and _is_over(node.reason, now):
             actions.power_down.append(node.name)
         return False
     if "down" in states:
-        _decide_down(settings, node, mine, without_s, actions, now)
+        _decide_down(node, mine, without_s, actions, now)
         return False
     if not mine and (asked or "powering_up" in states):
         return asked or without_s >= UNCLAIMED_S
@@ -173,16 +181,11 @@ def _decide(
     return False
 
 
-def _decide_down(
-    settings: Settings, node: Node, mine: list[Instance], without_s: float, actions: Actions, now: float
-) -> None:
+def _decide_down(node: Node, mine: list[Instance], without_s: float, actions: Actions, now: float) -> None:
     if node.reason.startswith(REASON):
         _terminate(actions, mine, "its node did not start")
         if _is_over(node.reason, now):
             actions.power_down.append(node.name)
-    elif node.reason.startswith("ResumeTimeout"):
-        _terminate(actions, mine, "its node did not register in time")
-        actions.down[node.name] = failure("did not register in time", settings, now)
     elif not mine and without_s >= MISSING_S:
         actions.power_down.append(node.name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import syslog
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +21,13 @@ RECONNECT_S = 1800.0
 
 
 def say(what: str, **details: Any) -> None:
-    """Write one line of JSON to the journal."""
-    sys.stderr.write(json.dumps({"did": what, **details}, sort_keys=True) + "\n")
-    sys.stderr.flush()
+    """Write one line of JSON to the journal. Slurm starts its programs without standard error."""
+    line = json.dumps({"did": what, **details}, sort_keys=True)
+    if sys.stderr is None:
+        syslog.syslog(line)
+    else:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 @contextmanager
