@@ -15,7 +15,7 @@ from gpufleet.kinds import SLURM_NODE_TAG
 SLURMD_PORT = 6818
 """The port of slurmd (slurm.conf, SlurmdPort)."""
 
-NO_KEY = "no controller has written the key yet"
+NO_KEY = "not written yet"
 """What the parameter holds at first: shorter than any munge key, so that nodes wait."""
 
 
@@ -154,9 +154,7 @@ def _statements(
     }
     launched = ("instance/*", "volume/*", "network-interface/*", "fleet/*", "spot-instances-request/*")
     used = ("subnet/*", "security-group/*", "placement-group/*", "capacity-reservation/*", "key-pair/*")
-    return [
-        # EC2 has no permission to list single instances.
-        {"Effect": "Allow", "Action": ["ec2:DescribeInstances"], "Resource": ["*"]},
+    launches: list[dict[str, Any]] = [
         {
             "Effect": "Allow",
             "Action": ["ec2:CreateFleet"],
@@ -169,6 +167,11 @@ def _statements(
             "Resource": [*(ec2(each) for each in (*launched, *used)), shared("image/*"), shared("snapshot/*")],
             "Condition": from_template,
         },
+    ]
+    return [
+        # EC2 has no permission to list single instances.
+        {"Effect": "Allow", "Action": ["ec2:DescribeInstances"], "Resource": ["*"]},
+        *(launches if args.launch_template_arns else ()),
         {
             "Effect": "Allow",
             "Action": ["ec2:CreateTags"],

@@ -20,7 +20,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix
-from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.plan.marks import lasting_tags
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from gpufleet.plan.names import MUNGE_SUFFIX
 from gpufleet.stacks.node_groups import NodeGroupOutputs
@@ -70,7 +70,7 @@ def build_launcher(
     opts: pulumi.ResourceOptions,
 ) -> dict[str, Any]:
     """Create what the controllers need, and return what they have to know, for the role slurm_cloud."""
-    own = {key: value for key, value in site.tags.items() if key.startswith(TAG_PREFIX)}
+    own = lasting_tags(site.tags)
     launcher = SlurmLauncher(
         name,
         SlurmLauncherArgs(

@@ -48,7 +48,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.image_models import ImageKind
-from gpufleet.plan.marks import TAG_PREFIX
+from gpufleet.plan.marks import lasting_tags
 from gpufleet.plan.models import NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
@@ -159,7 +159,7 @@ def build_node_group(
             spot=spot is not None and not spot.on_demand_fallback,
             most=group.capacity.max,
             max_price=None if spot is None else spot.max_price,
-            tags=_lasting(group.tags),
+            tags=lasting_tags(group.tags),
             region=parts.region,
             client=parts.settings.aws_client,
             opts=pulumi.ResourceOptions(parent=built),
@@ -189,15 +189,6 @@ def build_node_group(
         "reservation": purchase.reservation,
     }
     return NodeGroupOutputs(built, purchase.capacity, built.group_names, subnet_ids, outputs)
-
-
-def _lasting(tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags by which the nodes of a group are found, which none of its settings changes."""
-    return {
-        key: value
-        for key, value in tags.items()
-        if key.startswith(TAG_PREFIX) and key != f"{TAG_PREFIX}team"
-    }
 
 
 def _kind(parts: SiteParts) -> str:

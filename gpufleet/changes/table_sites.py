@@ -11,6 +11,7 @@ _SITE = "all users of the site: every resource is created again, and the old one
 _BUCKET = "pods of the team: they lose access to the bucket"
 _VOLUME = "pods of the team with the claim: it is deleted once they have ended; files stay"
 _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
+_CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
@@ -90,6 +91,13 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].interruptions.before_maintenance": (
         FieldChange("another duration", Effect.IN_PLACE, _NOTICES, slurm=Effect.NOTHING),
     ),
+    "cloud[].slurm.controllers": in_place(
+        "another rack site", "running nodes: they stay in the other cluster, which can no longer reach them"
+    ),
+    "cloud[].slurm.identity": in_place("another one", "controllers with the old one launch no more nodes"),
+    "cloud[].slurm.suspend_after": nothing("another duration", _CONTROLLERS),
+    "cloud[].slurm.resume_within": nothing("another duration", _CONTROLLERS),
+    "cloud[].slurm.retry_after": nothing("another duration", _CONTROLLERS),
     "cloud[].ordered_capacity[]": (
         FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange("remove an entry", Effect.IN_PLACE, "no one: nodes that were drawn go on"),

@@ -25,7 +25,7 @@ def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "slurm"),
                 f"site {site.site!r} is a Kubernetes site, and `slurm` is for Slurm sites",
-                "remove `slurm`, or write 'scheduler: slurm'",
+                "remove `slurm`",
                 value=slurm.controllers,
             )
             continue

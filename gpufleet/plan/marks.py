@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gpufleet.kinds import CapacityKind
 from gpufleet.plan.accelerators import AcceleratorPlan
@@ -10,6 +11,7 @@ from gpufleet.plan.models import TaintPlan
 from gpufleet.spec.models import FleetSpec, NodeGroup
 
 TAG_PREFIX = "gpufleet:"
+_LASTING = frozenset(f"{TAG_PREFIX}{name}" for name in ("fleet", "environment", "site", "node-group"))
 LABEL_PREFIX = "gpufleet.io/"
 
 
@@ -32,6 +34,11 @@ def fleet_tags(spec: FleetSpec) -> dict[str, str]:
 def site_tags(spec: FleetSpec, site: str) -> dict[str, str]:
     """Tags of everything in one site."""
     return {**fleet_tags(spec), f"{TAG_PREFIX}site": site}
+
+
+def lasting_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Those of a resource's tags that say where it belongs, which no other setting changes."""
+    return {key: value for key, value in tags.items() if key in _LASTING}
 
 
 def group_tags(spec: FleetSpec, site: str, group: NodeGroup) -> dict[str, str]:

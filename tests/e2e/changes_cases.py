@@ -393,6 +393,7 @@ def site_cases() -> Iterator[Case]:
     yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
     yield from _notices()
     yield from _orders()
+    yield from _burst()
     yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
@@ -495,6 +496,25 @@ def _notices() -> Iterator[Case]:
         yield Case(path, how, {f"cloud[batch].interruptions.{field}": value}, scheduler="slurm")
     ignored = {"cloud[kube].interruptions.rebalance": "ignore"}
     yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
+
+
+def _burst() -> Iterator[Case]:
+    """A site whose nodes the Slurm of a rack site launches."""
+    for field, how, value in (
+        ("controllers", "another rack site", "west"),
+        ("identity", "another one", "arn:aws:iam::123456789012:role/west"),
+        ("suspend_after", "another duration", "5 min"),
+        ("resume_within", "another duration", "15 min"),
+        ("retry_after", "another duration", "20 min"),
+    ):
+        silent = field.endswith(("after", "within"))
+        yield Case(
+            f"cloud[].slurm.{field}",
+            how,
+            {f"cloud[burst].slurm.{field}": value},
+            "" if silent else " chg-test-burst(-|$)",
+            "slurm",
+        )
 
 
 def _orders() -> Iterator[Case]:

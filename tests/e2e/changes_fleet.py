@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.e2e.changes_racks import RACKS_BEFORE
+from tests.e2e.changes_racks import RACKS_BEFORE, SLURM_RACKS
 
 KEYS = "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-4000-8000-"
 """Keys outside the stack, without their last twelve digits."""
@@ -170,6 +170,25 @@ TRAINIUM = {
 """A group with Neuron devices, for whose scheduler and quotas the cluster has fields."""
 
 
+BURST = {
+    "site": "burst",
+    "region": "us-west-2",
+    "zones": ["us-west-2a"],
+    "network": {"cidr": "10.46.0.0/16", "nat": "single"},
+    "scheduler": "slurm",
+    "slurm": {"controllers": "east", "identity": "arn:aws:iam::123456789012:role/east"},
+    "node_groups": [
+        {
+            "name": "launched",
+            "instance_types": ["g6e.2xlarge"],
+            "image": MINE,
+            "capacity": {"on_demand": {"max": 2}},
+        }
+    ],
+}
+"""A site whose nodes the Slurm of a rack site launches."""
+
+
 def small(site: str, region: str, cidr: str) -> dict[str, Any]:
     """A Slurm site with one group."""
     return {
@@ -254,8 +273,9 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             },
             small("near", "us-west-2", "10.42.0.0/16"),
             small("far", "us-west-2", "10.43.0.0/16"),
+            BURST,
         ],
-        "onprem": RACKS_BEFORE,
+        "onprem": [*RACKS_BEFORE, *SLURM_RACKS],
         "software": {"channel": "2026.11"},
     }
 

@@ -23,6 +23,21 @@ RACKS_BEFORE: list[dict[str, Any]] = [
     },
 ]
 
+SLURM_RACKS: list[dict[str, Any]] = [
+    {
+        "site": name,
+        "system": "dgx-h100",
+        "nodes": f"{name}[01-02]",
+        "controllers": f"ctl-{name}",
+        "network": f"10.{number}.0.0/24",
+        "addresses": {f"ctl-{name}": f"10.{number}.0.11"},
+        "fabric": {"kind": "infiniband", "speed": "ndr"},
+        "scheduler": "slurm",
+    }
+    for name, number in (("east", 95), ("west", 96))
+]
+"""Sites whose Slurm launches cloud nodes."""
+
 RACKS_AFTER: list[dict[str, Any]] = [
     {
         "site": "hall",

@@ -12,6 +12,7 @@ from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
+    LaunchedNodesArgs,
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
@@ -383,8 +384,8 @@ class AskedMocks(EchoMocks):
             | {"auto_scaling": AutoScalingNodesArgs(instance_profile_arn="arn:p", image=NodeImageArgs())},
             "exactly one of ami_id, name and parameter, and has 0",
         ),
-        ({"eks": None}, "exactly one of eks and auto_scaling"),
-        (SLURM | {"eks": BASE.eks}, "exactly one of eks and auto_scaling"),
+        ({"eks": None}, "exactly one of eks, auto_scaling and launched"),
+        (SLURM | {"eks": BASE.eks}, "exactly one of eks, auto_scaling and launched"),
         ({"capacity": "odcr"}, "not a kind of capacity"),
         (BLOCK | {"instance_types": ["p5.48xlarge", "p5e.48xlarge"]}, "one instance type"),
         ({"public_ip": True, "interfaces": P6_B300}, "no public address"),
@@ -396,3 +397,28 @@ def test_invalid_group_is_refused_before_anything_is_registered(
     with pytest.raises(InputError, match=message) as refused:
         group(**changes)
     assert refused.value.remedy
+
+
+LAUNCHED: dict[str, Any] = {
+    "eks": None,
+    "launched": LaunchedNodesArgs(instance_profile_arn="arn:profile", image=NodeImageArgs(name=NAME)),
+}
+
+
+def test_nodes_that_slurm_launches_have_a_template_and_no_group() -> None:
+    made = group(**LAUNCHED, instance_types=["g6e.xlarge", "g6e.2xlarge"])
+    assert not made.of("aws:autoscaling/group:Group") and not made.of("aws:eks/nodeGroup:NodeGroup")
+    inputs = made.one("LaunchTemplate").inputs
+    # They read their names from their tags.
+    assert inputs["metadataOptions"]["instanceMetadataTags"] == "enabled"
+    assert inputs["instanceType"] == "g6e.xlarge"
+    assert inputs["iamInstanceProfile"] == {"arn": "arn:profile"}
+
+
+def test_tags_of_other_nodes_are_not_in_their_metadata() -> None:
+    assert "instanceMetadataTags" not in template(**SLURM)["metadataOptions"]
+
+
+def test_spot_nodes_that_slurm_launches_tag_no_spot_request() -> None:
+    kinds = [each["resourceType"] for each in template(**LAUNCHED, capacity=SpotNodes())["tagSpecifications"]]
+    assert "spot-instances-request" not in kinds

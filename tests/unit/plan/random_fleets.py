@@ -12,13 +12,39 @@ REGIONS = ["us-east-1", "us-west-2", "us-east-2", "eu-north-1", "ap-northeast-1"
 _KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _DEPLOYMENTS = {"persistent-2": "PERSISTENT_2", "persistent-1": "PERSISTENT_1", "scratch-2": "SCRATCH_2"}
 
+SLURM_RACK = rack_site(
+    site="r9",
+    nodes="r9n[01-02]",
+    controllers="r9c1",
+    network="10.99.0.0/24",
+    addresses={"r9c1": "10.99.0.11"},
+    slurm={},
+)
+"""A rack site whose Slurm launches cloud nodes."""
+
+LAUNCHED = {"controllers": "r9", "identity": "arn:aws:iam::111122223333:role/r9"}
+
 
 def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> FleetSpec:
     """A fleet of some cloud sites and some racks."""
     chance = random.Random(seed)
     cloud = [_cloud_site(chance, number, most_groups) for number in range(chance.randint(0, most_sites))]
     racks = [_rack_site(chance, number) for number in range(chance.randint(0, 2))]
-    return spec(cloud=cloud, onprem=racks, policies=_assumptions(chance))
+    assumed = _assumptions(chance)
+    launched = [site for site in cloud if site["scheduler"] == "slurm" and chance.random() < 0.4]
+    for site in launched:
+        _let_slurm_launch(site)
+    return spec(cloud=cloud, onprem=[*racks, *([SLURM_RACK] if launched else [])], policies=assumed)
+
+
+def _let_slurm_launch(site: dict[str, Any]) -> None:
+    """Let the Slurm of a rack site launch the nodes of a cloud site, from none on."""
+    site |= {"slurm": LAUNCHED, "ordered_capacity": []}
+    for each in site["node_groups"]:
+        each |= {"image": "ami-0123456789abcdef0", "public_ip": False}
+        (kind, option), *_ = each["capacity"].items()
+        if kind != "reserved":
+            option |= {"min": 0, "desired": None}
 
 
 def _assumptions(chance: random.Random) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""Cloud nodes that the Slurm of a rack site launches: a Slurm that exists, and groups that it can launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.checks.fleets import FLEET, GONE, Judge
+
+SITE = "cloud.1"
+WHERE = "cloud[1]"
+RACK: dict[str, Any] = {"onprem.0.addresses": {"ctl01": "10.60.0.11", "ctl02": "10.60.0.12"}}
+IDENTITY = "arn:aws:iam::111122223333:role/dc1-controllers"
+
+
+def launched(**changes: Any) -> dict[str, Any]:
+    """The changes that add a site whose nodes dc1 launches."""
+    site: dict[str, Any] = {
+        "site": "usw2",
+        "region": "us-west-2",
+        "zones": ["us-west-2a"],
+        "network": {"cidr": "10.44.0.0/16"},
+        "scheduler": "slurm",
+        "slurm": {"controllers": "dc1", "identity": IDENTITY},
+        "node_groups": [
+            {
+                "name": "sweep",
+                "instance_types": ["g6e.xlarge"],
+                "image": "ami-0123456789abcdef0",
+                "capacity": {"on_demand": {"max": 4}},
+            }
+        ],
+    }
+    return {"cloud": [*FLEET["cloud"], site], **RACK, **changes}
+
+
+def test_site_whose_nodes_a_rack_site_launches_passes(judge: Judge) -> None:
+    assert judge(launched()).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "remedy"),
+    [
+        ("dc2", "'dc2' is no rack site of this fleet", "did you mean 'dc1'?"),
+        ("use1", "'use1' is no rack site of this fleet", "write one of: dc1"),
+    ],
+)
+def test_unknown_rack_site_is_refused(judge: Judge, name: str, message: str, remedy: str) -> None:
+    finding = judge(launched(**{f"{SITE}.slurm.controllers": name})).only("cloud-slurm-controllers")
+    assert finding.field == f"{WHERE}.slurm.controllers"
+    assert (finding.message, finding.remedy.startswith(remedy)) == (message, True)
+
+
+def test_rack_site_needs_controllers_by_address_and_a_network(judge: Judge) -> None:
+    named = judge(launched(**{"onprem.0.addresses": {"ctl01": "10.60.0.11"}}))
+    finding = named.only("cloud-slurm-controllers")
+    assert finding.field == "onprem[0].controllers"
+    assert "cannot resolve the names of controllers (ctl02)" in finding.message
+    finding = judge(launched(**{"onprem.0.network": GONE})).only("cloud-slurm-controllers")
+    assert "the fleet file does not say which it is" in finding.message
+
+
+def test_networks_that_overlap_are_refused(judge: Judge) -> None:
+    said = judge(launched(**{f"{SITE}.network.cidr": "10.60.0.0/20"}))
+    assert f"{WHERE}.network.cidr" in said.fields("cloud-slurm-controllers")
+
+
+def test_kubernetes_site_takes_no_slurm(judge: Judge) -> None:
+    slurm = {"controllers": "dc1", "identity": IDENTITY}
+    finding = judge({"cloud.0.slurm": slurm, **RACK}).only("cloud-slurm-controllers")
+    assert finding.field == "cloud[0].slurm"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message"),
+    [
+        ({"node_groups.0.image": GONE}, "name", "has AWS's image, which has no Slurm"),
+        ({"node_groups.0.capacity.on_demand.min": 1}, "capacity.on_demand.min", "from 0 nodes on"),
+        ({"node_groups.0.capacity.on_demand.desired": 2}, "capacity.on_demand.desired", "from 0 nodes on"),
+        ({"node_groups.0.public_ip": True}, "public_ip", "by their private addresses"),
+    ],
+)
+def test_group_that_slurm_cannot_launch_is_refused(
+    judge: Judge, changes: dict[str, Any], field: str, message: str
+) -> None:
+    said = judge(launched(**{f"{SITE}.{path}": value for path, value in changes.items()}))
+    finding = said.only("cloud-slurm-nodes")
+    assert finding.field == f"{WHERE}.node_groups[0].{field}"
+    assert message in finding.message
+
+
+def test_names_of_partitions_and_nodes_are_their_own(judge: Judge) -> None:
+    partition = {"onprem.0.slurm": {"partitions": [{"name": "usw2-sweep"}]}}
+    assert (
+        "has the name of one of site 'dc1'" in judge(launched(**partition)).only("cloud-slurm-nodes").message
+    )
+    said = judge(launched(**{"onprem.0.nodes": "usw2-sweep-[1-8]"}))
+    assert "usw2-sweep-1 has the name of a node of site 'dc1'" in said.only("cloud-slurm-nodes").message
+
+
+def test_orders_are_not_for_nodes_that_slurm_launches(judge: Judge) -> None:
+    order = [{"name": "first", "nodes": 1, "groups": ["sweep"]}]
+    finding = judge(launched(**{f"{SITE}.ordered_capacity": order})).only("cloud-slurm-nodes")
+    assert finding.remedy == "remove `ordered_capacity`"
+
+
+def test_tags_that_the_metadata_service_does_not_show_are_refused(judge: Judge) -> None:
+    finding = judge(launched(**{"tags.cost center": "cc-1"})).only("cloud-slurm-tags")
+    assert finding.field == 'tags["cost center"]'
+    assert judge({"tags.cost center": "cc-1"}).rules == set()
