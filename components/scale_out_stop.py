@@ -39,13 +39,15 @@ class GrowingSite:
 class ScaleOutStopArgs:
     """Which groups a breach of the budget stops: `groups` are values of their tag `Name`.
 
-    `caps` has the groups that the breach of a further budget stops, by its name (`CapArgs.name`). `parameter`
-    is the name of the SSM parameter that keeps their maxima.
+    `caps` has the groups that the breach of a further budget stops, by its name (`CapArgs.name`). `launched`
+    has the most nodes of groups whose nodes Slurm launches, which are no groups of AWS. `parameter` is the
+    name of the SSM parameter that keeps all maxima.
     """
 
     sites: Sequence[GrowingSite]
     groups: Sequence[str]
     caps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    launched: Mapping[str, int] = field(default_factory=dict)
     parameter: str
 
 
@@ -156,6 +158,7 @@ def _settings(name: str, args: ScaleOutStopArgs, tags: Mapping[str, str]) -> dic
             name: list(args.groups),
             **{f"{name}-{cap}": list(groups) for cap, groups in args.caps.items()},
         },
+        "launched": dict(args.launched),
         "sites": [
             {"name": site.name, "region": site.region, "cluster": site.cluster or ""} for site in args.sites
         ],

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
-from gpufleet.kinds import SLURM_NODE_TAG
+from gpufleet.kinds import LAUNCHER_SUFFIX, SLURM_NODE_TAG
 
 SLURMD_PORT = 6818
 """The port of slurmd (slurm.conf, SlurmdPort)."""
@@ -26,7 +26,9 @@ class SlurmLauncherArgs:
     `identity` is the ARN of the controllers' own IAM role or user, `network` the CIDR that they and their login
     hosts are in. Nodes are launched from `launch_template_arns` only, with the role `node_role_arn`
     (`node_role_name`), into `security_group_id`; instances that have all of `own_tags` may be terminated.
-    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key.
+    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key. `stopped` is
+    the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its region;
+    empty if a breach stops none.
     """
 
     identity: str
@@ -38,6 +40,8 @@ class SlurmLauncherArgs:
     own_tags: Mapping[str, str]
     parameter: str
     key_name: str
+    stopped: str = ""
+    stopped_region: str = ""
     tags: Tags
 
 
@@ -72,7 +76,7 @@ class SlurmLauncher(Component):
             policy=policy_document(_read_key(parameter.arn, key.arn)),
             opts=self.child(),
         )
-        label = f"{name}-launcher"
+        label = f"{name}{LAUNCHER_SUFFIX}"
         role = aws.iam.Role(
             label,
             description=f"Slurm controllers: launch and terminate nodes of {name}",
@@ -201,4 +205,16 @@ def _statements(
         },
         {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:PutParameter"], "Resource": [parameter]},
         {"Effect": "Allow", "Action": ["kms:Encrypt", "kms:Decrypt"], "Resource": [key]},
+        *(_read_stopped(args, context) if args.stopped else ()),
     ]
+
+
+def _read_stopped(args: SlurmLauncherArgs, context: AwsContext) -> list[dict[str, Any]]:
+    arn = pulumi.Output.format(
+        "arn:{0}:ssm:{1}:{2}:parameter{3}",
+        context.partition,
+        args.stopped_region,
+        context.account_id,
+        args.stopped,
+    )
+    return [{"Effect": "Allow", "Action": ["ssm:GetParameter"], "Resource": [arn]}]

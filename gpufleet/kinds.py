@@ -57,6 +57,9 @@ NEURON_CORE_RESOURCE = "aws.amazon.com/neuroncore"
 """What pods request of device plugins: whole GPUs, whole Neuron devices, and their cores. The first two are
 also the taints of the nodes."""
 
+LAUNCHER_SUFFIX = "-launcher"
+"""What the role by which controllers launch a site's nodes is called besides the site."""
+
 SLURM_NODE_TAG = "gpufleet:slurm-node"
 """The tag of an instance with the name of its Slurm node."""
 

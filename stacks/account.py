@@ -13,6 +13,7 @@ from gpufleet.components.scale_out_stop import GrowingSite, ScaleOutStopArgs
 from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import (
+    BUDGET_REGION,
     BUDGET_SUFFIX,
     cap_name,
     environment_resource_name,
@@ -21,9 +22,6 @@ from gpufleet.plan.names import (
 )
 from gpufleet.pricing.cloud_budget import CloudBudget, cloud_budgets
 from gpufleet.stacks.settings import StackSettings
-
-BUDGET_REGION = "us-east-1"
-"""The region of AWS Budgets; its topic is in the same region."""
 
 
 def account_provider(plan: FleetPlan, settings: StackSettings) -> aws.Provider:
@@ -71,6 +69,7 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
     if not plan.budget.stops_growth:
         return None
     growing = plan.budget.growing_groups
+    names = {group.name for group in growing}
     return ScaleOutStopArgs(
         sites=[
             GrowingSite(
@@ -81,7 +80,9 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
                 else None,
             )
             for site in plan.cloud
+            if site.slurm is None
         ],
+        launched={name: most for name, most in plan.launched_maxima.items() if name in names},
         groups=[group.name for group in growing],
         caps={
             cap_name(cap.kind, cap.name): [

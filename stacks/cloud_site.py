@@ -102,7 +102,7 @@ def build_site(
     nodes = []
     launches = None
     if slurm is not None:
-        launches = build_launcher(name, site, slurm, groups, roles, client_group, this.opts)
+        launches = build_launcher(name, plan, site, slurm, groups, roles, client_group, this.opts)
     elif cluster is None:
         for group in site.node_groups:
             order = orders[drawn[group.name]] if group.name in drawn else None

@@ -21,8 +21,8 @@ from gpufleet.plan.capacity_models import (
 )
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix
 from gpufleet.plan.marks import lasting_tags
-from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
-from gpufleet.plan.names import MUNGE_SUFFIX
+from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
+from gpufleet.plan.names import BUDGET_REGION, MUNGE_SUFFIX, stopped_groups_parameter
 from gpufleet.stacks.node_groups import NodeGroupOutputs
 
 SETTINGS = "/etc/gpufleet/cloud-node.json"
@@ -62,6 +62,7 @@ def join_user_data(
 
 def build_launcher(
     name: str,
+    plan: FleetPlan,
     site: CloudSitePlan,
     slurm: CloudSlurmPlan,
     groups: Mapping[str, NodeGroupOutputs],
@@ -71,6 +72,7 @@ def build_launcher(
 ) -> dict[str, Any]:
     """Create what the controllers need, and return what they have to know, for the role slurm_cloud."""
     own = lasting_tags(site.tags)
+    stopped = stopped_groups_parameter(plan.fleet, plan.environment) if plan.budget.stops_growth else ""
     launcher = SlurmLauncher(
         name,
         SlurmLauncherArgs(
@@ -83,6 +85,8 @@ def build_launcher(
             own_tags=own,
             parameter=slurm.munge_parameter,
             key_name=f"{name}{MUNGE_SUFFIX}",
+            stopped=stopped,
+            stopped_region=BUDGET_REGION,
             tags=site.tags,
         ),
         opts,
@@ -94,14 +98,17 @@ def build_launcher(
         "role": launcher.role_arn,
         "munge_parameter": slurm.munge_parameter,
         "munge_key_arn": launcher.munge_key_arn,
-        "groups": [_group(site.site, group, groups[group.name]) for group in site.node_groups],
+        "stopped_parameter": stopped,
+        "stopped_region": BUDGET_REGION,
+        "groups": [_group(name, group, groups[group.name]) for group in site.node_groups],
     }
 
 
-def _group(site: str, group: NodeGroupPlan, built: NodeGroupOutputs) -> dict[str, Any]:
+def _group(site_name: str, group: NodeGroupPlan, built: NodeGroupOutputs) -> dict[str, Any]:
     price = group.capacity.spot_max_price if isinstance(group.capacity, SpotPlan) else None
     return {
-        "prefix": node_prefix(site, group.name),
+        "name": f"{site_name}-{group.name}",
+        "prefix": node_prefix(group.site, group.name),
         "launch_template": built.component.launch_template_id,
         "version": built.component.launch_template_version,
         "instance_types": list(group.instance_types),

@@ -8,6 +8,9 @@ running nodes stay, and failed ones are replaced.
 An EKS node group cannot have the maximum 0 (EKS API Reference, NodegroupScalingConfig). One without nodes
 gets the maximum 1, and the process `Launch` of its Auto Scaling group is suspended.
 
+Nodes that the Slurm of a rack site launches belong to no group of AWS: its controllers read the parameter
+before they launch, and launch none of a group in it.
+
 The parameter keeps the maximum that each group had, and what it has now. It is written before a group
 changes, so that a run that ends halfway can be undone. `gpufleet budget resume` undoes it.
 """
@@ -104,7 +107,13 @@ def stop(settings: Mapping[str, Any], topic: str, client: Clients, now: dt.datet
         for group in _groups(settings, wanted, client, failed)
         if group.most > group.limit or _empty(group)
     ]
-    _remember(client("ssm", home), settings["parameter"], growing, now)
+    launched = [
+        Group(name, "", "", "", "", 0, 0, most)
+        for name, most in settings.get("launched", {}).items()
+        if name in wanted
+    ]
+    known = _remember(client("ssm", home), settings["parameter"], [*growing, *launched], now)
+    stopped.update({each.name: {"before": each.most, "now": 0} for each in launched if each.name not in known})
     for group in growing:
         try:
             _stop(group, client)
@@ -165,9 +174,9 @@ def _of_site(site: Mapping[str, str], tags: Mapping[str, str], client: Clients) 
             yield Group(named.get("Name", ""), region, name, cluster, own, *sizes)
 
 
-def _remember(ssm: Any, parameter: str, groups: list[Group], now: dt.datetime) -> None:
+def _remember(ssm: Any, parameter: str, groups: list[Group], now: dt.datetime) -> dict[str, list[int]]:
     """Write the groups into the parameter: the maximum before, the maximum now, and the size. The maximum
-    before of one that is already there stays."""
+    before of one that is already there stays. Returns those that were there."""
     kept = json.loads(ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
     known = kept.get("groups", {})
     stopped = known | {
@@ -183,6 +192,7 @@ def _remember(ssm: Any, parameter: str, groups: list[Group], now: dt.datetime) -
             Overwrite=True,
             Tier="Intelligent-Tiering",
         )
+    return dict(known)
 
 
 def _stop(group: Group, client: Clients) -> None:

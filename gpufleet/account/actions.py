@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpufleet.account.needs import RegionNeeds
+from gpufleet.kinds import LAUNCHER_SUFFIX
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ReservationPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 
@@ -116,9 +117,6 @@ SCALING = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
     "autoscaling:UpdateAutoScalingGroup",
-    "iam:AddRoleToInstanceProfile",
-    "iam:CreateInstanceProfile",
-    "iam:GetInstanceProfile",
 )
 ORDERS = (
     "autoscaling:DescribeAutoScalingGroups",
@@ -187,12 +185,22 @@ STOP = (
     "lambda:GetPolicy",
     "lambda:ListVersionsByFunction",
     "lambda:TagResource",
+    "ssm:GetParametersByPath",
+)
+PARAMETERS = (
     "ssm:AddTagsToResource",
     "ssm:DescribeParameters",
-    "ssm:GetParametersByPath",
     "ssm:ListTagsForResource",
     "ssm:PutParameter",
 )
+PROFILES = (
+    "iam:AddRoleToInstanceProfile",
+    "iam:CreateInstanceProfile",
+    "iam:GetInstanceProfile",
+)
+LAUNCHER = ("kms:Decrypt", "kms:Encrypt")
+"""A SecureString is encrypted with the caller's rights."""
+
 NOTICES = (
     "events:DescribeRule",
     "events:ListTagsForResource",
@@ -222,11 +230,12 @@ def action_sets(needs: RegionNeeds, partition: str, account: str) -> Iterator[Ac
 
     Names in AWS have a random suffix: `-0000000` stands for it.
     """
-    general = {*KEYS, *BUDGET, *(STOP if needs.stop_role else ())}
+    general = {*KEYS, *BUDGET, *((*STOP, *PARAMETERS) if needs.stop_role else ())}
     for site in needs.sites:
         general |= {*NETWORK, *_of_site(site.plan)}
     yield ActionSet(tuple(sorted(general)))
     names = [f"{site.name}-node" for site in needs.sites] + [needs.stop_role] * bool(needs.stop_role)
+    names += [f"{site.name}{LAUNCHER_SUFFIX}" for site in needs.sites if site.plan.slurm is not None]
     yield ActionSet(ROLES, tuple(f"arn:{partition}:iam::{account}:role/{name}-0000000" for name in names))
     buckets = tuple(
         f"arn:{partition}:s3:::{item.bucket}" for site in needs.sites for item in site.plan.buckets
@@ -241,8 +250,10 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
     if site.kubernetes is not None:
         yield from CLUSTER
         yield "iam:CreateOpenIDConnectProvider"
+    elif site.slurm is not None:
+        yield from (*PROFILES, *PARAMETERS, *LAUNCHER)
     elif site.node_groups:
-        yield from SCALING
+        yield from (*PROFILES, *SCALING)
     kinds = [type(group.capacity) for group in site.node_groups]
     if CapacityBlockPlan in kinds:
         yield from BLOCKS
@@ -264,10 +275,12 @@ def linked_roles(plan: FleetPlan) -> Mapping[str, str]:
     link to S3 is made for each file system, and has no fixed name.
     """
     found: dict[str, str] = {}
-    if any(site.node_groups or site.kubernetes for site in plan.cloud):
+    if any(site.kubernetes or (site.node_groups and site.slurm is None) for site in plan.cloud):
         found["autoscaling.amazonaws.com"] = "AWSServiceRoleForAutoScaling"
     if any(isinstance(group.capacity, SpotPlan) for group in plan.node_groups):
         found["spot.amazonaws.com"] = "AWSServiceRoleForEC2Spot"
+    if any(site.slurm for site in plan.cloud):
+        found["ec2fleet.amazonaws.com"] = "AWSServiceRoleForEC2Fleet"
     if any(site.kubernetes for site in plan.cloud):
         found["eks.amazonaws.com"] = "AWSServiceRoleForAmazonEKS"
         found["eks-nodegroup.amazonaws.com"] = "AWSServiceRoleForAmazonEKSNodegroup"

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from gpufleet.errors import CloudError, InputError
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import (
+    BUDGET_REGION,
     BUDGET_SUFFIX,
     FALLBACK_SUFFIX,
     SYSTEM,
@@ -25,9 +26,6 @@ from gpufleet.plan.names import (
 
 Clients = Callable[[str, str], Any]
 """Service and region -> boto3 client."""
-
-HOME = "us-east-1"
-"""The region of AWS Budgets and of the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class StoppedGroups:
 
     def _amounts(self, name: str) -> tuple[Decimal, Decimal]:
         """Return what is spent of a budget, and its limit."""
-        budgets = self._clients("budgets", HOME)
+        budgets = self._clients("budgets", BUDGET_REGION)
         found = budgets.describe_budget(AccountId=self._account, BudgetName=name)["Budget"]
         spent = Decimal(found["CalculatedSpend"]["ActualSpend"]["Amount"])
         return spent, Decimal(found["BudgetLimit"]["Amount"])
@@ -130,7 +128,8 @@ class StoppedGroups:
         maxima = dict(breach.before) | {
             name: most for name, most in _maxima(self._plan).items() if name in breach.before
         }
-        done: dict[str, int] = {}
+        # Slurm's controllers read the record: without it they launch nodes again.
+        done = {name: maxima[name] for name in self._plan.launched_maxima if name in maxima}
         try:
             for group in self._groups():
                 if group.name not in maxima:
@@ -138,7 +137,7 @@ class StoppedGroups:
                 most = max(maxima[group.name], group.least, 1 if group.cluster else 0)
                 self._let_grow(group, most)
                 done[group.name] = most
-            self._clients("ssm", HOME).put_parameter(
+            self._clients("ssm", BUDGET_REGION).put_parameter(
                 Name=self._parameter, Value="{}", Type="String", Overwrite=True
             )
         except (ClientError, BotoCoreError) as error:
@@ -146,7 +145,7 @@ class StoppedGroups:
         return done
 
     def _kept(self) -> dict[str, Any]:
-        ssm = self._clients("ssm", HOME)
+        ssm = self._clients("ssm", BUDGET_REGION)
         try:
             value: dict[str, Any] = json.loads(ssm.get_parameter(Name=self._parameter)["Parameter"]["Value"])
         except ClientError as error:
@@ -161,6 +160,8 @@ class StoppedGroups:
             "gpufleet:environment": self._plan.environment,
         }
         for site in self._plan.cloud:
+            if site.slurm is not None:
+                continue
             yield from self._of_cluster(site, tags) if site.kubernetes else self._of_site(site, tags)
 
     def _of_cluster(self, site: CloudSitePlan, tags: Mapping[str, str]) -> Iterator[_Group]:

@@ -42,5 +42,6 @@ def _growing(spec: FleetSpec, site: CloudSitePlan) -> Iterator[GrowingGroup]:
     for group in site.node_groups:
         if isinstance(group.capacity, OnDemandPlan | SpotPlan):
             yield growing(group.name, group.team)
-        if isinstance(group.capacity, SpotPlan) and group.capacity.on_demand_fallback:
+        falls_back = isinstance(group.capacity, SpotPlan) and group.capacity.on_demand_fallback
+        if falls_back and site.slurm is None:
             yield growing(group.name, group.team, FALLBACK_SUFFIX)

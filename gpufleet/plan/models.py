@@ -28,6 +28,7 @@ from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
 from gpufleet.plan.kubernetes_models import TeamBucketPlan as TeamBucketPlan
 from gpufleet.plan.kubernetes_models import TeamPlan as TeamPlan
 from gpufleet.plan.kubernetes_models import VolumePlan as VolumePlan
+from gpufleet.plan.names import group_resource_name
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
@@ -301,6 +302,16 @@ class FleetPlan:
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
         """All cloud node groups, in the order of the fleet file."""
         return tuple(group for site in self.cloud for group in site.node_groups)
+
+    @property
+    def launched_maxima(self) -> dict[str, int]:
+        """The most nodes of the groups whose nodes Slurm launches, by resource name."""
+        return {
+            group_resource_name(self.fleet, self.environment, site.site, group.name): group.capacity.max
+            for site in self.cloud
+            if site.slurm is not None
+            for group in site.node_groups
+        }
 
     @property
     def storage(self) -> tuple[LustrePlan | BucketPlan, ...]:

@@ -11,6 +11,9 @@ FALLBACK_SUFFIX = "-fallback"
 FLOW_LOGS_SUFFIX = "-flow-logs"
 """What the flow logs of a site, their key and their role are called besides the site."""
 
+BUDGET_REGION = "us-east-1"
+"""The region of AWS Budgets, of its topic and function, and of what the function keeps."""
+
 BUDGET_SUFFIX = "-budget"
 """What an environment's budget and its key are called besides the environment."""
 
@@ -22,9 +25,6 @@ NOTICES_SUFFIX = "-notices"
 
 MUNGE_SUFFIX = "-munge"
 """What the key of the munge key of a site's nodes is called besides the site."""
-
-LAUNCHER_SUFFIX = "-launcher"
-"""What the role by which controllers launch a site's nodes is called besides the site."""
 
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""

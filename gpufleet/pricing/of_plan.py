@@ -35,6 +35,7 @@ from gpufleet.plan.models import (
     VolumePlan,
 )
 from gpufleet.plan.names import (
+    BUDGET_REGION,
     CONTROL_PLANE,
     FALLBACK_SUFFIX,
     NETWORK,
@@ -65,9 +66,6 @@ from gpufleet.pricing.services import (
 )
 from gpufleet.resources import types
 
-ACCOUNT_REGION = "us-east-1"
-"""The region of AWS Budgets and of the key of its alerts."""
-
 
 def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
     """Return the monthly cost of a plan, with lines in the order of the fleet file.
@@ -77,7 +75,7 @@ def price_plan(plan: FleetPlan, catalog: Catalog) -> FleetCost:
     book = CostBook()
     for site in plan.cloud:
         _Site(plan, site, catalog, book).price()
-    prices = Prices(catalog, ACCOUNT_REGION)
+    prices = Prices(catalog, BUDGET_REGION)
     for key in plan.keys:
         book.price(PricedResource(types.KEY, key.name, Owner()), lambda: price_key(prices))
     if plan.cloud:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import socket
 import subprocess
 import threading
@@ -123,15 +124,29 @@ class Instances:
         return {}
 
     def _forward(self, server: socket.socket) -> None:
-        port = urlsplit(self._endpoint.url).port
+        port = urlsplit(self._endpoint.url).port or 0
         while True:
             try:
                 incoming, _ = server.accept()
             except OSError:
                 return
-            outgoing = socket.create_connection(("127.0.0.1", port or 0))
-            for source, target in ((incoming, outgoing), (outgoing, incoming)):
-                threading.Thread(target=_copy, args=(source, target), daemon=True).start()
+            threading.Thread(target=relay, args=(incoming, port), daemon=True).start()
+
+
+def relay(incoming: socket.socket, port: int) -> None:
+    """Pass on what both ends of a connection say, until one of them ends it."""
+    with incoming, socket.create_connection(("127.0.0.1", port)) as outgoing:
+        other = {incoming: outgoing, outgoing: incoming}
+        while True:
+            ready, _, _ = select.select([incoming, outgoing], [], [])
+            for source in ready:
+                try:
+                    chunk = source.recv(1 << 16)
+                    if not chunk:
+                        return
+                    other[source].sendall(chunk)
+                except OSError:
+                    return
 
 
 def listening(rack: Rack, address: str, port: int) -> socket.socket:
@@ -152,15 +167,6 @@ def listening(rack: Rack, address: str, port: int) -> socket.socket:
     thread.start()
     thread.join()
     return made[0]
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while chunk := source.recv(1 << 16):
-            target.sendall(chunk)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        target.close()
 
 
 class _Server(ThreadingHTTPServer):

@@ -182,6 +182,7 @@ def _cloud(instances: Instances, lab: Lab) -> dict[str, Any]:
                 "munge_key_arn": key,
                 "groups": [
                     {
+                        "name": "rack-sandbox-use1-sweep",
                         "prefix": f"{PARTITION}-",
                         "launch_template": template,
                         "version": "1",

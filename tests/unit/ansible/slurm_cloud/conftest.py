@@ -34,6 +34,7 @@ IMAGE = "ami-12c6146b"  # one that moto has
 TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1"}
 NODES = 6
 PREFIX = "use1-sweep-"
+GROUP = "atlas-prod-use1-sweep"
 RESUME_S, SUSPEND_S, IDLE_S, RETRY_S = 300.0, 60.0, 120.0, 600
 BOOT_S = 40.0
 
@@ -306,10 +307,11 @@ def cluster(account: Account) -> Cluster:
     return cluster_of(account)
 
 
-def cluster_of(account: Account, purchases: Sequence[str] = ("on-demand",)) -> Cluster:
+def cluster_of(account: Account, purchases: Sequence[str] = ("on-demand",), stopped: str = "") -> Cluster:
     """A cluster whose node group is bought in that way."""
-    group = Group(PREFIX, account.template, "1", (KIND,), tuple(account.subnets), tuple(purchases))
-    settings = Settings((Site("use1", REGION, TAGS, (group,)),), RETRY_S)
+    group = Group(GROUP, PREFIX, account.template, "1", (KIND,), tuple(account.subnets), tuple(purchases))
+    site = Site("use1", REGION, TAGS, (group,), stopped_parameter=stopped, stopped_region=REGION)
+    settings = Settings((site,), RETRY_S)
     slurm = StandInSlurm(account)
     account.clock = lambda: slurm.now
     ec2 = Ec2(settings.sites[0])

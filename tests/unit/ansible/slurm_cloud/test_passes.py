@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
+import boto3
 import pytest
 from botocore.exceptions import ClientError
+from cloud_nodes.passes import Passes
+from cloud_nodes.settings import Settings
+from cloud_nodes.slurm import Slurm
 
 from gpufleet.lab.aws.faults.plan import Shortage
 from tests.unit.ansible.slurm_cloud.conftest import (
+    GROUP,
     IMAGE,
     KIND,
     PREFIX,
@@ -228,8 +236,43 @@ def test_site_whose_aws_does_not_answer_is_left_alone(
 
 
 def test_only_the_controller_that_decides_makes_passes(cluster: Cluster) -> None:
-    from cloud_nodes.slurm import Slurm
-
     slurm = Slurm(cluster.slurm.run)
     assert slurm.acts_here("ctl02")
     assert not slurm.acts_here("ctl01")
+
+
+def test_group_that_a_breach_of_the_budget_stopped_launches_nothing_until_it_is_resumed(
+    account: Account,
+) -> None:
+    ssm = boto3.client("ssm", region_name=REGION)
+    stopped = "/gpufleet/atlas/prod/stopped-groups"
+
+    def record(groups: dict[str, list[int]]) -> None:
+        ssm.put_parameter(Name=stopped, Value=json.dumps({"groups": groups}), Type="String", Overwrite=True)
+
+    cluster = cluster_of(account, stopped=stopped)
+    cluster.slurm.submit(1, nodes=1, seconds=30)
+    cluster.live(60)
+    # Without the record nobody knows whether the budget is spent.
+    assert not account.instances() and not cluster.down()
+    record({GROUP: [6, 0, 0]})
+    cluster.live(20)
+    assert not account.instances()
+    assert {numbers(cluster.slurm.nodes[name].reason) for name in cluster.down()} == {
+        "gpufleet cloud: the budget is spent, again after TIME"
+    }
+    record({"atlas-prod-use1-other": [6, 0, 0]})
+    cluster.live(RETRY_S + 200)
+    assert cluster.slurm.ended == {1}
+
+
+def test_munge_key_is_put_where_nodes_read_it_once(cluster: Cluster) -> None:
+    kms, ssm = (boto3.client(name, region_name=REGION) for name in ("kms", "ssm"))
+    key = kms.create_key()["KeyMetadata"]["Arn"]
+    ssm.put_parameter(Name="/munge", Value="not written yet", Type="SecureString", KeyId=key)
+    site = dataclasses.replace(cluster.settings.sites[0], munge_parameter="/munge", munge_key_arn=key)
+    settings = Settings((site,), RETRY_S)
+    for _ in range(2):
+        Passes(settings, Slurm(cluster.slurm.run), munge_key="k" * 64).run()
+    found = ssm.get_parameter(Name="/munge", WithDecryption=True)["Parameter"]
+    assert (found["Value"], found["Version"]) == ("k" * 64, 2)

@@ -156,6 +156,19 @@ def test_nothing_is_stopped_below_the_limit(account: Account) -> None:
     assert account.messages == []
 
 
+def test_groups_that_slurm_launches_are_recorded_for_its_controllers(account: Account) -> None:
+    account.settings = {
+        **Account.settings,
+        "budgets": {"atlas-prod-budget": ["burst", "sweep"]},
+        "launched": {"sweep": 16, "other": 4},
+    }
+    account.spend("1000")
+    result = account.answer()
+    assert result["stopped"] == {"burst": {"before": 5, "now": 1}, "sweep": {"before": 16, "now": 0}}
+    assert account.remembered()["groups"] == {"burst": [5, 1, 1], "sweep": [16, 0, 0]}
+    assert account.answer()["stopped"] == {}
+
+
 def test_at_the_limit_each_maximum_becomes_the_present_size_and_nothing_else_changes(
     account: Account,
 ) -> None:

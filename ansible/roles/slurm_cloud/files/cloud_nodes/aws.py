@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,6 +63,14 @@ class Ec2:
         where: dict[str, Any] = {"config": config, "endpoint_url": site.endpoint or None, **keys}
         self._ec2 = session.client("ec2", **where)
         self._ssm = session.client("ssm", **where)
+        self._home = session.client("ssm", **{**where, "region_name": site.stopped_region or site.region})
+
+    def stopped(self) -> frozenset[str]:
+        """Return the names of the groups that a breach of the budget stopped."""
+        if not self._site.stopped_parameter:
+            return frozenset()
+        found = self._home.get_parameter(Name=self._site.stopped_parameter)["Parameter"]["Value"]
+        return frozenset(json.loads(found).get("groups", {}))
 
     def share_key(self, key: str) -> bool:
         """Put the munge key where nodes read it; return whether it was another one."""

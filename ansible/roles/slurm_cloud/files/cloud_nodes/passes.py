@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from cloud_nodes.settings import Settings, Site
 from cloud_nodes.slurm import Node, Slurm, SlurmError
 
 RECONNECT_S = 1800.0
+
+BUDGET_SPENT = "the budget is spent"
+"""The reason of nodes of a group that a breach of the budget stopped (`gpufleet budget resume`)."""
 
 
 def say(what: str, **details: Any) -> None:
@@ -97,32 +101,28 @@ class Passes:
     ) -> bool:
         """Do the actions of a site; one that fails does not stop the others."""
         names = {each.id: each.node for each in instances}
+        steps: list[Callable[[], None]] = []
+        if actions.terminate:
+            steps.append(partial(self._terminate, ec2, actions.terminate, names))
+        steps += [partial(self._down, of, reason) for reason, of in _by_reason(actions.down).items()]
+        if actions.power_down:
+            steps.append(partial(self._power_down, actions.power_down))
+        if actions.addresses:
+            steps.append(partial(self._slurm.addresses, actions.addresses))
+        steps += [partial(self._launch, ec2, launch, nodes) for launch in actions.launch]
         done = True
-
-        def attempt(call: Callable[[], None]) -> None:
-            nonlocal done
+        for step in steps:
             try:
-                call()
+                step()
             except (SlurmError, *CloudErrors) as error:
                 say("failed", site=site.site, error=str(error)[:300])
                 done = False
-
-        def terminate() -> None:
-            ec2.terminate(actions.terminate)
-            for instance, why in actions.terminate.items():
-                say("terminated", instance=instance, node=names[instance], reason=why)
-
-        if actions.terminate:
-            attempt(terminate)
-        for reason, names_of in _by_reason(actions.down).items():
-            attempt(lambda names_of=names_of, reason=reason: self._down(names_of, reason))  # type: ignore[misc]
-        if actions.power_down:
-            attempt(lambda: self._power_down(actions.power_down))
-        if actions.addresses:
-            attempt(lambda: self._slurm.addresses(actions.addresses))
-        for launch in actions.launch:
-            attempt(lambda launch=launch: self._launch(ec2, launch, nodes))  # type: ignore[misc]
         return done
+
+    def _terminate(self, ec2: Ec2, reasons: Mapping[str, str], names: Mapping[str, str]) -> None:
+        ec2.terminate(reasons)
+        for instance, reason in reasons.items():
+            say("terminated", instance=instance, node=names[instance], reason=reason)
 
     def _down(self, nodes: Collection[str], reason: str) -> None:
         self._slurm.down(nodes, reason)
@@ -133,7 +133,9 @@ class Passes:
         say("powered down", nodes=sorted(nodes))
 
     def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
-        launched = ec2.launch(launch)
+        # Asked before each launch, which fails without an answer: the budget may be spent.
+        stopped = launch.group.name in ec2.stopped()
+        launched = Launched({}, BUDGET_SPENT) if stopped else ec2.launch(launch)
         say("launched", instances=dict(launched.instances), wanted=len(launch.nodes), code=launched.code)
         if launched.code:
             self._refuse(launch, launched, nodes)

@@ -13,9 +13,11 @@ from typing import Any
 class Group:
     """A node group: nodes `prefix` + a number, launched from one launch template.
 
-    `purchases` are tried in order: `spot`, `on-demand` (an on-demand reservation too), `capacity-block`.
+    `name` is what the record of stopped groups calls it. `purchases` are tried in order: `spot`, `on-demand`
+    (an on-demand reservation too), `capacity-block`.
     """
 
+    name: str
     prefix: str
     launch_template: str
     version: str
@@ -31,7 +33,8 @@ class Site:
 
     `role` is the IAM role to take on; empty for the credentials as they are. `munge_parameter` is the SSM
     parameter with the munge key, which nodes read, and `munge_key_arn` the KMS key that encrypts it.
-    `endpoint` replaces the address of AWS's API.
+    `stopped_parameter` has the groups that a breach of the budget stopped, in its own region; empty if none
+    can be. `endpoint` replaces the address of AWS's API.
     """
 
     site: str
@@ -41,6 +44,8 @@ class Site:
     role: str = ""
     munge_parameter: str = ""
     munge_key_arn: str = ""
+    stopped_parameter: str = ""
+    stopped_region: str = ""
     endpoint: str = ""
 
     def group_of(self, node: str) -> Group | None:
