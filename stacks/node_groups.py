@@ -21,6 +21,7 @@ from gpufleet.components.device_plugins import EFA_NODE_LABEL
 from gpufleet.components.identity import IamRoles
 from gpufleet.components.network import Network
 from gpufleet.components.node_group import (
+    AutoscaledArgs,
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
@@ -46,7 +47,7 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.image_models import ImageKind
-from gpufleet.plan.models import NodeGroupPlan, VolumePlan
+from gpufleet.plan.models import AutoscaledPlan, NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
@@ -128,6 +129,7 @@ def build_node_group(
                 image=image,
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
+                autoscaled=autoscaled_args(cluster.cluster_name, group.autoscaled),
             ),
             auto_scaling=None
             if cluster is not None
@@ -164,6 +166,15 @@ def build_node_group(
         "reservation": purchase.reservation,
     }
     return NodeGroupOutputs(built, purchase.capacity, built.group_names, outputs)
+
+
+def autoscaled_args(cluster: pulumi.Input[str], plan: AutoscaledPlan | None) -> AutoscaledArgs | None:
+    """Return the component arguments of a group whose size belongs to the autoscaler."""
+    if plan is None:
+        return None
+    return AutoscaledArgs(
+        cluster=cluster, labels=plan.node_labels, tags=plan.tags, scaling_tags=plan.scaling_tags
+    )
 
 
 def node_image(kind: ImageKind, image: str) -> NodeImageArgs:

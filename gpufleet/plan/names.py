@@ -20,6 +20,9 @@ TEAM_DATA_SUFFIX = "-data"
 NOTICES_SUFFIX = "-notices"
 """What the queue of AWS's notices and the role of its handler are called besides the site."""
 
+AUTOSCALER_SUFFIX = "-scaling"
+"""What the autoscaler of a site and the role of its pods are called besides the site."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 
