@@ -120,6 +120,10 @@ SCALING = (
     "iam:CreateInstanceProfile",
     "iam:GetInstanceProfile",
 )
+AUTOSCALED = (
+    "autoscaling:CreateOrUpdateTags",
+    "autoscaling:DescribeTags",
+)
 ORDERS = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
@@ -241,6 +245,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
     if site.kubernetes is not None:
         yield from CLUSTER
         yield "iam:CreateOpenIDConnectProvider"
+        if site.kubernetes.autoscaler is not None:
+            yield from AUTOSCALED
     elif site.node_groups:
         yield from SCALING
     kinds = [type(group.capacity) for group in site.node_groups]

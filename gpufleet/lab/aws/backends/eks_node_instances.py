@@ -99,7 +99,7 @@ def _group_tags(cluster: Any, group: Any) -> dict[str, str]:
 
 
 def _least(group: Any, wanted: int) -> int:
-    """Return the minimum of the Auto Scaling group; a reservation may have fewer nodes than the node group."""
+    """Return the minimum of the Auto Scaling group; a reservation may have fewer nodes than that."""
     return min(int(group.scaling_config["minSize"]), wanted)
 
 

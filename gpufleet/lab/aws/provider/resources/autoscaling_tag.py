@@ -65,3 +65,6 @@ class Tag(Handler):
                 }
             ]
         )
+
+
+HANDLERS = (Tag(),)
