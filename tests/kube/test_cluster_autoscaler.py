@@ -205,12 +205,18 @@ def test_node_without_work_ends_and_one_with_work_stays(cluster: ScaledCluster, 
 
 
 def test_fallback_grows_where_spot_has_no_capacity(cluster: ScaledCluster, scaler: Autoscaler) -> None:
-    """The emulated shortage is of the type, so the fallback gets no node either; it is asked for one."""
+    """The emulated shortage is of the type: the fallback is asked for a node, and gets none either."""
+    asked = [
+        f"Setting asg {cluster.scaling_group(name)['AutoScalingGroupName']} size to 1"
+        for name in ("sweep", "sweep-fallback")
+    ]
+    before = scaler.log.count(asked[0])
     cluster.checkout.run("sandbox", "faults", "--no-capacity", "g6e.xlarge")
     cluster.wait_for_node("short", {GPU: "1"}, **ON_SWEEP)
-    scaler.waits(lambda: cluster.sizes()["sweep"] == 1, "asking for spot")
-    scaler.waits(lambda: cluster.sizes()["sweep-fallback"] == 1, "asking for the fallback")
-    assert cluster.sizes()["sweep"] == 0
+    scaler.waits(lambda: asked[1] in scaler.log, "asking for the fallback")
+    assert scaler.log.count(asked[0]) == before + 1
+    assert scaler.log.rindex(asked[0]) < scaler.log.index(asked[1])
+    scaler.waits(lambda: cluster.sizes()["sweep"] == 0, "giving up spot")
     cluster.finish("short")
     cluster.checkout.run("sandbox", "faults", "--clear")
 
