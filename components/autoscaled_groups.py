@@ -1,8 +1,8 @@
 """Tags by which a Cluster Autoscaler finds the Auto Scaling groups of EKS node groups.
 
-EKS tags all of them for the autoscaler (`k8s.io/cluster-autoscaler/enabled`), also those whose size belongs to
-something else, and takes no tags of one's own for them. So the groups to scale have one more tag, and the
-autoscaler and its IAM role look for that.
+EKS tags all of them for the autoscaler (`k8s.io/cluster-autoscaler/enabled`), also those whose size belongs
+to something else, and does not pass on the tags of a node group. So the groups to scale get one more tag, by
+which the autoscaler and its IAM role know them.
 """
 
 from __future__ import annotations

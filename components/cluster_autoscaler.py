@@ -23,7 +23,7 @@ STATUS = "cluster-autoscaler-status"
 METRICS_PORT = 8085
 
 GPU_IDLE = "0.001"
-"""A node with a larger share of its GPUs requested is in use, and stays: the default of 0.5 would move jobs."""
+"""A node with a larger share of its GPUs requested is in use and stays: the default of 0.5 would move jobs."""
 
 _NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io"
@@ -59,9 +59,9 @@ OWN_RULES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 class ClusterAutoscalerArgs:
     """Inputs of `ClusterAutoscaler`.
 
-    It scales groups with the tag `gpufleet:autoscaler` of `cluster_name`. `priorities` are beginnings of names
-    of EKS node groups by kind of capacity: a higher number is preferred. `image` has the cluster's minor
-    version.
+    It scales groups with the tag `gpufleet:autoscaler` of `cluster_name`. `priorities` are beginnings of
+    names of EKS node groups by kind of capacity: a higher number is preferred. `image` has the cluster's
+    minor version.
     """
 
     cluster_name: pulumi.Input[str]

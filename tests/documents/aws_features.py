@@ -177,7 +177,7 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ("autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags", "autoscaling:DescribeTags"),
             (
                 f'{_EKS}, "Managed node groups concepts": tags of Auto Scaling groups',
-                "kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws; its program ran on the emulated AWS",
+                "kubernetes/autoscaler, cloudprovider/aws; its program ran on the emulated AWS",
             ),
         ),
         AwsFeature(
