@@ -23,7 +23,7 @@ STATUS = "cluster-autoscaler-status"
 METRICS_PORT = 8085
 
 GPU_IDLE = "0.001"
-"""A node with a larger share of its GPUs requested is in use and stays: the default of 0.5 would move jobs."""
+"""A node with a larger share of its GPUs requested is in use and stays: 0.5, the default, moves jobs."""
 
 _NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io"
