@@ -92,7 +92,7 @@ def plan_autoscaled(
         resources[accelerator.resource] = str(max(accelerator.count, 1))
     if adapters := sum(1 for each in interfaces if each.interface_type != "interface"):
         resources[EFA_RESOURCE] = str(adapters)
-    # EKS's description of a group has all taints, but the autoscaler leaves out those without a value.
+    # Of the taints in EKS's description the autoscaler leaves out those that have no value there.
     scaling = {f"{_TEMPLATE}/taint/{each.key}": f":{each.effect}" for each in taints if not each.value}
     if accelerator is not None and not gpu:
         # It knows the use of GPUs only: a job on Neuron devices needs little CPU, and must stay.

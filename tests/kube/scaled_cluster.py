@@ -172,6 +172,15 @@ class ScaledCluster:
             content_type="application/strategic-merge-patch+json",
         )
 
+    def refused(self, pod: str) -> str:
+        """What the autoscaler says at a pod for which it adds no node; empty before it has decided."""
+        found = self.rest.call(
+            "GET",
+            "/api/v1/namespaces/default/events",
+            query={"fieldSelector": f"involvedObject.name={pod},reason=NotTriggerScaleUp"},
+        )
+        return " ".join(each["message"] for each in found["items"])
+
     def run_on(self, name: str, node: str) -> None:
         """Bind a pod to a node, as the scheduler does."""
         binding = {"metadata": {"name": name}, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
@@ -251,7 +260,7 @@ class Autoscaler:
             assert not ended and time.monotonic() < deadline, f"not {what}:\n{self.tail()}"
             time.sleep(_POLL_S)
 
-    def settle(self, loops: int = 4) -> None:
+    def settle(self, loops: int = 8) -> None:
         """Let it look at the cluster some times more."""
         last = self.loops() + loops
         self.waits(lambda: self.loops() >= last, f"{loops} loops further")

@@ -96,6 +96,12 @@ def cluster(shared_checkout: Checkout, api_server: ApiServerProcess) -> Iterator
     done = shared_checkout.json("up", ENVIRONMENT, *options, env=env)
     assert done["ok"], done
     made = ScaledCluster(shared_checkout, api_server)
+    # As EKS may describe a taint without a value: the autoscaler leaves it out.
+    made.eks.update_nodegroup_config(
+        clusterName=CLUSTER,
+        nodegroupName=made.groups["train"]["nodegroupName"],
+        taints={"addOrUpdateTaints": [{"key": "dedicated", "effect": "NO_SCHEDULE"}]},
+    )
     for group, capacity in (("system", SYSTEM), ("fixed", SMALL), ("drawn", SMALL), ("stopped", SMALL)):
         made.join(group, capacity if group == "system" else capacity | {GPU: "1"})
     yield made
@@ -152,9 +158,10 @@ def test_it_waits_for_the_device_plugin_of_a_new_node(cluster: ScaledCluster, sc
 def test_taint_without_a_value_keeps_pods_away_from_a_group_without_nodes(
     cluster: ScaledCluster, scaler: Autoscaler
 ) -> None:
-    """EKS describes the taint, and the autoscaler does not read it there."""
+    """The autoscaler reads it in a tag of the Auto Scaling group."""
     cluster.wait_for_node("stranger", {GPU: "1", EFA: "1"}, tolerations=[TOLERATES_GPU])
-    scaler.settle()
+    scaler.waits(lambda: bool(cluster.refused("stranger")), "refusing the pod")
+    assert "untolerated taint" in cluster.refused("stranger")
     assert cluster.sizes()["train"] == 0
     cluster.finish("stranger")
 
@@ -169,8 +176,8 @@ def test_pods_that_ask_for_efa_grow_its_group_to_its_maximum(
     assert len(nodes) == 2
     for index, node in enumerate(nodes):
         cluster.run_on(f"train-{index}", node)
-    scaler.settle(6)
-    # Two pods still wait.
+    scaler.waits(lambda: bool(cluster.refused("train-3")), "refusing a pod")
+    assert "max node group size reached" in cluster.refused("train-3")
     assert cluster.sizes()["train"] == cluster.scaling_group("train")["MaxSize"] == 2
     for index in (2, 3):
         cluster.finish(f"train-{index}")
@@ -186,7 +193,8 @@ def test_group_that_a_budget_stopped_does_not_grow(cluster: ScaledCluster, scale
     name = cluster.scaling_group("stopped")["AutoScalingGroupName"]
     scaler.waits(lambda: f"ASG cache for {name}. min/max/current is 1/1/1" in scaler.log, "read")
     cluster.wait_for_node("more", {GPU: "1"}, **ON_STOPPED)
-    scaler.settle(6)
+    scaler.waits(lambda: bool(cluster.refused("more")), "refusing the pod")
+    assert "max node group size reached" in cluster.refused("more")
     assert cluster.sizes()["stopped"] == 1
     cluster.finish("more")
 
