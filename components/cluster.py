@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from gpufleet.catalog.images import EKS_IMAGE
 from gpufleet.components.access_entries import AccessKind, access_entries
+from gpufleet.components.autoscaled_groups import AutoscaledArgs
 from gpufleet.components.base import Component, Tags, encryption_key, field_of, logs_may_use_key
 from gpufleet.components.eks_user_data import eks_user_data, join_config
 from gpufleet.components.identity import PodRole, PodRoleArgs
@@ -38,7 +39,8 @@ from gpufleet.kinds import (
 @dataclass(frozen=True, kw_only=True)
 class SystemNodesArgs:
     """Nodes without GPUs that run the cluster's own services, from `image` or EKS's newest of `ami_type` (see
-    `EksNodesArgs`). `held` has sizes that were set outside and must not grow."""
+    `EksNodesArgs`). `held` has sizes that were set outside and must not grow. With `autoscaled` a Cluster
+    Autoscaler sets their number, if it can change."""
 
     instance_types: Sequence[str] = SYSTEM_INSTANCE_TYPES
     min_size: int = SYSTEM_NODES_MIN
@@ -47,6 +49,7 @@ class SystemNodesArgs:
     ami_type: str = EKS_IMAGE
     image: NodeImageArgs | None = None
     held: HeldSize | None = None
+    autoscaled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,6 +267,9 @@ class EksCluster(Component):
                     ami_type=args.system_nodes.ami_type,
                     image=args.system_nodes.image,
                     labels={"gpufleet.io/node-group": "system"},
+                    autoscaled=AutoscaledArgs(cluster=args.cluster_name)
+                    if args.system_nodes.autoscaled
+                    else None,
                 ),
                 after=[*args.after, *self.ready],
                 held={f"{name}-system": held} if (held := args.system_nodes.held) else {},

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.catalog.images import EKS_GPU_IMAGE
+from gpufleet.components.autoscaled_groups import AutoscaledArgs, tag_scaling_group
 from gpufleet.components.base import Component, Tags, field_of
 from gpufleet.components.launch_template import (
     LaunchTemplateArgs,
@@ -37,6 +38,7 @@ EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
 }
 
 __all__ = [
+    "AutoscaledArgs",
     "BlockNodes",
     "EksNodesArgs",
     "HeldSize",
@@ -73,6 +75,8 @@ class EksNodesArgs:
     `version`, at creation and at each new version of the launch template, whatever the reason (EKS API
     Reference, UpdateNodegroupVersion; pulumi_aws sends a release version only when it changes). A change
     between the two replaces the group, which EKS requires.
+
+    With `autoscaled`, the sizes of the groups that can change belong to a Cluster Autoscaler.
     """
 
     cluster_name: pulumi.Input[str]
@@ -82,6 +86,7 @@ class EksNodesArgs:
     image: NodeImageArgs | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[TaintArgs] = ()
+    autoscaled: AutoscaledArgs | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,6 +255,8 @@ class NodeGroup(Component):
         least, desired, most, scales = _sizes(label, args, capacity)
         # With an image of the launch template EKS takes no version, and no AMI type other than CUSTOM.
         own = eks.image is not None
+        # Whether or not its maximum is held: a group that is stopped for a while stays the autoscaler's.
+        scaled = eks.autoscaled if _scales(args, capacity) else None
         group = aws.eks.NodeGroup(
             label,
             cluster_name=eks.cluster_name,
@@ -273,12 +280,16 @@ class NodeGroup(Component):
                 if self.placement_group_name is not None or isinstance(capacity, AllNodes)
                 else None,
             ),
-            labels={**eks.labels, "gpufleet.io/capacity": capacity.kind},
+            labels={
+                **(scaled.labels if scaled else {}),
+                **eks.labels,
+                "gpufleet.io/capacity": capacity.kind,
+            },
             taints=[
                 aws.eks.NodeGroupTaintArgs(key=t.key, value=t.value, effect=_eks_effect(t.effect))
                 for t in eks.taints
             ],
-            tags=self.tags(label),
+            tags={**(scaled.tags if scaled else {}), **self.tags(label)},
             opts=self.child(
                 ignore_changes=["scalingConfig.desiredSize"] if scales else [],
                 depends_on=list(args.after),
@@ -287,7 +298,10 @@ class NodeGroup(Component):
             ),
         )
         made: pulumi.Output[str] = group.node_group_name
-        return made, group.resources.apply(_auto_scaling_group)
+        scaling: pulumi.Output[str] = group.resources.apply(_auto_scaling_group)
+        if scaled is not None:
+            tag_scaling_group(label, scaling, scaled, self.child())
+        return made, scaling
 
     def _auto_scaling_group(
         self, label: str, args: NodeGroupArgs, capacity: NodeCapacity, template: aws.ec2.LaunchTemplate

@@ -66,6 +66,20 @@ SLURM_NODE_TAG = "gpufleet:slurm-node"
 KUBE_SCHEDULER = "registry.k8s.io/kube-scheduler"
 """Kubernetes's own scheduler, as an image for x86_64 and arm64."""
 
+CLUSTER_AUTOSCALER = "cluster-autoscaler"
+CLUSTER_AUTOSCALER_IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
+"""Kubernetes's own autoscaler: its Deployment and service account in `kube-system`, and its image for x86_64
+and arm64."""
+
+AutoscalerKind = Literal["cluster-autoscaler", "none"]
+"""What sets the sizes of a Kubernetes site's node groups."""
+
+Expander = Literal["least-waste", "priority"]
+"""How the Cluster Autoscaler chooses between node groups that have room for the same pods."""
+
+AUTOSCALED_TAG = "gpufleet:autoscaler"
+"""The tag of Auto Scaling groups whose size belongs to a Cluster Autoscaler; its value is the cluster."""
+
 NEURON_SCHEDULER = "neuron-scheduler"
 NEURON_DEVICE_PLUGIN = "neuron-device-plugin"
 NEURON_EXTENSION = "neuron-scheduler-extension"

@@ -11,12 +11,13 @@ import pulumi_aws as aws
 
 from gpufleet.components.bucket import Bucket, BucketArgs
 from gpufleet.components.cluster import EksCluster, EksClusterArgs, SystemNodesArgs
-from gpufleet.components.identity import IamRoles, IamRolesArgs
+from gpufleet.components.identity import IamRoles, IamRolesArgs, PodRole
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.node_group import HeldSize
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.plan.names import SYSTEM
+from gpufleet.stacks.autoscaler import build_autoscaler_role
 from gpufleet.stacks.cluster_access import (
     grants,
     run_kubeconfig,
@@ -111,7 +112,12 @@ def build_site(
             )
             nodes.append(running_nodes(site.site, group.name, names, provider))
     notices = build_notices(name, site, cluster, this.opts)
-    ways = _contents(this, site.kubernetes, cluster, storage, notices) if cluster and site.kubernetes else {}
+    scaler = build_autoscaler_role(name, site, cluster, this.opts)
+    ways = (
+        _contents(this, site.kubernetes, cluster, storage, notices, scaler)
+        if cluster and site.kubernetes
+        else {}
+    )
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
     return SiteOutputs(
@@ -140,6 +146,7 @@ def _contents(
     cluster: EksCluster,
     storage: Mapping[str, SharedStorage],
     notices: NoticeParts | None,
+    scaler: PodRole | None,
 ) -> dict[str, pulumi.Output[str]]:
     """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs."""
     ways = {"kubeconfig": cluster.kubeconfig}
@@ -158,6 +165,7 @@ def _contents(
         storage=storage,
         identifier=identifier,
         notices=notices,
+        scaler=scaler,
     )
     return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
 
@@ -225,6 +233,7 @@ def _cluster(this: _Site, settings: KubernetesPlan, network: Network, roles: Iam
                 volume=volume_args(system.volume),
                 image=node_image("eks-release", system.image),
                 held=this.stopped.get(f"{this.name}-{SYSTEM}"),
+                autoscaled=settings.scales_system_nodes,
             ),
             support_type=settings.support_type,
             log_types=settings.log_types,

@@ -10,12 +10,14 @@ import pulumi_kubernetes as k8s
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, NeuronArgs, TeamArgs
 from gpufleet.components.file_system_volume import FileSystemArgs
+from gpufleet.components.identity import PodRole
 from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
 from gpufleet.components.storage import SharedStorage
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
 from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
+from gpufleet.stacks.autoscaler import build_autoscaler
 from gpufleet.stacks.interruptions import NoticeParts
 
 
@@ -29,6 +31,7 @@ def build_cluster_base(
     storage: Mapping[str, SharedStorage],
     identifier: pulumi.Output[str] | None = None,
     notices: NoticeParts | None = None,
+    scaler: PodRole | None = None,
 ) -> ClusterBase:
     """Apply teams, priorities, volumes and device plugins once the cluster can run them.
 
@@ -53,6 +56,15 @@ def build_cluster_base(
             ),
             # Pods get their credentials when they start.
             pulumi.ResourceOptions(providers=[provider], depends_on=[notices.role.association]),
+        )
+    if settings.autoscaler is not None and scaler is not None:
+        build_autoscaler(
+            name,
+            site,
+            settings.autoscaler,
+            cluster,
+            scaler,
+            pulumi.ResourceOptions(providers=[provider]),
         )
     return ClusterBase(
         f"{name}-base",

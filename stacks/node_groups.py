@@ -22,6 +22,7 @@ from gpufleet.components.identity import IamRoles
 from gpufleet.components.launched_nodes import LaunchedNodes
 from gpufleet.components.network import Network
 from gpufleet.components.node_group import (
+    AutoscaledArgs,
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
@@ -49,7 +50,7 @@ from gpufleet.plan.capacity_models import (
 )
 from gpufleet.plan.image_models import ImageKind
 from gpufleet.plan.marks import lasting_tags
-from gpufleet.plan.models import NodeGroupPlan, VolumePlan
+from gpufleet.plan.models import AutoscaledPlan, NodeGroupPlan, VolumePlan
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
@@ -136,6 +137,7 @@ def build_node_group(
                 image=image,
                 labels=labels,
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
+                autoscaled=autoscaled_args(cluster.cluster_name, group.autoscaled),
             ),
             auto_scaling=None
             if cluster is not None or parts.joins is not None
@@ -195,6 +197,15 @@ def _kind(parts: SiteParts) -> str:
     if parts.cluster is not None:
         return "eks-node-group"
     return "auto-scaling-group" if parts.joins is None else "slurm-partition"
+
+
+def autoscaled_args(cluster: pulumi.Input[str], plan: AutoscaledPlan | None) -> AutoscaledArgs | None:
+    """Return the component arguments of a group whose size belongs to the autoscaler."""
+    if plan is None:
+        return None
+    return AutoscaledArgs(
+        cluster=cluster, labels=plan.node_labels, tags=plan.tags, scaling_tags=plan.scaling_tags
+    )
 
 
 def node_image(kind: ImageKind, image: str) -> NodeImageArgs:

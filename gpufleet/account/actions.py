@@ -118,6 +118,10 @@ SCALING = (
     "autoscaling:DescribeScalingActivities",
     "autoscaling:UpdateAutoScalingGroup",
 )
+AUTOSCALED = (
+    "autoscaling:CreateOrUpdateTags",
+    "autoscaling:DescribeTags",
+)
 ORDERS = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
@@ -250,6 +254,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
     if site.kubernetes is not None:
         yield from CLUSTER
         yield "iam:CreateOpenIDConnectProvider"
+        if site.kubernetes.autoscaler is not None:
+            yield from AUTOSCALED
     elif site.slurm is not None:
         yield from (*PROFILES, *PARAMETERS, *LAUNCHER)
     elif site.node_groups:

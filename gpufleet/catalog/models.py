@@ -259,7 +259,8 @@ class SoftwareLock(Fact):
     for their compatibility. `fabric_manager` equals `driver` by rule. `eks_ami_driver` is the driver of the
     EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
-    `kubernetes_releases` the release of each on racks, `cni` the version of each CNI's chart.
+    `kubernetes_releases` the release of each on racks, `cluster_autoscaler` that of the Cluster Autoscaler
+    for each, `cni` the version of each CNI's chart.
     `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image`, `slurm_image`
     and `slurm_neuron_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions
     of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension.
@@ -294,6 +295,7 @@ class SoftwareLock(Fact):
     slurm: str
     kubernetes: tuple[str, ...]
     kubernetes_releases: dict[str, str]
+    cluster_autoscaler: dict[str, str]
     containerd: str
     cni: dict[str, str]
     helm: str

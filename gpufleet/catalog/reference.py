@@ -184,7 +184,7 @@ def _storage(catalog: Catalog) -> str:
 
 
 # Fields of a lock that hold more than one version.
-_BY_NAME = frozenset({"gpus_min_driver", "kubernetes", "kubernetes_releases", "cni"})
+_BY_NAME = frozenset({"gpus_min_driver", "kubernetes", "kubernetes_releases", "cluster_autoscaler", "cni"})
 
 
 def _software(catalog: Catalog) -> str:
@@ -203,6 +203,7 @@ def _software(catalog: Catalog) -> str:
     ]
     rows.append(("kubernetes", *(", ".join(lock.kubernetes) for lock in locks)))
     rows.append(("kubernetes of racks", *(", ".join(lock.kubernetes_releases.values()) for lock in locks)))
+    rows.append(("cluster autoscaler", *(", ".join(lock.cluster_autoscaler.values()) for lock in locks)))
     for name in locks[0].cni:
         mark = ["*" if "cni" in lock.unverified else "" for lock in locks]
         rows.append((name, *(f"{lock.cni[name]}{star}" for lock, star in zip(locks, mark, strict=True))))

@@ -16,6 +16,10 @@ _ODCR = f"{_G}.capacity.reserved.odcr"
 _BLOCK = f"{_G}.capacity.reserved.capacity_block"
 
 _NODE_BY_NODE = "running jobs of the group, node by node; Slurm: no one, new nodes use it"
+_MAXIMUM = (
+    "no one; run `gpufleet refresh` first where an autoscaler sets the size: that of the state is sent, too"
+)
+_LIMITS = f"no one; nodes are terminated or launched{_MAXIMUM.removeprefix('no one')}"
 _ALL_AT_ONCE = "running jobs of the group: its nodes are terminated; Slurm: no one, new nodes use it"
 _START = "no one: it is the initial size; an autoscaler or scheduler sets it afterwards"
 _AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
@@ -66,12 +70,12 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     ),
     f"{_G}.instance_types": (*_replaces("another type"), *_replaces("a further type")),
     f"{_G}.capacity.on_demand": _replaces("another kind instead"),
-    f"{_G}.capacity.on_demand.min": in_place("another number", "no one; nodes are terminated or launched"),
-    f"{_G}.capacity.on_demand.max": in_place("another number"),
+    f"{_G}.capacity.on_demand.min": in_place("another number", _LIMITS),
+    f"{_G}.capacity.on_demand.max": in_place("another number", _MAXIMUM),
     f"{_G}.capacity.on_demand.desired": nothing("another number", _START),
     f"{_G}.capacity.spot": _replaces("another kind instead"),
-    f"{_G}.capacity.spot.min": in_place("another number", "no one; nodes are terminated or launched"),
-    f"{_G}.capacity.spot.max": in_place("another number"),
+    f"{_G}.capacity.spot.min": in_place("another number", _LIMITS),
+    f"{_G}.capacity.spot.max": in_place("another number", _MAXIMUM),
     f"{_G}.capacity.spot.desired": nothing("another number", _START),
     f"{_G}.capacity.spot.on_shortage": (
         FieldChange(

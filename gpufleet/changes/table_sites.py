@@ -12,6 +12,7 @@ _BUCKET = "pods of the team: they lose access to the bucket"
 _VOLUME = "pods of the team with the claim: it is deleted once they have ended; files stay"
 _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
 _CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
+_AUTOSCALER = "no one: the autoscaler restarts"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
@@ -130,6 +131,16 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             " devices",
         ),
     ),
+    "cloud[].kubernetes.autoscaler.kind": (
+        FieldChange(
+            "to none",
+            Effect.REPLACEMENT,
+            "pods that wait: no group grows for them; nodes stay, and the autoscaler is deleted",
+        ),
+    ),
+    "cloud[].kubernetes.autoscaler.scale_down": in_place("on or off", _AUTOSCALER),
+    "cloud[].kubernetes.autoscaler.scale_down_after": in_place("another duration", _AUTOSCALER),
+    "cloud[].kubernetes.autoscaler.expander": in_place("another one", _AUTOSCALER),
     "cloud[].kubernetes.system_nodes.instance_types": (
         FieldChange(
             "another type",

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpufleet.catalog import Catalog, load_catalog
 from gpufleet.checks import (
     architectures,
+    autoscaler,
     buckets,
     budget,
     capacity_blocks,
@@ -67,6 +68,7 @@ ALL_CHECKS: tuple[Check, ...] = (
     *efa.CHECKS,
     *placement.CHECKS,
     *scaling.CHECKS,
+    *autoscaler.CHECKS,
     *capacity_blocks.CHECKS,
     *reservations.CHECKS,
     *spot.CHECKS,

@@ -141,8 +141,9 @@ def _free_port(port: int, taken: Collection[int]) -> int:
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
     """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron on
-    public.ecr.aws. Interface endpoints reach only AWS services and private registries, so that without NAT
-    the images cannot be pulled and no pod gets a device."""
+    public.ecr.aws, that of the Cluster Autoscaler on registry.k8s.io. Interface endpoints reach only AWS
+    services and private registries, so that without NAT the images cannot be pulled, no pod gets a device,
+    and no group grows."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
@@ -159,6 +160,13 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
                     f"without NAT, nodes of {', '.join(names[:4])} cannot pull {plugin}",
                     "write 'nat: single' or 'nat: per-zone'",
                 )
+        scaler = site.kubernetes.autoscaler if site.kubernetes is not None else None
+        if scaler is not None and scaler.kind == "cluster-autoscaler":
+            yield FieldFinding(
+                (*path, "network", "nat"),
+                "without NAT, system nodes cannot pull the Cluster Autoscaler from registry.k8s.io",
+                "write 'nat: single' or 'nat: per-zone'",
+            )
 
 
 @check("slurm-cloud-unconnected")

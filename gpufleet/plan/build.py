@@ -7,6 +7,7 @@ from gpufleet.catalog.images import eks_image_name
 from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, KUBE_SCHEDULER, LUSTRE_ADDON
 from gpufleet.plan.access import access_port, kubernetes_access
+from gpufleet.plan.autoscaler import plan_autoscaler
 from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.cloud_slurm import plan_cloud_slurm
 from gpufleet.plan.images import locked_image, system_architecture
@@ -152,6 +153,7 @@ def _plan_kubernetes(
             for team in settings.teams
         ),
         neuron=_plan_neuron(site, settings, catalog, lock),
+        autoscaler=plan_autoscaler(settings, lock),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from gpufleet.catalog.images import Architecture
 from gpufleet.kinds import KubernetesAccess
+from gpufleet.plan.autoscaler import AutoscalerPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class KubernetesPlan:
     `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
     `unverified_addons` are those whose version was not read in AWS's pages. `access` is how a run reaches
     the API, through `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied
-    in the cluster. `neuron` is None without node groups that have Neuron devices.
+    in the cluster. `neuron` is None without node groups that have Neuron devices, `autoscaler` if gpufleet
+    installs none.
     """
 
     version: str
@@ -106,3 +108,9 @@ class KubernetesPlan:
     unverified_addons: tuple[str, ...]
     teams: tuple[TeamPlan, ...]
     neuron: NeuronPlan | None = None
+    autoscaler: AutoscalerPlan | None = None
+
+    @property
+    def scales_system_nodes(self) -> bool:
+        """Whether the autoscaler sets the number of system nodes."""
+        return self.autoscaler is not None and self.system_nodes.min < self.system_nodes.max

@@ -16,6 +16,8 @@ from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
 from gpufleet.kinds import LustreDeployment, NatKind
 from gpufleet.plan.accelerators import AcceleratorPlan as AcceleratorPlan
+from gpufleet.plan.autoscaler import AutoscaledPlan as AutoscaledPlan
+from gpufleet.plan.autoscaler import AutoscalerPlan as AutoscalerPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan
@@ -53,7 +55,8 @@ class NodeGroupPlan:
     `network_interfaces` is the layout of `instance_type`, the first of `instance_types` (all types
     of a group have the same layout; a check enforces it). `placement_group` is True when the
     stack creates a cluster placement group for it. `accelerator` has the GPUs or Neuron devices of a node;
-    `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only.
+    `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only. `autoscaled` is None if no
+    autoscaler sets its size.
     """
 
     site: str
@@ -81,6 +84,7 @@ class NodeGroupPlan:
     tags: Mapping[str, str]
     team: str | None = None
     accelerator: AcceleratorPlan | None = None
+    autoscaled: AutoscaledPlan | None = None
 
     @property
     def public_addresses(self) -> int:

@@ -26,6 +26,9 @@ NOTICES_SUFFIX = "-notices"
 MUNGE_SUFFIX = "-munge"
 """What the key of the munge key of a site's nodes is called besides the site."""
 
+AUTOSCALER_SUFFIX = "-scaling"
+"""What the autoscaler of a site and the role of its pods are called besides the site."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 

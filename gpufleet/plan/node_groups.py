@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.catalog import Catalog, InstanceType, NodeImage, efa_layout, ena_layout
 from gpufleet.plan.accelerators import plan_accelerator
+from gpufleet.plan.autoscaler import plan_autoscaled
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
 from gpufleet.plan.images import group_image
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
@@ -39,6 +40,8 @@ def plan_node_group(
     accelerator = plan_accelerator(first, site.scheduler)
     image, kind, release, software = group_image(spec, site, group, first, locked, catalog)
     local_nvme = plan_local_nvme(site, group, types)
+    interfaces = plan_interfaces(first, efa=group.network == "efa")
+    taints, volume = group_taints(group, accelerator), plan_volume(group.volume)
     return NodeGroupPlan(
         site=site.site,
         name=group.name,
@@ -48,13 +51,13 @@ def plan_node_group(
         gpus_per_node=first.gpu_count,
         capacity=capacity,
         efa=group.network == "efa",
-        network_interfaces=plan_interfaces(first, efa=group.network == "efa"),
+        network_interfaces=interfaces,
         zones=zones,
         placement_group=wants_placement_group(group, types, capacity, zones),
         workload=group.workload,
         labels=group_labels(spec, site.site, group, accelerator, capacity.kind),
-        taints=group_taints(group, accelerator),
-        volume=plan_volume(group.volume),
+        taints=taints,
+        volume=volume,
         public_ip=group.public_ip,
         image=image,
         image_kind=kind,
@@ -65,6 +68,9 @@ def plan_node_group(
         tags=group_tags(spec, site.site, group),
         team=group.team,
         accelerator=accelerator,
+        autoscaled=plan_autoscaled(
+            site, capacity, accelerator, interfaces, taints, volume.size_gib, drawn=drawn is not None
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from gpufleet.kinds import (
     KubernetesAccess,
     NatKind,
 )
+from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.cloud_slurm import CloudSlurm
@@ -234,6 +235,13 @@ class Kubernetes(Model):
     system_nodes: Annotated[SystemNodes, Field(description="Nodes for the cluster's own services.")] = (
         SystemNodes()
     )
+    autoscaler: Annotated[
+        Autoscaler | None,
+        Field(
+            description="What sets the sizes of node groups between `min` and `max`; nothing if left out.",
+            examples=[{"scale_down_after": "10 min"}],
+        ),
+    ] = None
     teams: Annotated[tuple[KubernetesTeam, ...], Field(description="Namespaces with GPU quotas.")] = ()
 
 

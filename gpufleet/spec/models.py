@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import (
     Capacity,
@@ -80,6 +81,7 @@ from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
 __all__ = [
     "AlertReceivers",
     "Anomalies",
+    "Autoscaler",
     "Billing",
     "Bucket",
     "Budget",

@@ -172,6 +172,15 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
         ),
         AwsFeature(
+            "Groups of the Cluster Autoscaler",
+            ("autoscaling.Tag",),
+            ("autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags", "autoscaling:DescribeTags"),
+            (
+                f'{_EKS}, "Managed node groups concepts": tags of Auto Scaling groups',
+                "kubernetes/autoscaler, cloudprovider/aws; its program ran on the emulated AWS",
+            ),
+        ),
+        AwsFeature(
             "Add-ons",
             ("eks.Addon",),
             ("eks:CreateAddon", "eks:UpdateAddon"),

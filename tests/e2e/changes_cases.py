@@ -409,6 +409,7 @@ def site_cases() -> Iterator[Case]:
         },
         f"(eks/nodeGroup:NodeGroup|ec2/launchTemplate:LaunchTemplate) chg-test-kube-system|{scheduler}",
     )
+    yield from _autoscaler()
     yield _kube("system_nodes.min", "another number", 3, system)
     yield _kube("system_nodes.max", "another number", 4, system)
     yield _kube(
@@ -480,6 +481,18 @@ MONEY = (
 )
 ANOMALIES = "|aws:costexplorer/.* chg-test-budget-anomalies$"
 MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def _autoscaler() -> Iterator[Case]:
+    """Settings of the autoscaler are flags of its Deployment; without it, groups lose its tags too."""
+    place = "cloud[scaled].kubernetes.autoscaler"
+    for field, how, value, claims in (
+        ("kind", "to none", "none", " chg-test-scaled-"),
+        ("scale_down", "on or off", False, "Deployment chg-test-scaled-scaling$"),
+        ("scale_down_after", "another duration", "30 min", "Deployment chg-test-scaled-scaling$"),
+        ("expander", "another one", "priority", "Deployment chg-test-scaled-scaling$"),
+    ):
+        yield Case(f"cloud[].kubernetes.autoscaler.{field}", how, {f"{place}.{field}": value}, claims)
 
 
 def _notices() -> Iterator[Case]:

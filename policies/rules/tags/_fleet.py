@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpufleet.kinds import AUTOSCALED_TAG
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
+from gpufleet.plan.names import site_resource_name
 from gpufleet.resources.launches import LAUNCHERS
 from gpufleet.resources.resource import is_unknown
 from gpufleet.resources.types import (
@@ -54,7 +56,8 @@ OF_A_SITE = frozenset(
 class FleetTags:
     """The tags of a fleet: those on all resources, and the allowed values of site, group and storage tags.
 
-    `teams` maps (site, node group) to the team of the group, None for a group without a team.
+    `teams` maps (site, node group) to the team of the group, None for a group without a team. `autoscaled`
+    are the clusters with an autoscaler.
     """
 
     everywhere: Mapping[str, str]
@@ -62,6 +65,7 @@ class FleetTags:
     sites: frozenset[str]
     storage: frozenset[tuple[str, str]]
     teams: Mapping[tuple[str, str], str | None]
+    autoscaled: frozenset[str]
 
     def site_in(self, region: str | None) -> str | None:
         """Return the only site of the fleet in a region; None if there is none or several."""
@@ -82,10 +86,12 @@ class FleetTags:
     def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, single: bool) -> str:
         if key == EXPIRES:
             return "and the fleet file has no `expires`"
-        if key not in (SITE, NODE_GROUP, STORAGE, TEAM):
+        if key not in (SITE, NODE_GROUP, STORAGE, TEAM, AUTOSCALED_TAG):
             return f"and gpufleet, which reserves {TAG_PREFIX}, has no such tag"
         if is_unknown(value):
             return "and must be one of the fleet file"
+        if key == AUTOSCALED_TAG:
+            return "" if value in self.autoscaled else "and no autoscaler of the fleet has that name"
         site, group = tags.get(SITE), tags.get(NODE_GROUP)
         if key == SITE:
             if value not in self.sites:
@@ -120,6 +126,13 @@ def fleet_of(spec: FleetSpec) -> FleetTags:
         sites=frozenset(sites),
         storage=frozenset((site.site, item.name) for site in spec.cloud for item in site.storage),
         teams={(site.site, group.name): group.team for site in spec.cloud for group in site.node_groups},
+        autoscaled=frozenset(
+            site_resource_name(spec.fleet, spec.environment, site.site)
+            for site in spec.cloud
+            if site.kubernetes is not None
+            and site.kubernetes.autoscaler is not None
+            and site.kubernetes.autoscaler.kind != "none"
+        ),
     )
     _last[:] = [(spec, tags)]
     return tags

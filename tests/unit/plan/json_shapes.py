@@ -90,6 +90,7 @@ SHAPE: dict[str, Any] = {
                 "resource": str,
                 "gres": str,
             },
+            "autoscaled": DICT_OR_NONE,
             "public_addresses": int,
         }
     ],
@@ -301,6 +302,8 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "unverified_addons": list,
             "teams": [TEAM],
             "neuron": DICT_OR_NONE,
+            "autoscaler": DICT_OR_NONE,
+            "scales_system_nodes": bool,
         },
         "slurm": DICT_OR_NONE,
         "interruptions": DICT_OR_NONE,

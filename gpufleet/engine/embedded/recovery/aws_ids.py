@@ -61,6 +61,7 @@ BUCKET = "aws:s3/bucket:Bucket"
 
 REPEATABLE = frozenset(
     {
+        "aws:autoscaling/tag:Tag",
         "aws:cloudwatch/eventRule:EventRule",
         "aws:cloudwatch/eventTarget:EventTarget",
         "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",

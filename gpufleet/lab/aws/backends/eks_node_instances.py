@@ -21,13 +21,14 @@ from gpufleet.lab.aws.backends.ssm_public_parameters import eks_image
 def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
     """Create the group's template and Auto Scaling group; `data` is the user's launch template data."""
     ec2, scaling, name = _ec2(call), _scaling(call), own_name(group)
+    wanted = _wanted(call, group, data)
     template = ec2.create_launch_template(name, "", _node_data(call, cluster, group, data), {})
     scaling.create_auto_scaling_group(
         name=name,
         availability_zones=[],
         desired_capacity=0,
         max_size=group.scaling_config["maxSize"],
-        min_size=0,
+        min_size=_least(group, wanted),
         launch_config_name=None,
         launch_template={"LaunchTemplateId": template.id, "Version": "$Default"},
         vpc_zone_identifier=",".join(group.subnets),
@@ -42,14 +43,24 @@ def start_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
     )
     made = scaling.autoscaling_groups[name]
     made.gpufleet_capacity_type = group.capacity_type
-    made.set_desired_capacity(_wanted(call, group, data))
+    made.tags = [
+        {
+            "ResourceId": name,
+            "ResourceType": "auto-scaling-group",
+            "Key": key,
+            "Value": value,
+            "PropagateAtLaunch": "false",
+        }
+        for key, value in _group_tags(cluster, group).items()
+    ]
+    made.set_desired_capacity(wanted)
 
 
 def scale_nodes(call: Call, group: Any, data: Params) -> None:
     """Apply a change of the group's sizes."""
-    scaling = _scaling(call).autoscaling_groups[own_name(group)]
-    scaling.max_size = group.scaling_config["maxSize"]
-    scaling.set_desired_capacity(_wanted(call, group, data))
+    scaling, wanted = _scaling(call).autoscaling_groups[own_name(group)], _wanted(call, group, data)
+    scaling.max_size, scaling.min_size = group.scaling_config["maxSize"], _least(group, wanted)
+    scaling.set_desired_capacity(wanted)
 
 
 def roll_nodes(call: Call, cluster: Any, group: Any, data: Params) -> None:
@@ -73,6 +84,23 @@ def end_nodes(call: Call, group: Any) -> None:
 def own_name(group: Any) -> str:
     """Return EKS's name of a node group's Auto Scaling group."""
     return f"eks-{group.nodegroup_name}-{group.uuid}"
+
+
+def _group_tags(cluster: Any, group: Any) -> dict[str, str]:
+    """Return EKS's own tags of an Auto Scaling group (EKS user guide, "Managed node groups concepts"): a node
+    group's tags are not among them."""
+    return {
+        "eks:cluster-name": cluster.name,
+        "eks:nodegroup-name": group.nodegroup_name,
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        f"k8s.io/cluster-autoscaler/{cluster.name}": "owned",
+        f"kubernetes.io/cluster/{cluster.name}": "owned",
+    }
+
+
+def _least(group: Any, wanted: int) -> int:
+    """Return the minimum of the Auto Scaling group; a reservation may have fewer nodes than that."""
+    return min(int(group.scaling_config["minSize"]), wanted)
 
 
 def _node_data(call: Call, cluster: Any, group: Any, data: Params) -> Params:

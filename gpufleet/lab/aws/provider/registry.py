@@ -13,6 +13,7 @@ from gpufleet.lab.aws.provider.schema.tokens import RESOURCES
 _PACKAGE = "gpufleet.lab.aws.provider.resources"
 _MODULES = {
     "aws:autoscaling/group:Group": "autoscaling",
+    "aws:autoscaling/tag:Tag": "autoscaling_tag",
     "aws:budgets/budget:Budget": "budgets",
     "aws:cloudwatch/eventRule:EventRule": "events",
     "aws:cloudwatch/eventTarget:EventTarget": "events",

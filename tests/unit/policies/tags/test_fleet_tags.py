@@ -305,3 +305,24 @@ def test_secret_values_return_to_the_engine_as_secrets() -> None:
     secrets: set[str] = set()
     assert wire.properties(sent, secrets) == {"tags": {"owner": "hush", "later": UNKNOWN, **GOOD}}
     assert secrets == {"tags.owner"}
+
+
+def test_tag_of_the_autoscaler_names_a_cluster_of_the_fleet_that_has_one(ask: Ask) -> None:
+    site = {**FLEET["cloud"][0], "scheduler": "kubernetes", "kubernetes": {"autoscaler": {}}}
+
+    def judged(value: Any, **kubernetes: Any) -> list[str]:
+        tag = {"key": "gpufleet:autoscaler", "value": value}
+        resource = {"type": AUTO_SCALING_TAG, "props": {"tag": tag}}
+        fleet = {**FLEET, "cloud": [{**site, "kubernetes": kubernetes}]}
+        return [each.message for each in ask(RULE, resource, fleet=fleet)]
+
+    assert judged("atlas-prod-use1", autoscaler={}) == []
+    for found in (
+        judged("atlas-prod-use2", autoscaler={}),
+        judged("atlas-prod-use1"),
+        judged("atlas-prod-use1", autoscaler={"kind": "none"}),
+    ):
+        assert len(found) == 1
+        assert "no autoscaler of the fleet has that name" in found[0]
+    (unknown,) = judged(UNKNOWN, autoscaler={})
+    assert "must be one of the fleet file" in unknown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 RESOURCES = (
     "aws:autoscaling/group:Group",
+    "aws:autoscaling/tag:Tag",
     "aws:budgets/budget:Budget",
     "aws:cloudwatch/eventRule:EventRule",
     "aws:cloudwatch/eventTarget:EventTarget",

@@ -384,3 +384,38 @@ def test_tags_of_a_template_with_an_image_do_not_change_the_image_of_nodes(
     eks.update_nodegroup_version(**group, launchTemplate={"id": template_id, "version": "2"})
     assert image_of_nodes(aws, "stays") == {OWN_IMAGE}
     eks.delete_nodegroup(**group)
+
+
+def test_scaling_group_has_the_limits_of_its_node_group_and_eks_own_tags(
+    aws: Any, cluster: Any, network: Any, role: str, template: str
+) -> None:
+    eks, scaling = aws("eks"), aws("autoscaling")
+    name = {"clusterName": "atlas", "nodegroupName": "scaled"}
+    made = eks.create_nodegroup(
+        **name,
+        subnets=list(network.subnets),
+        nodeRole=role,
+        launchTemplate={"id": template, "version": "1"},
+        scalingConfig={"minSize": 1, "maxSize": 4, "desiredSize": 2},
+        tags={"fleet": "atlas"},
+    )["nodegroup"]
+    (own,) = made["resources"]["autoScalingGroups"]
+
+    def found() -> Any:
+        (group,) = scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[own["name"]])[
+            "AutoScalingGroups"
+        ]
+        return group
+
+    assert (found()["MinSize"], found()["DesiredCapacity"], found()["MaxSize"]) == (1, 2, 4)
+    # A node group's own tags are not copied.
+    assert {tag["Key"]: tag["Value"] for tag in found()["Tags"]} == {
+        "eks:cluster-name": "atlas",
+        "eks:nodegroup-name": "scaled",
+        "k8s.io/cluster-autoscaler/enabled": "true",
+        "k8s.io/cluster-autoscaler/atlas": "owned",
+        "kubernetes.io/cluster/atlas": "owned",
+    }
+    eks.update_nodegroup_config(**name, scalingConfig={"minSize": 0, "maxSize": 3})
+    assert (found()["MinSize"], found()["MaxSize"]) == (0, 3)
+    eks.delete_nodegroup(**name)

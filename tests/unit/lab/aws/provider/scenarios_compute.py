@@ -123,6 +123,23 @@ def group_drift(world: World, resource: Resource) -> str:
     return "maxSize"
 
 
+def group_tag(world: World) -> Inputs:
+    made = world.make("aws:autoscaling/group:Group", "tagged", **group(world))
+    return {
+        "autoscalingGroupName": made.id,
+        "tag": {"key": "owner", "value": "one", "propagateAtLaunch": False},
+    }
+
+
+def group_tag_drift(world: World, resource: Resource) -> str:
+    name, _, key = resource.id.partition(",")
+    tag = {"ResourceId": name, "ResourceType": "auto-scaling-group", "Key": key}
+    world.client("autoscaling").create_or_update_tags(
+        Tags=[{**tag, "Value": "somebody", "PropagateAtLaunch": False}]
+    )
+    return "tag"
+
+
 def role_of(role: str) -> Any:
     return lambda world: {"principalArn": getattr(world, role).state["arn"]}
 
@@ -197,6 +214,13 @@ COMPUTE = (
         lambda w: {"maxSize": 8, "tags": [{"key": "team", "value": "other", "propagateAtLaunch": False}]},
         lambda w: {"name": "named-group"},
         group_drift,
+    ),
+    Scenario(
+        "aws:autoscaling/tag:Tag",
+        group_tag,
+        lambda w: {"tag": {"key": "owner", "value": "two", "propagateAtLaunch": False}},
+        lambda w: {"tag": {"key": "other", "value": "two", "propagateAtLaunch": False}},
+        group_tag_drift,
     ),
     Scenario(
         "aws:eks/cluster:Cluster",

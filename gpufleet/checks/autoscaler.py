@@ -1,0 +1,62 @@
+"""The autoscaler of a Kubernetes site: nodes that it can add or end, and how fast it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
+from gpufleet.spec.models import Autoscaler, CloudSite, OnDemand, Spot, SystemNodes
+
+SHORTEST = timedelta(minutes=1)
+"""Below it nodes end between the pods of one job: the autoscaler looks every 10 s (`--scan-interval`), and at
+AWS once a minute."""
+
+
+@check("scale-down-after")
+def scale_down_after(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A GPU node takes minutes to start. One that ends as soon as nothing runs on it is missing when the next
+    pod of the same job waits."""
+    for path, site, wanted in _installed(fleet):
+        if wanted.scale_down and wanted.scale_down_after.delta < SHORTEST:
+            yield FieldFinding(
+                (*path, "kubernetes", "autoscaler", "scale_down_after"),
+                f"site {site.site!r} ends nodes after {wanted.scale_down_after} without work",
+                "write '1 min' or more; '10 min' is the default",
+            )
+
+
+@check("autoscaler-of-nothing", "ordered_capacity")
+def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
+    """The autoscaler sets sizes between `min` and `max` of on-demand and spot groups. A Capacity Block has
+    its dates, a reservation its size, and the groups of an order belong to the order."""
+    for path, site, _ in _installed(fleet):
+        system = site.kubernetes.system_nodes if site.kubernetes is not None else SystemNodes()
+        if not _scales(site) and system.min >= system.max:
+            yield FieldFinding(
+                (*path, "kubernetes", "autoscaler"),
+                f"no node group of site {site.site!r} has a size that can change",
+                "remove `autoscaler`, or give an on-demand or spot group a `min` below its `max`",
+                "warning",
+                value=site.site,
+            )
+
+
+def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Autoscaler]]:
+    for path, site in fleet.cloud():
+        wanted = site.kubernetes.autoscaler if site.kubernetes is not None else None
+        if site.scheduler == "kubernetes" and wanted is not None and wanted.kind != "none":
+            yield path, site, wanted
+
+
+def _scales(site: CloudSite) -> bool:
+    drawn = {name for order in site.ordered_capacity for name in order.groups}
+    options = [group.capacity.option for group in site.node_groups if group.name not in drawn]
+    return any(
+        isinstance(option, OnDemand | Spot)
+        and (option.min < option.max or (isinstance(option, Spot) and option.falls_back))
+        for option in options
+    )
+
+
+CHECKS = (scale_down_after, autoscaler_of_nothing)

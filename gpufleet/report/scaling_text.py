@@ -1,0 +1,40 @@
+"""What sets the sizes of a Kubernetes site's node groups, for `gpufleet plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.plan.autoscaler import AutoscalerPlan, can_scale
+from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
+from gpufleet.plan.names import SYSTEM
+
+
+def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]:
+    """Yield `Cluster Autoscaler v1.35.2 scales sweep 0-16; ...`, and which groups nothing scales."""
+    drawn = {name for order in site.ordered_capacity for name in order.expected}
+    open_ended = [
+        f"{group.name} {group.capacity.min}-{group.capacity.max}"
+        for group in site.node_groups
+        if group.name not in drawn and can_scale(group.capacity)
+    ]
+    if cluster.autoscaler is None:
+        if open_ended:
+            yield f"no autoscaler sets the size of {', '.join(open_ended)} (kubernetes.autoscaler)"
+        return
+    system = cluster.system_nodes
+    groups = [f"{SYSTEM} {system.min}-{system.max}"] * cluster.scales_system_nodes + open_ended
+    yield f"{_how(cluster.autoscaler)}: {', '.join(groups) or 'no group'}"
+
+
+def _how(plan: AutoscalerPlan) -> str:
+    version = plan.image.rpartition(":")[2]
+    ends = (
+        f"ends nodes after {_minutes(plan.scale_down_after_s)} without work"
+        if plan.scale_down
+        else ("ends no nodes")
+    )
+    return f"Cluster Autoscaler {version} ({plan.expander}) adds nodes for pods that wait, {ends}"
+
+
+def _minutes(seconds: int) -> str:
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds} s"

@@ -1,0 +1,48 @@
+"""What sets the sizes of a Kubernetes site's node groups."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from gpufleet.kinds import AutoscalerKind, Expander
+from gpufleet.spec.base import Model
+from gpufleet.spec.fields import Switch
+from gpufleet.spec.quantity import Duration
+
+
+class Autoscaler(Model):
+    """An autoscaler of a Kubernetes site: it adds nodes for pods that wait, and ends nodes without work.
+
+    It keeps to `min` and `max` of each node group. Groups of a fixed size, Capacity Blocks, and groups that
+    an order of `ordered_capacity` draws from are not its own.
+    """
+
+    kind: Annotated[
+        AutoscalerKind,
+        Field(
+            description="cluster-autoscaler (Kubernetes's own), or none: another program of yours sets the"
+            " sizes.",
+            examples=["cluster-autoscaler"],
+        ),
+    ] = "cluster-autoscaler"
+    scale_down: Annotated[Switch, Field(description="Ends nodes without work; else it only adds nodes.")] = (
+        True
+    )
+    scale_down_after: Annotated[
+        Duration,
+        Field(
+            description="How long a node must be without work before it ends, from 1 min.",
+            examples=["10 min"],
+        ),
+    ] = Duration(timedelta(minutes=10))
+    expander: Annotated[
+        Expander,
+        Field(
+            description="The group that grows if several fit: the one that leaves the least CPU and memory"
+            " unused, or (priority) the cheapest kind of capacity: spot, then on-demand. Each decides"
+            " where the other finds no difference."
+        ),
+    ] = "least-waste"
