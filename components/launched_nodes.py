@@ -39,9 +39,7 @@ class LaunchedNodesProvider(ResourceProvider):
         """Compare what may be launched; nodes of another launch template are others."""
         different = changed(_olds, _news, SAID)
         replaces = [each for each in different if each in ("launch_template_id", "tags", "region")]
-        return DiffResult(
-            changes=bool(different), replaces=replaces, stables=[], delete_before_replace=False
-        )
+        return DiffResult(changes=bool(different), replaces=replaces, stables=[], delete_before_replace=False)
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Return the state: nodes come and go."""

@@ -168,7 +168,11 @@ def _statements(
         {
             "Effect": "Allow",
             "Action": ["ec2:RunInstances"],
-            "Resource": [*(ec2(each) for each in (*launched, *used)), shared("image/*"), shared("snapshot/*")],
+            "Resource": [
+                *(ec2(each) for each in (*launched, *used)),
+                shared("image/*"),
+                shared("snapshot/*"),
+            ],
             "Condition": from_template,
         },
     ]

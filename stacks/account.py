@@ -82,7 +82,7 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
             for site in plan.cloud
             if site.slurm is None
         ],
-        launched={name: most for name, most in plan.launched_maxima.items() if name in names},
+        launched={name: most for name, most in plan.launched_maxima().items() if name in names},
         groups=[group.name for group in growing],
         caps={
             cap_name(cap.kind, cap.name): [

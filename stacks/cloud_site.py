@@ -18,6 +18,7 @@ from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, Share
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.plan.names import SYSTEM
 from gpufleet.stacks.autoscaler import build_autoscaler_role
+from gpufleet.stacks.cloud_slurm import build_launcher, join_user_data
 from gpufleet.stacks.cluster_access import (
     grants,
     run_kubeconfig,
@@ -25,7 +26,6 @@ from gpufleet.stacks.cluster_access import (
     token_command,
     uses_forward,
 )
-from gpufleet.stacks.cloud_slurm import build_launcher, join_user_data
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args

@@ -55,8 +55,9 @@ def join_user_data(
             "mounts": mounts,
         }
     )
+    # JSON is YAML.
     return settings.apply(
-        lambda text: "#cloud-config\n" + json.dumps({"write_files": [{"path": SETTINGS, "content": text}]}) + "\n"
+        lambda text: f"#cloud-config\n{json.dumps({'write_files': [{'path': SETTINGS, 'content': text}]})}\n"
     )
 
 

@@ -113,7 +113,9 @@ def stop(settings: Mapping[str, Any], topic: str, client: Clients, now: dt.datet
         if name in wanted
     ]
     known = _remember(client("ssm", home), settings["parameter"], [*growing, *launched], now)
-    stopped.update({each.name: {"before": each.most, "now": 0} for each in launched if each.name not in known})
+    stopped.update(
+        {each.name: {"before": each.most, "now": 0} for each in launched if each.name not in known}
+    )
     for group in growing:
         try:
             _stop(group, client)

@@ -129,7 +129,7 @@ class StoppedGroups:
             name: most for name, most in _maxima(self._plan).items() if name in breach.before
         }
         # Slurm's controllers read the record: without it they launch nodes again.
-        done = {name: maxima[name] for name in self._plan.launched_maxima if name in maxima}
+        done = {name: maxima[name] for name in self._plan.launched_maxima() if name in maxima}
         try:
             for group in self._groups():
                 if group.name not in maxima:

@@ -307,7 +307,6 @@ class FleetPlan:
         """All cloud node groups, in the order of the fleet file."""
         return tuple(group for site in self.cloud for group in site.node_groups)
 
-    @property
     def launched_maxima(self) -> dict[str, int]:
         """The most nodes of the groups whose nodes Slurm launches, by resource name."""
         return {

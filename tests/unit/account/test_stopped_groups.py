@@ -15,6 +15,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.components.functions.stop_scale_out import stop
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
+from gpufleet.plan.cloud_slurm import CloudSlurmPlan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.spec.load import load_fleet
 from tests.unit.components.functions.test_stop_scale_out import ACCOUNT, NOW, Account
@@ -122,3 +123,17 @@ def test_account_without_the_budget_is_refused(account: Named) -> None:
     with pytest.raises(InputError, match="has no budget atlas-other-budget") as refused:
         StoppedGroups(other, ACCOUNT, account.client).breach()
     assert "gpufleet up other" in refused.value.remedy
+
+
+def test_groups_that_slurm_launches_are_let_grow_by_the_end_of_their_record(account: Named) -> None:
+    of = plan()
+    slurm = CloudSlurmPlan("dc1", (), "10.60.0.0/24", "arn", "/munge", 600, 1200, 600)
+    launched = replace(of, cloud=(of.cloud[0], replace(of.cloud[1], slurm=slurm)))
+    account.settings = {**account.settings, "launched": {NAMES["burst"]: 9}, "sites": []}
+    account.spend("1500")
+    stop(account.settings, account.topic, account.client, NOW)
+    groups = StoppedGroups(launched, ACCOUNT, account.client)
+    before = account.sizes()
+    assert groups.resume(groups.breach()) == {NAMES["burst"]: 5}
+    assert account.sizes() == before
+    assert account.remembered() == {}
