@@ -13,7 +13,7 @@ SHARED := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=20 -
 VERSIONED := tests/unit/spec tests/unit/plan tests/unit/checks tests/unit/pricing tests/unit/policy \
 	tests/engine/test_main_path.py tests/e2e/test_sandbox_lifecycle.py
 # Tests with imports that exist only on their hosts or in a separate environment.
-UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/health
+UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/(health|slurm_cloud)
 # pulumi_aws is large: without bytecode every process of a run compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -51,6 +51,7 @@ lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansibl
 	@$(BIN)/mypy -p tests --implicit-reexport --cache-dir .mypy_cache/tests --exclude '$(UNCHECKED)'
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
+	@MYPYPATH=ansible/roles/slurm_cloud/files $(BIN)/mypy -p cloud_nodes
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q
 	@bash -n scripts/setup scripts/versions .ci/run
 

@@ -40,8 +40,8 @@ class LaunchTemplateArgs:
     """Inputs of `launch_template`. `image` is an AMI id, None for EKS's own image; `root_device` is the name
     of its root device. `user_data` is in base64.
 
-    `spot_only`: an Auto Scaling group launches from it and never buys on demand. `tags_in_metadata`: nodes read
-    their tags by the metadata service.
+    `spot_only`: an Auto Scaling group launches from it and never buys on demand. `tags_in_metadata`: nodes
+    read their tags by the metadata service.
     """
 
     interfaces: Sequence[NodeInterfaceArgs]

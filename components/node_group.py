@@ -119,8 +119,8 @@ class HeldSize:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeGroupArgs:
-    """Inputs of `NodeGroup`. Set exactly one of `eks`, `auto_scaling` and `launched`; with `launched` there is a
-    launch template and no group, and sizes and `subnet_ids` are those of whoever launches.
+    """Inputs of `NodeGroup`. Set exactly one of `eks`, `auto_scaling` and `launched`; with `launched` there
+    is a launch template and no group, and sizes and `subnet_ids` are those of whoever launches.
 
     `interfaces` is the launch template's exact layout. `placement_group` True creates one here; a name
     refers to an existing one. With `ReservedNodes` or `BlockNodes`, `subnet_ids` must be in the zone of the

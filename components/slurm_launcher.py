@@ -23,12 +23,12 @@ NO_KEY = "not written yet"
 class SlurmLauncherArgs:
     """Inputs of `SlurmLauncher`.
 
-    `identity` is the ARN of the controllers' own IAM role or user, `network` the CIDR that they and their login
-    hosts are in. Nodes are launched from `launch_template_arns` only, with the role `node_role_arn`
+    `identity` is the ARN of the controllers' own IAM role or user, `network` the CIDR that they and their
+    login hosts are in. Nodes are launched from `launch_template_arns` only, with the role `node_role_arn`
     (`node_role_name`), into `security_group_id`; instances that have all of `own_tags` may be terminated.
-    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key. `stopped` is
-    the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its region;
-    empty if a breach stops none.
+    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key. `stopped`
+    is the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its
+    region; empty if a breach stops none.
     """
 
     identity: str
@@ -137,7 +137,7 @@ def _statements(
     parameter: pulumi.Input[str],
     key: pulumi.Input[str],
 ) -> list[dict[str, Any]]:
-    """Return what controllers may do: launch from the site's templates, name and terminate what they launched.
+    """Return what controllers may do: launch from the site's templates, name and terminate these nodes.
 
     A launch needs rights on all that it uses; the condition on the template keeps it to what that says (EC2
     User Guide, "Control the use of launch templates").

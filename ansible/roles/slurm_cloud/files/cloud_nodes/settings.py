@@ -73,7 +73,11 @@ def read_settings(path: Path) -> Settings:
 
 
 def _group(given: Mapping[str, Any]) -> Group:
-    return Group(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+    # Tuples, since launches are compared by their groups.
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
+    return Group(**values)
 
 
 def _belongs(node: str, prefix: str) -> bool:
