@@ -75,6 +75,12 @@ def node_state(text: str) -> str:
     return "other"
 
 
+def is_absent(text: str) -> bool:
+    """Whether it is a cloud node that is powered down, up or neither yet: there is no such machine now."""
+    flags = set(text.upper().split("+"))
+    return "CLOUD" in flags and bool(flags & {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"})
+
+
 def fields(line: str) -> dict[str, str]:
     """`Key=value` words of a scontrol line. A reason contains blanks and precedes none of the parsed keys."""
     found = dict(re.findall(r"(?:^|\s)([A-Za-z]\w*)=(\S*)", line))

@@ -159,6 +159,29 @@ def test_nodes_and_gpus_are_counted_once_for_the_cluster_and_per_partition(
     assert reported['slurm_gpus_unavailable{partition=""}'] == 22
 
 
+def test_cloud_nodes_count_while_they_run(exporter: ModuleType) -> None:
+    more = {"partitions": "use1", "tres": ",gres/gpu=8", "used": "", "reason": ""}
+    cloud = [
+        NODE.format(name=f"use1-{number}", state=state, **more)
+        for number, state in enumerate(
+            (
+                "IDLE+CLOUD+POWERED_DOWN",
+                "DOWN+CLOUD+POWERED_DOWN",
+                "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP",
+                "IDLE+CLOUD+POWERING_DOWN",
+                "IDLE+CLOUD",
+            )
+        )
+    ]
+    found = samples(exporter.figures_of(SAID | {"nodes": "".join(cloud)}, NOW))
+    assert {name: value for name, value in found.items() if name.startswith("slurm_nodes{")} == {
+        'slurm_nodes{partition="",state="idle"}': 1,
+        'slurm_nodes{partition="use1",state="idle"}': 1,
+    }
+    assert found['slurm_gpus{partition=""}'] == 8
+    assert found['slurm_gpus_unavailable{partition=""}'] == 0
+
+
 def test_manual_drain_reason_is_exported_in_full_with_its_time(reported: dict[str, float]) -> None:
     labels = 'node="x1",state="drained",reason="a fan, \\"loud\\" [x]",user="root"'
     name = f"slurm_node_unavailable_since_seconds{{{labels}}}"
