@@ -26,7 +26,7 @@ UP: dict[str, Lab] = {}
 
 # Files with their own racks that run with those of gpu_rack, and files that take over a copy of the site
 # after those with their own racks: each process then has about a third of the work.
-WITH_GPU_RACK = {"test_fabric", "test_health_check", "test_storage"}
+WITH_GPU_RACK = {"test_cloud_nodes", "test_fabric", "test_health_check", "test_storage"}
 WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
 # Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
