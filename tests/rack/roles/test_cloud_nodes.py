@@ -45,7 +45,7 @@ SCRIPT = "/usr/local/share/cloud-job.sh"
 JOB = """\
 #!/bin/bash
 #SBATCH --account=research --partition=use1-sweep --nodes=2 --ntasks-per-node=1
-#SBATCH --gres=gpu:8 --output=/dev/null
+#SBATCH --gres=gpu:8 --output=/tmp/said-%j
 srun sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(id -un) >/tmp/job-$SLURM_JOB_ID'
 srun sleep ${1:-0}
 """
@@ -85,6 +85,10 @@ class Burst(Cluster):
     def wait_until_asleep(self) -> None:
         wait_for(self.asleep, LIMIT_S)
 
+    def said(self, job: int) -> str:
+        """What the job wrote, on its first node."""
+        return "".join(self.lab.sh(host, f"cat /tmp/said-{job}", code=None) for host in ADDRESSES.values())
+
     def wait_for_end(self, job: int) -> None:
         """Wait until the job has run. One that was queued again need not wait the two minutes of Slurm."""
 
@@ -92,6 +96,7 @@ class Burst(Cluster):
             state = self.state(job)
             if state == "PENDING BeginTime":
                 self.lab.sh("ctl02", f"scontrol update jobid={job} starttime=now", code=None)
+            assert not state.startswith("FAILED"), self.said(job)
             return state.startswith("COMPLETED")
 
         wait_for(ended, LIMIT_S)

@@ -18,6 +18,8 @@ import pulumi
 from moto import mock_aws
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
+from gpufleet.account.actions import action_sets
+from gpufleet.account.needs import region_needs
 from gpufleet.components.capacity_block_offering import OfferingProvider
 from gpufleet.components.capacity_block_schedule import ScheduleProvider
 from gpufleet.components.nodes_in_service import WaitProvider
@@ -29,6 +31,7 @@ from gpufleet.lab.aws.provider.handler import Aws
 from gpufleet.lab.aws.provider.invokes import run_invoke
 from gpufleet.lab.aws.provider.registry import handler_for
 from gpufleet.lab.aws.provider.wire import ARCHIVE
+from gpufleet.plan.models import FleetPlan
 from tests.unit.components.recording import ACCOUNT, EchoMocks, unsecret
 
 
@@ -123,6 +126,16 @@ def emulated_aws() -> Iterator[None]:
     with mock.patch.dict(os.environ, kept | keys, clear=True), mock_aws():
         install()
         yield
+
+
+def simulated_actions(plan: FleetPlan) -> set[str]:
+    """The IAM actions that preflight simulates for a plan."""
+    return {
+        action
+        for region in region_needs(plan)
+        for each in action_sets(region, "aws", ACCOUNT)
+        for action in each.actions
+    }
 
 
 def _whole(value: Any) -> Any:

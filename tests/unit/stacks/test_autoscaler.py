@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from gpufleet.account.actions import action_sets
-from gpufleet.account.needs import region_needs
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.stacks.autoscaler import priorities
 from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
-from tests.unit.components.recording import ACCOUNT, EchoMocks, Recording, record
+from tests.unit.components.recording import EchoMocks, Recording, record
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, odcr, on_demand, spec, spot
 from tests.unit.pricing.test_one_price import assert_one_price
+from tests.unit.stacks.moto_mocks import simulated_actions
 
 NAME = "atlas-test-use1"
 
@@ -113,13 +112,5 @@ def test_it_costs_nothing(preview: bool) -> None:
 
 
 def test_preflight_asks_for_tags_of_groups_only_with_an_autoscaler() -> None:
-    def actions(found: FleetPlan) -> set[str]:
-        return {
-            action
-            for region in region_needs(found)
-            for each in action_sets(region, "aws", ACCOUNT)
-            for action in each.actions
-        }
-
     added = {"autoscaling:CreateOrUpdateTags", "autoscaling:DescribeTags"}
-    assert actions(plan({})) - actions(plan(None)) == added
+    assert simulated_actions(plan({})) - simulated_actions(plan(None)) == added

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from botocore.client import BaseClient
 
-from gpufleet.account.actions import action_sets, linked_roles
-from gpufleet.account.needs import region_needs
+from gpufleet.account.actions import linked_roles
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.inventory import build_inventory
@@ -22,7 +20,7 @@ from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import Recording, record
 from tests.unit.plan.fleets import CATALOG, block, cloud_site, group, odcr, on_demand, spec, spot
 from tests.unit.plan.random_fleets import LAUNCHED, SLURM_RACK
-from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
+from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws, simulated_actions
 
 SETTINGS = StackSettings("sandbox", "sandbox", False, None, {}, {})
 IMAGE = "ami-12c6146b"
@@ -147,24 +145,8 @@ def test_breach_of_the_budget_stops_launches_where_the_fleet_file_says_so() -> N
     assert exports["use1"]["slurm"]["stopped_parameter"] == ""
 
 
-def test_site_is_built_by_calls_that_preflight_simulates() -> None:
+def test_preflight_asks_for_what_launched_nodes_need_and_for_no_groups() -> None:
     of = plan(sweep())
-    calls: set[str] = set()
-    original = BaseClient._make_api_call
-
-    def recorded(client: Any, operation: str, parameters: Any) -> Any:
-        calls.add(f"{client.meta.service_model.service_name}:{operation}")
-        return original(client, operation, parameters)
-
-    with emulated_aws(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BaseClient, "_make_api_call", recorded)
-        record(lambda: build_fleet(of, SETTINGS), MotoMocks())
-    simulated = {
-        action
-        for needs in region_needs(of)
-        for actions in action_sets(needs, "aws", "123456789012")
-        for action in actions.actions
-    }
-    assert {"ssm:PutParameter", "kms:Encrypt", "iam:CreateRole"} <= simulated
-    assert not any(action.startswith("autoscaling:") for action in simulated)
+    assert {"ssm:PutParameter", "kms:Encrypt", "iam:CreateRole"} <= simulated_actions(of)
+    assert not any(action.startswith("autoscaling:") for action in simulated_actions(of))
     assert linked_roles(of) == {"ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet"}

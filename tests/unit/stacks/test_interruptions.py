@@ -9,8 +9,6 @@ from typing import Any
 import boto3
 import pytest
 
-from gpufleet.account.actions import action_sets
-from gpufleet.account.needs import region_needs
 from gpufleet.notices.events import read_notice
 from gpufleet.notices.settings import settings_of
 from gpufleet.plan import build_plan
@@ -21,7 +19,7 @@ from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import ACCOUNT, EchoMocks, Recording, record
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, spec, spot
 from tests.unit.pricing.test_one_price import assert_one_price
-from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
+from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws, simulated_actions
 
 QUEUE = "atlas-test-use1-notices"
 
@@ -99,14 +97,6 @@ def test_private_site_reaches_its_queue_by_an_endpoint() -> None:
 
 
 def test_preflight_asks_for_queues_only_where_there_is_one(plan: FleetPlan) -> None:
-    def actions(found: FleetPlan) -> set[str]:
-        return {
-            action
-            for region in region_needs(found)
-            for each in action_sets(region, "aws", ACCOUNT)
-            for action in each.actions
-        }
-
     without = build_plan(spec(cloud=[cloud_site(group("sweep", "g6.xlarge", spot(0, 4)))]), CATALOG)
-    assert {"sqs:CreateQueue", "events:PutRule"} <= actions(plan)
-    assert not {each for each in actions(without) if each.startswith(("sqs:", "events:"))}
+    assert {"sqs:CreateQueue", "events:PutRule"} <= simulated_actions(plan)
+    assert not {each for each in simulated_actions(without) if each.startswith(("sqs:", "events:"))}

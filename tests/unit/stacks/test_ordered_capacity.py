@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from gpufleet.account.actions import action_sets
-from gpufleet.account.needs import region_needs
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.resources.types import BLOCK_SCHEDULE, ORDERED_CAPACITY
@@ -16,7 +14,7 @@ from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import record
 from tests.unit.plan.fleets import CATALOG, block, cloud_site, group, odcr, on_demand, spec, spot
-from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
+from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws, simulated_actions
 
 SETTINGS = StackSettings("sandbox", "sandbox", False, None, {}, {})
 TYPE = "g6.xlarge"
@@ -54,12 +52,7 @@ def test_nodes_are_drawn_by_calls_that_preflight_simulates(scheduler: str) -> No
         ("b", 2, 2, 0),
         ("c", 4, 1, 0),
     ]
-    simulated = {
-        action
-        for needs in region_needs(of)
-        for actions in action_sets(needs, "aws", "123456789012")
-        for action in actions.actions
-    }
+    simulated = simulated_actions(of)
     asked = {call for call in calls if call.startswith("autoscaling:Set") or "Terminate" in call}
     assert asked and asked <= simulated
     groups = made.of("NodeGroup" if scheduler == "kubernetes" else "aws:autoscaling/group:Group")

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
@@ -18,7 +17,7 @@ from moto.ec2.models import ec2_backends
 
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults import shortage
-from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.lab.two_zones import KIND, REGION, TwoZones
 
 FILES = Path(__file__).resolve().parents[4] / "ansible" / "roles" / "slurm_cloud" / "files"
 sys.path.insert(0, str(FILES))
@@ -28,9 +27,6 @@ from cloud_nodes.passes import Passes  # noqa: E402
 from cloud_nodes.settings import Group, Settings, Site  # noqa: E402
 from cloud_nodes.slurm import Slurm, SlurmError  # noqa: E402
 
-REGION = "us-east-1"
-KIND = "g6.xlarge"
-IMAGE = "ami-12c6146b"  # one that moto has
 TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1"}
 NODES = 6
 PREFIX = "use1-sweep-"
@@ -182,32 +178,11 @@ class StandInSlurm:
                 node.reason = "none"
 
 
-class Account:
-    """An emulated account with a launch template and a subnet in each of two zones."""
+class Account(TwoZones):
+    """The account of the cloud nodes."""
 
     def __init__(self) -> None:
-        self.shortages: tuple[Shortage, ...] = ()
-        self.ec2 = boto3.client("ec2", region_name=REGION)
-        vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        self.subnets = [
-            self.ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=zone)[
-                "Subnet"
-            ]["SubnetId"]
-            for number, zone in enumerate((f"{REGION}a", f"{REGION}b"))
-        ]
-        self.template = self.ec2.create_launch_template(
-            LaunchTemplateName="nodes",
-            LaunchTemplateData={
-                "ImageId": IMAGE,
-                "InstanceType": KIND,
-                "TagSpecifications": [
-                    {
-                        "ResourceType": "instance",
-                        "Tags": [{"Key": key, "Value": value} for key, value in TAGS.items()],
-                    }
-                ],
-            },
-        )["LaunchTemplate"]["LaunchTemplateId"]
+        super().__init__(TAGS)
         self.times: dict[str, float] = {}
         self.clock: Callable[[], float] = lambda: 0.0
 

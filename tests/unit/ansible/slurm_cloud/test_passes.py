@@ -15,10 +15,7 @@ from cloud_nodes.slurm import Slurm
 from gpufleet.lab.aws.faults.plan import Shortage
 from tests.unit.ansible.slurm_cloud.conftest import (
     GROUP,
-    IMAGE,
-    KIND,
     PREFIX,
-    REGION,
     RETRY_S,
     Account,
     Cluster,
@@ -27,6 +24,7 @@ from tests.unit.ansible.slurm_cloud.conftest import (
     numbers,
     tidy,
 )
+from tests.unit.lab.two_zones import IMAGE, KIND, REGION
 
 
 def test_job_gets_its_nodes_and_they_end_when_they_are_idle(cluster: Cluster) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
@@ -14,34 +13,13 @@ from moto import mock_aws
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults import shortage
 from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.lab.two_zones import KIND, ZONES, TwoZones
 
-REGION, KIND, OTHER, IMAGE = "us-east-1", "g6.xlarge", "g6.2xlarge", "ami-12c6146b"
-ZONES = (f"{REGION}a", f"{REGION}b")
+OTHER = "g6.2xlarge"
 
 
-class Account:
-    """An emulated account with a subnet in each of two zones."""
-
-    def __init__(self) -> None:
-        self.shortages: tuple[Shortage, ...] = ()
-        self.ec2 = boto3.client("ec2", region_name=REGION)
-        vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        self.subnets = [
-            self.ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{number}.0/24", AvailabilityZone=zone)[
-                "Subnet"
-            ]["SubnetId"]
-            for number, zone in enumerate(ZONES)
-        ]
-        self.template = self.ec2.create_launch_template(
-            LaunchTemplateName="nodes",
-            LaunchTemplateData={
-                "ImageId": IMAGE,
-                "InstanceType": KIND,
-                "TagSpecifications": [
-                    {"ResourceType": "instance", "Tags": [{"Key": "team", "Value": "research"}]}
-                ],
-            },
-        )["LaunchTemplate"]["LaunchTemplateId"]
+class Account(TwoZones):
+    """An account that is asked for fleets."""
 
     def fleet(
         self, count: int, purchase: str = "on-demand", kinds: tuple[str, ...] = (KIND,), **more: Any
@@ -78,7 +56,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         monkeypatch.setenv(name, "testing")
     with mock_aws():
         install("ec2")
-        made = Account()
+        made = Account({"team": "research"})
         shortage.install(lambda: made.shortages)
         yield made
         shortage.install(tuple)
