@@ -22,7 +22,7 @@ from tests.rack.roles.proof import prove
 from tests.rack.roles.test_slurm import BOOK, FAST, Cluster, made_secrets, prepare, wait_for
 
 SITE = """\
-    slurm: { state: "filer:/slurm", health_check: false }
+    slurm: { state: "filer:/slurm" }
     users:
       - { name: ada, uid: 2001, teams: [research] }
 """
@@ -33,11 +33,11 @@ MACHINES = f"    addresses: {json.dumps({host: address for address, host in ADDR
 KIND, IMAGE, PARTITION = "p5.48xlarge", "ami-12c6146b", "use1-sweep"
 TAGS = {"gpufleet:fleet": "rack", "gpufleet:site": "use1"}
 NODES = [f"{PARTITION}-1", f"{PARTITION}-2"]
-SUSPEND_S, RESUME_S, RETRY_S = 20, 60, 20
+SUSPEND_S, RESUME_S, RETRY_S = 20, 100, 20
 PARAMETER = "/gpufleet/rack/sandbox/use1/munge-key"
 ENDPOINT = f"http://{API}:{PORT}"
 # A container is up in seconds; the program looks every ten.
-LIMIT_S = 150
+LIMIT_S = 300
 # A container has the uptime of this machine, and slurmctld ignores a node that has not booted since it was
 # launched: `-b` reports a boot at the start of slurmd.
 BOOTED = "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s -b $SLURMD_OPTIONS\n"
@@ -46,7 +46,10 @@ JOB = """\
 #!/bin/bash
 #SBATCH --account=research --partition=use1-sweep --nodes=2 --ntasks-per-node=1
 #SBATCH --gres=gpu:8 --output=/tmp/said-%j
-srun sh -c 'echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(id -un) >/tmp/job-$SLURM_JOB_ID'
+srun sh -c '
+    address=$(getent hosts use1-sweep-2 | cut -d" " -f1)
+    echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(id -un) $address >/tmp/job-$SLURM_JOB_ID
+'
 srun sleep ${1:-0}
 """
 
@@ -233,7 +236,7 @@ def test_job_runs_on_launched_nodes_with_their_gpus_and_they_end_when_they_are_i
     job = burst.cloud_job()
     burst.wait_for_end(job)
     found = {burst.lab.sh(host, f"cat /tmp/job-{job}").strip() for host in ADDRESSES.values()}
-    assert found == {f"{node} 0,1,2,3,4,5,6,7 ada" for node in NODES}
+    assert found == {f"{node} 0,1,2,3,4,5,6,7 ada 10.90.0.37" for node in NODES}
     burst.wait_until_asleep()
     # Nodes of the rack never sleep.
     assert burst.lab.sh("ctl01", "sinfo -hN -n dgx01 -O StateComplete:40").strip().lower() == "idle"

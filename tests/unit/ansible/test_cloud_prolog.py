@@ -1,0 +1,73 @@
+"""The prolog of cloud nodes: names of the job's nodes in /etc/hosts."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[3] / "ansible/roles/slurm_cloud_node/files/prolog"
+BEFORE = "127.0.0.1 localhost\n10.40.0.9 use1-sweep-9 # gpufleet cloud node\n"
+
+
+@pytest.fixture
+def prolog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("cloud_prolog", str(PROGRAM))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    hosts = tmp_path / "hosts"
+    hosts.write_text(BEFORE)
+    monkeypatch.setattr(module, "HOSTS", hosts)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    return module
+
+
+def answer(prolog: Any, monkeypatch: pytest.MonkeyPatch, *nodes: tuple[str, str]) -> None:
+    """Let Slurm answer with these nodes and their addresses."""
+
+    def said(*words: str) -> str:
+        if words[0] == "squeue":
+            return "use1-sweep-[1-2]\n"
+        assert words == ("scontrol", "-o", "show", "node", "use1-sweep-[1-2]")
+        return "".join(
+            f"NodeName={name} Arch=x86_64 CoresPerSocket=1 NodeAddr={address} NodeHostName={name} Version=22\n"
+            for name, address in nodes
+        )
+
+    monkeypatch.setattr(prolog, "said", said)
+
+
+def test_names_of_the_nodes_are_added_and_replaced(prolog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(prolog, monkeypatch, ("use1-sweep-1", "10.40.0.4"), ("use1-sweep-2", "10.40.0.5"))
+    assert prolog.main() == 0
+    answer(prolog, monkeypatch, ("use1-sweep-1", "10.40.0.6"), ("use1-sweep-2", "10.40.0.5"))
+    assert prolog.main() == 0
+    assert prolog.HOSTS.read_text() == (
+        f"{BEFORE}10.40.0.6 use1-sweep-1 # gpufleet cloud node\n10.40.0.5 use1-sweep-2 # gpufleet cloud node\n"
+    )
+    assert prolog.HOSTS.stat().st_mode & 0o777 == 0o644
+
+
+def test_nodes_that_are_known_by_name_are_left_to_name_servers(
+    prolog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer(prolog, monkeypatch, ("dgx01", "dgx01"))
+    assert prolog.main() == 0
+    assert prolog.HOSTS.read_text() == BEFORE
+
+
+def test_job_starts_without_names_if_slurm_does_not_answer(
+    prolog: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(prolog, "addresses", lambda _: prolog.said("/nonexistent/scontrol"))
+    monkeypatch.setattr(prolog, "nodes", lambda: "use1-sweep-1")
+    assert prolog.main() == 0
+    assert prolog.HOSTS.read_text() == BEFORE
+    assert "No such file" in capsys.readouterr().err
