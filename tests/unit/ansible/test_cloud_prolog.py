@@ -37,7 +37,7 @@ def answer(prolog: Any, monkeypatch: pytest.MonkeyPatch, *nodes: tuple[str, str]
             return "use1-sweep-[1-2]\n"
         assert words == ("scontrol", "-o", "show", "node", "use1-sweep-[1-2]")
         return "".join(
-            f"NodeName={name} Arch=x86_64 CoresPerSocket=1 NodeAddr={address} NodeHostName={name} Version=22\n"
+            f"NodeName={name} Arch=x86_64 CoresPerSocket=1 NodeAddr={address} NodeHostName={name} Port=1\n"
             for name, address in nodes
         )
 
@@ -50,7 +50,8 @@ def test_names_of_the_nodes_are_added_and_replaced(prolog: Any, monkeypatch: pyt
     answer(prolog, monkeypatch, ("use1-sweep-1", "10.40.0.6"), ("use1-sweep-2", "10.40.0.5"))
     assert prolog.main() == 0
     assert prolog.HOSTS.read_text() == (
-        f"{BEFORE}10.40.0.6 use1-sweep-1 # gpufleet cloud node\n10.40.0.5 use1-sweep-2 # gpufleet cloud node\n"
+        f"{BEFORE}10.40.0.6 use1-sweep-1 # gpufleet cloud node\n"
+        "10.40.0.5 use1-sweep-2 # gpufleet cloud node\n"
     )
     assert prolog.HOSTS.stat().st_mode & 0o777 == 0o644
 
