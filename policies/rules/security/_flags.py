@@ -7,17 +7,13 @@ from typing import Any
 
 from gpufleet.resources.resource import Resource
 
-_DEEPEST = 12
-
 
 def named(resource: Resource, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield path and value of each property with one of these names; lists and blocks are searched."""
-    yield from _inside(resource.props, "", names, 0)
+    yield from _inside(resource.props, "", names)
 
 
-def _inside(value: Any, path: str, names: Collection[str], depth: int) -> Iterator[tuple[str, Any]]:
-    if depth > _DEEPEST:
-        return
+def _inside(value: Any, path: str, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, item in value.items():
             here = f"{path}.{key}" if path else str(key)
@@ -25,7 +21,7 @@ def _inside(value: Any, path: str, names: Collection[str], depth: int) -> Iterat
                 yield here, item
             # Names of tags are the user's own.
             elif key not in ("tags", "tagsAll"):
-                yield from _inside(item, here, names, depth + 1)
+                yield from _inside(item, here, names)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from _inside(item, f"{path}[{index}]", names, depth + 1)
+            yield from _inside(item, f"{path}[{index}]", names)

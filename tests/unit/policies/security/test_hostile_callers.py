@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.policies.rules.security._conditions import RESTRICTING
+from gpufleet.policies.rules.security._conditions import RESTRICTING, Condition
 from gpufleet.policy.evaluation import RuleViolation
 from tests.unit.policies.security.test_hostile_policies import (
     ACCOUNT,
@@ -119,6 +119,87 @@ def test_no_operator_that_is_true_for_others_restricts_everyone(ask: Ask, data: 
 def test_condition_with_one_account_organisation_or_network_restricts(ask: Ask, key: str, value: str) -> None:
     operator = "ArnLike" if key.endswith("arn") else "ForAnyValue:StringLike"
     assert ask("no-public-policies", bucket_policy({operator: {key: value}})) == []
+
+
+ARN = f"arn:aws:iam::{ACCOUNT}:role/atlas"
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringequals", "aws:principalarn", ARN),
+        ("stringlike", "aws:principalarn", f"{ARN}*"),
+        ("arnlike", "aws:sourcearn", "arn:aws:s3:::atlas-data"),
+        ("stringequals", "aws:principalorgpaths", "o-a1b2/r-ab12/"),
+        ("foranyvalue:stringlike", "aws:principalorgpaths", "o-a1b2/r-ab12/*"),
+        ("stringequalsignorecase", "aws:sourceaccount", ACCOUNT),
+        ("bool", "elasticfilesystem:accessedviamounttarget", "True"),
+    ],
+)
+def test_value_of_few_callers_restricts(operator: str, key: str, value: str) -> None:
+    assert Condition(operator, key, (f" {value}",)).restricts
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("bool", "aws:sourceaccount", ACCOUNT),
+        ("null", "aws:userid", "AROAEXAMPLEEXAMPLE:*"),
+        ("arnlike", "aws:principalorgpaths", "o-a1b2/r-ab12/*"),
+        ("stringlike", "aws:principalorgpaths", "o-a1b2/${aws:PrincipalTag/path}"),
+        ("stringlike", "aws:userid", "AROA"),
+        ("null", "aws:principalarn", ARN),
+        ("arnlike", "aws:principalarn", f"arn:aws:iam::{ACCOUNT}:role/${{aws:PrincipalTag/role}}"),
+        ("arnlike", "aws:sourcearn", "arn:aws:sns:::topic"),
+        ("arnlike", "aws:sourcearn", "arn:aws:s3:::"),
+        ("stringequals", "elasticfilesystem:accessedviamounttarget", "true"),
+        ("bool", "elasticfilesystem:accessedviamounttarget", "false"),
+    ],
+)
+def test_operator_or_value_that_fits_no_caller_of_its_own_restricts_nobody(
+    operator: str, key: str, value: str
+) -> None:
+    assert not Condition(operator, key, (value,)).restricts
+
+
+def test_condition_without_values_restricts_nobody() -> None:
+    assert not Condition("stringequals", "aws:sourceaccount", ()).restricts
+    assert not Condition("stringequals", "aws:resourcetag/team", ()).scopes
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringequals", "aws:resourcetag/team", "ml"),
+        ("stringequals", "aws:resourcetag/team", "*"),
+        ("stringlike", "aws:resourcetag/team", "ml*"),
+        ("stringlike", "aws:resourcetag/team", "${aws:PrincipalTag/team}"),
+        ("null", "aws:resourcetag/elbv2.k8s.aws/cluster", "false"),
+        ("stringlike", "ec2:resourcetag/csivolumename", "*"),
+        ("stringequals", "ec2:createaction", "RunInstances"),
+        ("arnequals", "iam:permissionsboundary", f"arn:aws:iam::{ACCOUNT}:policy/boundary"),
+    ],
+)
+def test_condition_on_tags_with_a_value_scopes_the_resources(operator: str, key: str, value: str) -> None:
+    assert Condition(operator, key, (value,)).scopes
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringlike", "aws:resourcetag/team", "m*"),
+        ("stringequals", "aws:resourcetag/team", " "),
+        ("stringequals", "aws:resourcetag/team", "${aws:RequestTag/team}"),
+        ("stringequals", "aws:resourcetag/principaltag/x", "${aws:ResourceTag/PrincipalTag/x}"),
+        ("null", "aws:resourcetag/elbv2.k8s.aws/cluster", "true"),
+        ("null", "aws:resourcetag/team", "false"),
+        ("bool", "aws:resourcetag/team", "true"),
+        ("arnequals", "iam:permissionsboundary", f"arn:aws:iam::{ACCOUNT}:policy/*"),
+        ("arnequals", "iam:policyarn", "arn:aws:iam::aws:policy/AdministratorAccess"),
+    ],
+)
+def test_condition_that_most_tags_satisfy_scopes_nothing(operator: str, key: str, value: str) -> None:
+    assert not Condition(operator, key, (value,)).scopes
 
 
 @pytest.mark.parametrize(

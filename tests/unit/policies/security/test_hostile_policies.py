@@ -12,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.policies.rules.security._actions import DELETES, GAINS, LAUNCHES, RUNS, TOGETHER
+from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._grants import Grants
 from gpufleet.policy.evaluation import RuleViolation
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -215,9 +218,156 @@ def test_role_that_may_change_itself_is_found(ask: Ask, action: str) -> None:
     assert refused(ask, nodes, other) == []
 
 
-def test_grant_over_an_attached_and_an_inline_policy_is_found_before_arns_are_known(ask: Ask) -> None:
-    from gpufleet.resources.resource import UNKNOWN
+def role_of(pattern: str) -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/{pattern}"
 
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("iam:PutRolePolicy", role_of("team/*")),
+        ("iam:PutRolePolicy", role_of("atlas-*")),
+    ],
+)
+@pytest.mark.parametrize("name", [None, UNKNOWN])
+def test_role_without_a_known_name_is_compared_with_no_pattern(
+    ask: Ask, action: str, resource: str, name: Any
+) -> None:
+    nodes = {"type": ROLE, "name": "nodes", "props": {} if name is None else {"name": name}}
+    own = {**policy(allow(action, resource)), "depends": {"role": ["nodes"]}}
+    own["props"]["role"] = UNKNOWN
+    assert ask("iam-no-combined-rights", nodes, own) == []
+
+
+OF_FLEET = {"StringEquals": {"iam:ResourceTag/gpufleet:fleet": "atlas"}}
+OF_TEAM = {"StringEquals": {"iam:ResourceTag/team": "ml"}}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        allow("iam:PutRolePolicy", role_of("atlas-*"), Condition=OF_TEAM),
+        allow("iam:PutUserPolicy", role_of("atlas-*")),
+        allow("sts:AssumeRole", role_of("reports")),
+        allow("sts:AssumeRole", "arn:aws:iam::*:user/reports"),
+        allow("sts:AssumeRole", "reports"),
+        allow("sts:AssumeRole", Condition=OF_FLEET),
+        allow("iam:PassRole", Condition=OF_FLEET),
+        allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:policy/any"),
+        allow("ecs:RunTask", Condition={"StringEquals": {"aws:RequestTag/team": "ml"}}),
+    ],
+)
+def test_statement_for_one_role_or_for_roles_of_the_fleet_passes(ask: Ask, statement: dict[str, Any]) -> None:
+    assert [each.message for each in refused(ask, policy(statement, role="atlas-nodes"))] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        allow("s3:DeleteObject", "arn:aws:s3:::a*"),
+        allow("sts:AssumeRole", role_of("a*")),
+        allow("sts:AssumeRole", role_of("/a*")),
+        allow("sts:AssumeRole", Condition=OF_TEAM),
+        allow("iam:PassRole", role_of("a*")),
+        allow("iam:PassRole", "*:role/Admin"),
+        allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:*"),
+        allow("iam:PassRole", Condition=OF_TEAM),
+        allow("iam:PassRole", Condition={"Null": {"iam:ResourceTag/gpufleet:fleet": "false"}}),
+        allow("iam:PassRole", Condition={"StringEquals": {"iam:AssociatedResourceArn": "ec2.amazonaws.com"}}),
+        allow("iam:PassRole", Condition={"StringLike": {"iam:PassedToService": ["ec2.amazonaws.com", "*"]}}),
+        {"Effect": "Allow", "Action": "iam:PassRole", "NotResource": role_of("admin")},
+    ],
+)
+def test_statement_for_the_roles_or_objects_of_one_letter_passes_as_little_as_for_all(
+    ask: Ask, statement: dict[str, Any]
+) -> None:
+    assert refused(ask, policy(statement))
+
+
+def grants(*statements: dict[str, Any], own: str = "") -> list[str]:
+    return list(Grants(parse({"Statement": list(statements)}), own).reasons(["describe*"]))
+
+
+def test_pattern_of_actions_on_patterns_for_all_resources_is_found_once() -> None:
+    letters = [f"arn:aws:iot:us-east-1:{ACCOUNT}:thing/{each}*" for each in LETTERS]
+    assert grants(allow("iot:Delete*", letters)) == [
+        "allows 'iot:delete*' on patterns that together are all resources"
+    ]
+    assert grants(allow("iot:Describe*", letters)) == []
+    assert grants(allow("iot:Delete*", letters[:1] * 3)) != []
+    assert grants(allow("iot:Delete*", f"arn:aws:iot:us-east-1:{ACCOUNT}:thing/a1b2*")) == []
+
+
+def test_message_lists_three_actions_and_counts_the_others() -> None:
+    names = [
+        "iot:DeleteThing",
+        "iot:DeletePolicy",
+        "iot:DeleteStream",
+        "iot:DeleteJob",
+        "iot:DeleteFleetMetric",
+    ]
+    found = [
+        "allows iot:deletething, iot:deletepolicy, iot:deletestream",
+        "on all resources, which destroys or stops what others need",
+    ]
+    for count, more in ((3, " "), (4, " and 1 more "), (5, " and 2 more ")):
+        assert more.join(found) in grants(allow(names[:count]))
+
+
+def test_tag_of_a_resource_restricts_only_who_may_not_give_it() -> None:
+    tagged = allow("ec2:TerminateInstances", Condition={"StringEquals": {"aws:ResourceTag/team": "ml"}})
+    instances = f"arn:aws:ec2:us-east-1:{ACCOUNT}:instance"
+    assert grants(tagged) == []
+    assert grants(tagged, allow("ec2:CreateTags", f"{instances}/i-0a1b2c3d4e5f60718")) == []
+    assert grants(tagged, allow("ec2:CreateTags", f"{instances}/i-0a*"))
+    assert grants(tagged, allow("tag:TagResources"))
+
+
+def test_tag_of_a_request_restricts_what_is_started_for_who_may_give_tags() -> None:
+    started = allow("ecs:RunTask", Condition={"StringEquals": {"aws:RequestTag/team": "ml"}})
+    assert grants(started, allow("ecs:TagResource")) == []
+
+
+@pytest.mark.parametrize(("name", "passes"), [("reports", True), ("a*", False)])
+def test_role_for_a_service_that_no_list_has_is_found_with_what_writes_there(name: str, passes: bool) -> None:
+    to_new = {"StringEquals": {"iam:PassedToService": "new.amazonaws.com"}}
+    passing = allow("iam:PassRole", role_of(name), Condition=to_new)
+    assert (grants(passing, allow("new:StartThing", "one")) == []) is passes
+    assert grants(passing, allow("new:DescribeThing", "one")) == []
+
+
+def policy_with(arn: str, *statements: dict[str, Any]) -> Described:
+    document = json.dumps({"Statement": list(statements)})
+    return {"type": "aws:iam/policy:Policy", "name": "managed", "props": {"arn": arn, "policy": document}}
+
+
+MANAGED = f"arn:aws:iam::{ACCOUNT}:policy/managed"
+
+
+def attached(arn: Any, role: Any = "nodes", name: str = "attachment") -> Described:
+    return {"type": ATTACHMENT, "name": name, "props": {"role": role, "policyArn": arn}}
+
+
+def test_policy_of_the_stack_is_found_by_its_arn_and_counts(ask: Ask) -> None:
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    passing = policy_with(MANAGED, allow("iam:PassRole", Condition=to_ec2))
+    assert ask("iam-no-combined-rights", passing, attached(MANAGED)) == []
+    (found,) = ask("iam-no-combined-rights", passing, attached(MANAGED), policy(allow("ec2:RunInstances")))
+    assert "ec2:runinstances" in found.message
+
+
+def test_policy_that_is_attached_twice_counts_once(ask: Ask) -> None:
+    half = [f"arn:aws:s3:::a{each}*" for each in LETTERS[:20]]
+    managed = policy_with(MANAGED, allow("s3:DeleteObject", half))
+    twice = attached(MANAGED), attached(MANAGED, name="again")
+    assert ask("iam-no-combined-rights", managed, *twice) == []
+
+
+def test_unknown_arn_that_is_computed_from_no_policy_is_left_to_up(ask: Ask) -> None:
+    assert ask("iam-no-combined-rights", attached(UNKNOWN)) == []
+
+
+def test_grant_over_an_attached_and_an_inline_policy_is_found_before_arns_are_known(ask: Ask) -> None:
     nodes = {"type": ROLE, "name": "nodes", "props": {}}
     letters = [f"arn:aws:s3:::{each}{other}*" for each in "abcd" for other in LETTERS]
     half = json.dumps({"Statement": allow("s3:DeleteObject", letters[:30])})

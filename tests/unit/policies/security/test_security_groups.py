@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.security._groups import rules
 from gpufleet.policies.rules.security._networks import network, world
+from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
@@ -107,11 +109,63 @@ def test_all_unknown_and_numeric_tcp_protocols_cover_ssh(ask: Ask, protocol: Any
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(UNKNOWN, 22), (22, UNKNOWN), (-1, -1), ("-1", 0), (None, None), ("22", " 22"), (True, 22), ("ssh", 22)],
+)
+def test_range_that_is_not_known_or_no_number_may_have_every_port(ask: Ask, first: Any, last: Any) -> None:
+    assert ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", fromPort=first, toPort=last))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ports", "written"),
+    [
+        ("tcp", (443, 443), "opens tcp 443 to"),
+        ("udp", (443, 500), "opens udp 443-500 to"),
+        ("-1", (443, 443), "opens all traffic to"),
+    ],
+)
+def test_message_has_the_protocol_and_its_ports(
+    ask: Ask, protocol: str, ports: tuple[int, int], written: str
+) -> None:
+    (found,) = ask(
+        "no-open-ingress",
+        GROUP,
+        rule("r", "0.0.0.0/0", ipProtocol=protocol, fromPort=ports[0], toPort=ports[1]),
+    )
+    assert written in found.message
+
+
+@pytest.mark.parametrize("port", [22, 443])
+def test_ports_of_an_inline_rule_are_those_of_the_rule(ask: Ask, port: int) -> None:
+    inline = {"protocol": "tcp", "fromPort": port, "toPort": port, "cidrBlocks": ["0.0.0.0/0"]}
+    group = {**GROUP, "props": {"ingress": [inline]}}
+    assert bool(ask("no-open-admin-ports", group)) == (port == 22)
+    assert ask("no-open-ingress", group)
+
+
+def test_older_rule_counts_for_its_own_direction(ask: Ask) -> None:
+    def older(kind: str) -> Described:
+        return {"type": OLDER, "props": {"type": kind, "protocol": "tcp", "cidrBlocks": ["0.0.0.0/0"]}}
+
+    assert ask("no-open-ingress", older("egress")) == []
+    assert ask("no-open-egress", older("ingress")) == []
+    assert ask("no-open-ingress", older("ingress"))
+    assert ask("no-open-egress", older("egress"))
+
+
+def test_rules_of_a_stack_are_read_once() -> None:
+    stack = examples.stack([GROUP, rule("r", "10.0.0.0/8")])
+    assert rules(stack) is rules(stack)
+
+
 def test_icmp_and_other_ports_are_not_admin_ports(ask: Ask) -> None:
     assert (
         ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", ipProtocol="icmp", fromPort=8, toPort=0))
         == []
     )
+    types = rule("r", "0.0.0.0/0", ipProtocol="icmp", fromPort=3, toPort=30)
+    assert ask("no-open-admin-ports", GROUP, types) == []
     assert ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0")) == []
 
 
@@ -252,6 +306,14 @@ def test_rule_for_some_ports_is_not_all_traffic(ask: Ask) -> None:
         (
             {"type": OLDER, "props": {"type": "ingress", "protocol": "all", "self": True}},
             {"type": EGRESS, "props": {"ipProtocol": "-1"}, "depends": ITSELF},
+        ),
+        (
+            {
+                "type": OLDER,
+                "props": {"type": "ingress", "protocol": "-1", "sourceSecurityGroupId": UNKNOWN},
+                "depends": {**ON_GROUP, "sourceSecurityGroupId": ["group"]},
+            },
+            {"type": OLDER, "props": {"type": "egress", "protocol": "-1", "self": True}},
         ),
     ],
 )
