@@ -62,6 +62,11 @@ def test_networks_that_together_cover_the_internet_are_the_world(cidrs: list[str
     assert world(block for each in cidrs if (block := network(each)) is not None) is not None
 
 
+def test_private_addresses_inside_ipv6_do_not_count() -> None:
+    blocks = [network(each) for each in ("12.0.0.0/8", "14.0.0.0/8", "64:ff9b::a00:0/104", "2002:a00::/24")]
+    assert world(each for each in blocks if each is not None) is None
+
+
 @pytest.mark.parametrize(
     "cidrs", [[], ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"], ["fc00::/7"], ["3.0.0.0/8", "5.0.0.0/8"]]
 )
