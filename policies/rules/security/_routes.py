@@ -75,15 +75,17 @@ def public_places(stack: Stack) -> Iterator[PublicPlace]:
 def places_of(launcher: Resource) -> Iterator[str]:
     """Yield the paths at which a launcher, or a template, lists subnets."""
     for place in PLACES.get(launcher.type, ()):
-        yield from _expanded(launcher, place)
+        yield from expanded(launcher, place)
 
 
-def _expanded(resource: Resource, place: str) -> Iterator[str]:
+def expanded(resource: Resource, place: str) -> Iterator[str]:
+    """Yield the paths of a place with entries of lists: `a[0].b` and `a[1].b` for `a[].b`."""
     head, more, tail = place.partition("[].")
-    if not more:
+    if more:
+        for path, _ in resource.items(head):
+            yield from expanded(resource, f"{path}.{tail}")
+    else:
         yield head
-    for path, _ in resource.items(head) if more else ():
-        yield from _expanded(resource, f"{path}.{tail}")
 
 
 class _Routes:
@@ -152,7 +154,7 @@ def _targets(stack: Stack, resource: Resource, path: str, types: Sequence[str]) 
     """Return the URNs that a property refers to, and the ids of what is outside the stack."""
     found: list[str] = []
     values = [value for _, value in resource.items(path)]
-    by_id = {value: each.urn for each in stack.of_type(*types) if isinstance(value := each.get("id"), str)}
+    by_id = {each.get("id"): each.urn for each in stack.of_type(*types)}
     for value in values:
         if isinstance(value, str):
             found.append(by_id.get(value, value))
