@@ -13,6 +13,7 @@ import pytest
 from gpufleet.policies.rules.security import _conditions
 from tests.collected import ROOT
 from tests.mutation import conditions
+from tests.mutation.accepted import EQUIVALENT
 
 pytestmark = pytest.mark.xdist_group("mutation")
 
@@ -90,6 +91,13 @@ def test_previews_that_judge_no_mutant_are_tests_of_security_rules() -> None:
         file, _, test = name.partition("::")
         text = (ROOT / "tests/unit/policies/security" / file).read_text(encoding="utf-8")
         assert f"def {test}(" in text or not test, name
+
+
+def test_every_equivalent_condition_is_a_mutant_with_a_reason() -> None:
+    names = [each.plain for each in conditions.all_mutants()]
+    for pattern, reason in EQUIVALENT.items():
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
+        assert reason
 
 
 def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:
