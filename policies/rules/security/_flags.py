@@ -1,4 +1,4 @@
-"""Properties by their name, at any depth of a resource's inputs."""
+"""Properties of a resource by their name, at any depth, and by a path through lists."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ def _inside(value: Any, path: str, names: Collection[str]) -> Iterator[tuple[str
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _inside(item, f"{path}[{index}]", names)
+
+
+def expanded(resource: Resource, place: str) -> Iterator[str]:
+    """Yield the paths of a place with entries of lists: `a[0].b` and `a[1].b` for `a[].b`."""
+    head, more, tail = place.partition("[].")
+    if more:
+        for path, _ in resource.items(head):
+            yield from expanded(resource, f"{path}.{tail}")
+    else:
+        yield head

@@ -235,7 +235,4 @@ class _Reader:
         return [each.urn for each in self.stack.references(resource, prop, types=types)]
 
     def _is(self, rule: Resource, prop: str, group: str) -> bool:
-        value = rule.get(prop)
-        if isinstance(value, str) and value in self.ids:
-            return self.ids[value] == group
-        return bool(group) and self._referred(rule, prop, (*GROUPS, VPC)) == [group]
+        return self._referred(rule, prop, (*GROUPS, VPC)) == [group]

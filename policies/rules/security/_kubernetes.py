@@ -56,7 +56,7 @@ def _specs(value: Any, path: str) -> Iterator[str]:
 
 def _is_of_pod(value: Mapping[str, Any]) -> bool:
     volumes = value.get("volumes")
-    mounts = volumes if isinstance(volumes, Sequence) and not isinstance(volumes, str) else ()
+    mounts = volumes if isinstance(volumes, Sequence) else ()
     return (
         any(_containers(value.get(name)) for name in CONTAINERS)
         or any(value.get(name) is not None for name in HOST_FLAGS)

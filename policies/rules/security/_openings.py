@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.policies.rules.security._groups import GROUPS, TrafficRule, rules
 from gpufleet.policies.rules.security._networks import world
-from gpufleet.policies.rules.security._routes import expanded
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, holds_unknown
 from gpufleet.resources.stack import Stack
@@ -117,7 +117,7 @@ def _opened(found: Sequence[TrafficRule]) -> Iterator[tuple[tuple[TrafficRule, .
 
 def _protocol(rule: TrafficRule) -> str:
     name = str(rule.protocol).strip().lower()
-    return "-1" if rule.all_traffic else _NUMBERS.get(name, name)
+    return _NUMBERS.get(name, name)
 
 
 _NUMBERS = {"tcp": "6", "udp": "17", "sctp": "132", "icmp": "1", "icmpv6": "58"}

@@ -188,11 +188,10 @@ def _host(
         value = resource.get(f"{spec}.{prop}")
         if value is not None and not is_off(value) and not (network and prop == "hostNetwork"):
             yield _violation(resource, f"{spec}.{prop}", "pods must not be in the namespaces of their host")
-    for path, volume in resource.items(f"{spec}.volumes"):
+    for path, _ in resource.items(f"{spec}.volumes"):
         mounted = resource.get(f"{path}.hostPath.path")
-        if is_unknown(volume) or (
-            resource.get(f"{path}.hostPath") is not None
-            and not (isinstance(mounted, str) and mounted.rstrip("/") in paths)
+        if resource.get(f"{path}.hostPath") is not None and not (
+            isinstance(mounted, str) and mounted.rstrip("/") in paths
         ):
             yield _violation(resource, f"{path}.hostPath", "pods must not mount paths of their host")
     yield from _context(resource, f"{spec}.securityContext", settings)

@@ -271,6 +271,11 @@ def test_condition_on_the_caller_limits_everyone(ask: Ask, condition: Any) -> No
     assert ask("no-public-policies", policy(document, "aws:sns/topicPolicy:TopicPolicy")) == []
 
 
+def test_denial_of_everyone_is_not_public(ask: Ask) -> None:
+    denial = {"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*"}]}
+    assert ask("no-public-policies", policy(denial, "aws:sqs/queuePolicy:QueuePolicy")) == []
+
+
 def test_everyone_except_one_principal_is_everyone(ask: Ask) -> None:
     document = allow(NotPrincipal={"AWS": "123456789012"}, Action="sqs:*", Resource="*")
     assert ask("no-public-policies", policy(document, "aws:sqs/queuePolicy:QueuePolicy"))

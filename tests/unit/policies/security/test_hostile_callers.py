@@ -194,6 +194,7 @@ def test_condition_on_tags_with_a_value_scopes_the_resources(operator: str, key:
         ("null", "aws:resourcetag/elbv2.k8s.aws/cluster", "true"),
         ("null", "aws:resourcetag/team", "false"),
         ("bool", "aws:resourcetag/team", "true"),
+        ("stringequals", "aws:requestedregion", "us-east-1"),
         ("arnequals", "iam:permissionsboundary", f"arn:aws:iam::{ACCOUNT}:policy/*"),
         ("arnequals", "iam:policyarn", "arn:aws:iam::aws:policy/AdministratorAccess"),
     ],
@@ -337,3 +338,92 @@ def test_identity_pool_is_trusted_for_its_own_users(ask: Ask, kind: str, trusted
     pool = {"StringEquals": {f"{host}:aud": "us-east-1:12345678-1234-1234-1234-123456789012"}}
     assert (ask("iam-trust-restricted", trust_of({"Federated": host}, {**pool, **amr})) == []) == trusted
     assert ask("iam-trust-restricted", trust_of({"Federated": host}, amr))
+
+
+@pytest.mark.parametrize(
+    ("condition", "trusted"),
+    [
+        ({"StringEquals": {"saml:sub": "someone"}}, True),
+        ({"StringLike": {"saml:NameQualifier": "qualifier"}}, True),
+        ({"StringLike": {"saml:sub": "*"}}, False),
+        ({"StringLike": {"saml:sub": ["someone", "some*"]}}, False),
+        ({"StringEquals": {"saml:sub": " "}}, False),
+        ({"StringEquals": {"saml:sub": []}}, False),
+        ({"StringNotEquals": {"saml:sub": "someone"}}, False),
+        ({"StringEquals": {"saml:aud": "https://signin.aws.amazon.com/saml"}}, False),
+    ],
+)
+def test_provider_of_saml_is_trusted_for_named_users(ask: Ask, condition: Any, trusted: bool) -> None:
+    provider = {"Federated": f"arn:aws:iam::{ACCOUNT}:saml-provider/okta"}
+    found = ask("iam-trust-restricted", trust_of(provider, condition, "sts:AssumeRoleWithSAML"))
+    assert (found == []) is trusted
+
+
+@pytest.mark.parametrize("host", ["gitlab.com", "login.example.com", "cognito-identity.amazonaws.com"])
+def test_subject_of_saml_names_no_subject_of_another_provider(ask: Ask, host: str) -> None:
+    condition = {"StringEquals": {"saml:sub": "someone", f"{host}:aud": "sts.amazonaws.com"}}
+    assert ask("iam-trust-restricted", federated(host, condition))
+
+
+@pytest.mark.parametrize(
+    ("subject", "audience", "trusted"),
+    [
+        ("someone", "sts.amazonaws.com", True),
+        ("some*", "sts.amazonaws.com", False),
+        ("", "sts.amazonaws.com", False),
+        ([], "sts.amazonaws.com", False),
+        (["someone", "*"], "sts.amazonaws.com", False),
+        ("someone", "*", False),
+        ("someone", ["sts.amazonaws.com", "sts.*"], False),
+        ("someone", "", False),
+    ],
+)
+def test_unknown_provider_is_trusted_for_subject_and_audience_without_patterns(
+    ask: Ask, subject: Any, audience: Any, trusted: bool
+) -> None:
+    host = "login.example.com/realms/a"
+    condition = {"StringLike": {f"{host}:sub": subject, f"{host}:aud": audience}}
+    assert (ask("iam-trust-restricted", federated(host, condition)) == []) is trusted
+
+
+def test_audience_of_an_identity_pool_is_no_kind_of_user(ask: Ask) -> None:
+    host = "cognito-identity.amazonaws.com"
+    condition = {"StringEquals": {f"{host}:aud": "authenticated"}}
+    assert ask("iam-trust-restricted", trust_of({"Federated": host}, condition))
+
+
+@pytest.mark.parametrize("kinds", [[], ["authenticated", "unauthenticated"]])
+def test_identity_pool_is_trusted_for_no_guest(ask: Ask, kinds: list[str]) -> None:
+    host = "cognito-identity.amazonaws.com"
+    pool = "us-east-1:12345678-1234-1234-1234-123456789012"
+    condition = {"StringEquals": {f"{host}:aud": pool, f"{host}:amr": kinds}}
+    assert ask("iam-trust-restricted", trust_of({"Federated": host}, condition))
+
+
+@pytest.mark.parametrize(
+    ("statement", "reasons"),
+    [
+        ({"Principal": {"AWS": "*"}}, ["trusts everyone"]),
+        ({"Principal": {"Federated": "*"}}, ["trusts everyone"]),
+        ({"Principal": {"Service": "*"}}, ["trusts every service", "trusts everyone"]),
+        ({"Principal": {"Service": "ec2.amazonaws.com"}}, []),
+        ({"Principal": {"AWS": "*"}, "Effect": "Deny"}, []),
+        (
+            {
+                "Principal": {"AWS": "*"},
+                "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}},
+            },
+            [],
+        ),
+        (
+            {"Principal": {"Federated": f"arn:aws:iam::{ACCOUNT}:saml-provider/okta"}},
+            ["without a condition on one subject"],
+        ),
+    ],
+)
+def test_finding_says_whom_a_role_trusts(ask: Ask, statement: dict[str, Any], reasons: list[str]) -> None:
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", **statement}
+    described = {"type": ROLE, "props": {"assumeRolePolicy": json.dumps({"Statement": trust})}}
+    found = ask("iam-trust-restricted", described)
+    assert len(found) == len(reasons)
+    assert all(reason in each.message for reason, each in zip(reasons, found, strict=True))

@@ -200,6 +200,11 @@ def test_older_annotation_of_apparmor_is_read_in_templates_too(ask: Ask, profile
     )
 
 
+def test_other_annotations_have_no_profile(ask: Ask) -> None:
+    notes = {"annotations": {"note": "unconfined", "apparmor": "unconfined"}}
+    assert ask(PODS, {**pod(), "props": {"metadata": notes, **pod()["props"]}}) == []
+
+
 @pytest.mark.parametrize(
     "more",
     [

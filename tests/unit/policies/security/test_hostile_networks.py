@@ -225,6 +225,17 @@ def test_rules_of_two_groups_outside_the_stack_are_not_added_up(ask: Ask) -> Non
         for each in part("a", (12, 14, 20, 22))
     ]
     assert ask("no-open-ingress", *elsewhere) == []
+    assert ask("no-open-admin-ports", *elsewhere) == []
+
+
+def test_open_port_outwards_is_no_open_admin_port(ask: Ask) -> None:
+    assert ask("no-open-admin-ports", GROUP, *part("out", (0,), cidrIpv4="0.0.0.0/0")) == []
+
+
+def test_networks_of_a_group_that_the_node_has_not_are_not_added_up(ask: Ask) -> None:
+    third = {**OTHER, "name": "third", "props": {"id": "sg-3"}}
+    rules = [*half("a", "sg-1", (12, 14)), *half("c", "sg-3", (20, 22))]
+    assert ask("no-open-admin-ports", GROUP, OTHER, third, *rules, NODES) == []
 
 
 @pytest.mark.parametrize("rule", ["no-open-ingress", "no-open-egress"])
@@ -242,6 +253,8 @@ def test_rule_for_a_group_is_no_network(ask: Ask) -> None:
     }
     (found,) = ask("no-open-ingress", GROUP, *part("a", (12, 14, 20)), members)
     assert "a12, a14, a20 together" in found.message
+    (port,) = ask("no-open-admin-ports", GROUP, *part("a", (12, 14, 20)), members)
+    assert "opens port 22 to" in port.message
 
 
 def test_groups_of_a_node_are_reported_at_their_first_and_a_group_alone_once(ask: Ask) -> None:
@@ -253,6 +266,22 @@ def test_groups_of_a_node_are_reported_at_their_first_and_a_group_alone_once(ask
     assert ask("no-open-ingress", GROUP, OTHER, *rules, beside) == []
     (alone,) = ask("no-open-ingress", GROUP, OTHER, *half("a", "sg-1", (12, 14, 20)), NODES)
     assert not alone.urn.endswith("::nodes")
+
+
+def test_groups_of_a_node_that_do_not_exist_yet_count(ask: Ask) -> None:
+    groups = [{**each, "props": {"id": UNKNOWN}} for each in (GROUP, OTHER)]
+    rules = [
+        {
+            **each,
+            "props": {**each["props"], "securityGroupId": UNKNOWN},
+            "depends": {"securityGroupId": [group]},
+        }
+        for group, firsts in (("group", (12, 14)), ("other", (20, 22)))
+        for each in half(group, "", firsts)
+    ]
+    assert ask("no-open-ingress", *groups, *rules) == []
+    (found,) = ask("no-open-ingress", *groups, *rules, HIDDEN)
+    assert found.urn.endswith("::nodes")
 
 
 def test_known_groups_of_a_node_count_and_not_those_that_it_depends_on(ask: Ask) -> None:

@@ -16,6 +16,7 @@ from gpufleet.policies.rules.security._documents import parse
 from gpufleet.policies.rules.security._grants import Grants
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
+from tests.unit.policies.security.test_nodes_and_clusters import fleet
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -248,6 +249,7 @@ OF_TEAM = {"StringEquals": {"iam:ResourceTag/team": "ml"}}
     [
         allow("iam:PutRolePolicy", role_of("atlas-*"), Condition=OF_TEAM),
         allow("iam:PutUserPolicy", role_of("atlas-*")),
+        allow("iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:user/atlas-*"),
         allow("sts:AssumeRole", role_of("reports")),
         allow("sts:AssumeRole", "arn:aws:iam::*:user/reports"),
         allow("sts:AssumeRole", "reports"),
@@ -270,6 +272,7 @@ def test_statement_for_one_role_or_for_roles_of_the_fleet_passes(ask: Ask, state
         allow("sts:AssumeRole", Condition=OF_TEAM),
         allow("iam:PassRole", role_of("a*")),
         allow("iam:PassRole", "*:role/Admin"),
+        allow("iam:PassRole", role_of("*Admin*")),
         allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:*"),
         allow("iam:PassRole", Condition=OF_TEAM),
         allow("iam:PassRole", Condition={"Null": {"iam:ResourceTag/gpufleet:fleet": "false"}}),
@@ -334,6 +337,26 @@ def test_role_for_a_service_that_no_list_has_is_found_with_what_writes_there(nam
     passing = allow("iam:PassRole", role_of(name), Condition=to_new)
     assert (grants(passing, allow("new:StartThing", "one")) == []) is passes
     assert grants(passing, allow("new:DescribeThing", "one")) == []
+
+
+def to(service: str) -> dict[str, Any]:
+    return {"Condition": {"StringEquals": {"iam:PassedToService": f"{service}.amazonaws.com"}}}
+
+
+def test_roles_for_one_service_are_added_up_with_those_for_any_and_not_with_those_for_another() -> None:
+    first, second = ([role_of(f"a{each}*") for each in LETTERS[at::2]] for at in (0, 1))
+    launches, starts = allow("ec2:RunInstances"), allow("new:StartThing", "one")
+    assert grants(allow("iam:PassRole", role_of("a*"), **to("ec2")), launches)
+    assert grants(allow("iam:PassRole", first), allow("iam:PassRole", second, **to("ec2")), launches)
+    assert grants(allow("iam:PassRole", first, **to("ec2")), launches) == []
+    apart = allow("iam:PassRole", first, **to("new")), allow("iam:PassRole", second, **to("newer"))
+    assert grants(*apart, starts) == []
+
+
+def test_role_whose_name_is_not_known_may_change_roles_of_a_path() -> None:
+    changes = allow("iam:PutRolePolicy", role_of("team/*"))
+    assert grants(changes) == []
+    assert grants(changes, own="atlas-nodes")
 
 
 def policy_with(arn: str, *statements: dict[str, Any]) -> Described:
@@ -423,7 +446,96 @@ def test_policy_for_a_service_of_aws_is_refused_on_nodes_and_pods(ask: Ask, serv
     assert bool(ask("iam-no-combined-rights", role, attached)) == (service != "backup")
 
 
+def service_policy(holder: dict[str, str]) -> Described:
+    arn = "arn:aws:iam::aws:policy/service-role/AWSBackupServiceRolePolicyForBackup"
+    (prop,) = holder
+    kind = f"aws:iam/{prop}PolicyAttachment:{prop.capitalize()}PolicyAttachment"
+    return {"type": kind, "name": "a", "props": {**holder, "policyArn": arn}}
+
+
+@pytest.mark.parametrize("holder", [{"role": "elsewhere"}, {"user": "someone"}, {"group": "someone"}])
+def test_policy_for_a_service_of_aws_is_refused_on_people_and_on_roles_outside_the_stack(
+    ask: Ask, holder: dict[str, str]
+) -> None:
+    user = {"type": "aws:iam/user:User", "name": "u", "props": {"name": "someone"}}
+    (found,) = ask("iam-no-combined-rights", user, service_policy(holder))
+    assert "is for nodes or pods" in found.message
+
+
+@pytest.mark.parametrize(
+    ("trust", "refused_there"),
+    [
+        (UNKNOWN, True),
+        ({"AWS": f"arn:aws:iam::{ACCOUNT}:role/atlas"}, True),
+        ({"Service": ["backup.amazonaws.com", " EC2.amazonaws.com"]}, True),
+        ({"Service": "ec2.amazonaws.com.cn"}, True),
+        ({"Service": "backup.amazonaws.com"}, False),
+    ],
+)
+def test_policy_for_a_service_of_aws_is_for_roles_that_only_services_assume(
+    ask: Ask, trust: Any, refused_there: bool
+) -> None:
+    document = (
+        trust if trust is UNKNOWN else json.dumps({"Statement": {"Effect": "Allow", "Principal": trust}})
+    )
+    role = {"type": ROLE, "name": "r", "props": {"name": "r", "assumeRolePolicy": document}}
+    assert bool(ask("iam-no-combined-rights", role, service_policy({"role": "r"}))) is refused_there
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("atlas-nodes", "of atlas-nodes it"), (UNKNOWN, "of nodes it"), (None, "of x it")],
+)
+def test_message_names_the_role_by_what_is_known(ask: Ask, name: Any, title: str) -> None:
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    parts = [
+        policy(allow("iam:PassRole", Condition=to_ec2), name="pass", role="x"),
+        policy(allow("ec2:RunInstances"), name="run", role="x"),
+    ]
+    nodes = [{"type": ROLE, "name": "nodes", "props": {"name": name}}] if name is not None else []
+    for each in parts if nodes else ():
+        each["props"]["role"], each["depends"] = UNKNOWN, {"role": ["nodes"]}
+    (found,) = ask("iam-no-combined-rights", *nodes, *parts)
+    assert title in found.message
+
+
+def test_grant_of_one_policy_is_reported_for_that_policy_only(ask: Ask) -> None:
+    wide = policy(allow("s3:DeleteObject", "arn:aws:s3:::a*"))
+    assert ask("iam-no-wildcards", wide)
+    assert ask("iam-no-combined-rights", wide, policy(allow("ec2:DescribeInstances"), name="other")) == []
+
+
+def test_statement_that_is_too_wide_is_reported_once(ask: Ask) -> None:
+    (found,) = ask("iam-no-wildcards", policy(allow("iot:Delete*")))
+    assert "too wide: Statement[0] allows 'iot:delete*' on all resources" in found.message
+
+
+def test_name_of_a_policy_in_place_of_its_arn_is_found(ask: Ask) -> None:
+    assert ask("iam-no-combined-rights", attached("whatever"))
+
+
+def test_beginning_of_all_names_of_the_fleet_is_as_wide_as_a_star(ask: Ask) -> None:
+    deletes = policy(allow("s3:DeleteObject", "arn:aws:s3:::atlas-prod-*"))
+    assert ask("iam-no-wildcards", deletes) == []
+    assert ask("iam-no-wildcards", deletes, fleet=fleet("prod"))
+    named = policy(allow("s3:DeleteObject", "arn:aws:s3:::atlas-prod-corpus*"))
+    assert ask("iam-no-wildcards", named, fleet=fleet("prod")) == []
+
+
 # managed policies
+
+
+def test_attachment_under_ignore_changes_is_found(ask: Ask) -> None:
+    good = {"policyArn": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}
+    described = {"type": ATTACHMENT, "props": good, "options": {"ignoreChanges": ["policyArn"]}}
+    (found,) = ask("iam-no-admin-policies", described)
+    assert "ignoreChanges" in found.message
+
+
+def test_powerful_policy_with_a_narrow_name_is_allowed_by_a_setting(ask: Ask) -> None:
+    arn = "arn:aws:iam::aws:policy/EC2InstanceConnect"
+    assert ask("iam-no-admin-policies", attached(arn))
+    assert ask("iam-no-admin-policies", attached(arn), settings={"powerful": False}) == []
 
 
 @many

@@ -135,7 +135,7 @@ def test_finding_names_the_container_and_the_property(ask: Ask) -> None:
     pod = {"initContainers": [{"name": "a"}, {"name": "b", "securityContext": {"privileged": UNKNOWN}}]}
     (found,) = ask(PODS, {"type": "kubernetes:core/v1:Pod", "props": {"spec": pod}})
     assert found.violation.prop == "spec.initContainers[1].securityContext.privileged"
-    assert found.violation.unknown
+    assert "not known yet" in found.message or "UNKNOWN" in found.message
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,10 @@ def test_finding_names_the_container_and_the_property(ask: Ask) -> None:
     [
         {"spec": {}, "status": {"containers": [{"securityContext": {"privileged": True}}]}},
         {"spec": {"containers": "privileged", "volumes": "hostPath"}},
-        {"spec": {"containers": [], "volumes": [{"name": "v", "hostPath": None}, "hostPath"]}},
+        {"spec": {"containers": [], "volumes": ["hostPath", {"name": "v", "hostPath": None}]}},
+        {"spec": {"containers": [], "securityContext": {"privileged": True}}},
+        {"spec": {"containers": "text", "securityContext": {"privileged": True}}},
+        {"spec": {"volumes": [{"name": "cache"}], "securityContext": {"privileged": True}}},
         {"metadata": {"annotations": "container.apparmor.security.beta.kubernetes.io/x"}},
         {"spec": {"local": {"path": "/"}}},
     ],
@@ -165,8 +168,8 @@ def test_object_that_creates_no_pod_passes(ask: Ask, props: dict[str, Any]) -> N
     ],
 )
 def test_part_of_a_pod_that_is_not_known_is_found(ask: Ask, pod: dict[str, Any]) -> None:
-    found = ask(PODS, {"type": "kubernetes:core/v1:Pod", "props": {"spec": pod}})
-    assert found
+    (found,) = ask(PODS, {"type": "kubernetes:core/v1:Pod", "props": {"spec": pod}})
+    assert "not known yet" in found.message or "UNKNOWN" in found.message
 
 
 def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
@@ -202,6 +205,13 @@ def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
     beside = device_plugin()
     beside["props"]["spec"]["template"]["spec"]["containers"].append({"name": "x", "image": "busybox"})
     assert ask(PODS, beside)
+
+
+@pytest.mark.parametrize("image", ["plugin", "plugin:v1", "team/plugin"])
+def test_image_without_a_registry_is_compared_whole(ask: Ask, image: str) -> None:
+    described = device_plugin(image=image)
+    assert ask(PODS, described, settings={"images": [image.partition(":")[0]]}) == []
+    assert ask(PODS, described, settings={"images": [""]})
 
 
 @pytest.mark.parametrize("end", ["", ":v1", f"@sha256:{'0' * 64}", f":v1@sha256:{'0' * 64}"])
@@ -641,6 +651,40 @@ def test_unknown_principal_of_several_entries_is_not_known(ask: Ask) -> None:
     hidden = {**entry("AmazonEKSClusterAdminPolicy", UNKNOWN), "depends": {"principalArn": ["who", "other"]}}
     (found,) = ask(ADMINS, *entries, hidden, settings={"principals": [PLATFORM]})
     assert found.violation.unknown
+
+
+def test_known_principal_is_judged_and_not_the_entry_that_it_depends_on(ask: Ask) -> None:
+    access = {"type": "aws:eks/accessEntry:AccessEntry", "name": "who", "props": {"principalArn": PLATFORM}}
+    other = entry("AmazonEKSClusterAdminPolicy", f"{PLATFORM}2")
+    depends = {**other, "depends": {"principalArn": ["who"]}}
+    assert ask(ADMINS, access, depends, settings={"principals": [PLATFORM]})
+
+
+@pytest.mark.parametrize("scheduler", ["kubernetes", "slurm"])
+def test_administrator_of_the_fleet_file_passes(ask: Ask, scheduler: str) -> None:
+    site = {
+        "site": "use1",
+        "provider": "aws",
+        "region": "us-east-1",
+        "zones": ["us-east-1a", "us-east-1b"],
+        "network": {"cidr": "10.0.0.0/16"},
+        "scheduler": scheduler,
+        **({"kubernetes": {"admins": [PLATFORM]}} if scheduler == "kubernetes" else {}),
+        "node_groups": [
+            {"name": "g", "instance_types": ["g6.xlarge"], "capacity": {"on_demand": {"max": 1}}}
+        ],
+    }
+    fleet = {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": "dev",
+        "budget": {"monthly": "1000 USD"},
+        "tags": {"team": "a", "cost-center": "b", "project": "c"},
+        "cloud": [site],
+        "software": {"channel": "2026.11"},
+    }
+    found = ask(ADMINS, entry("AmazonEKSClusterAdminPolicy", PLATFORM), fleet=fleet)
+    assert (found == []) is (scheduler == "kubernetes")
 
 
 def test_policy_that_is_not_known_may_be_the_administrators(ask: Ask) -> None:

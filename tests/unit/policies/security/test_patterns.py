@@ -90,6 +90,8 @@ def test_share_is_what_the_letters_of_a_pattern_leave(name: str, part: Fraction)
         ("arn:aws:s3:*", ("", "", Fraction(1))),
         ("nodes", ("", "", Fraction(0))),
         ("arn:aws:s3", ("", "", Fraction(0))),
+        ("arn:aws:s3:::", ("s3", "", Fraction(1))),
+        ("arn:aws:dynamodb:us-east-1:1:table//a*", ("dynamodb", "table", WIDE)),
         ("arn:aws:s3:::*/secret", ("s3", "", Fraction(1))),
         ("arn:aws:s3:::a*/secret", ("s3", "", WIDE)),
         ("arn:aws:s3:us-east-1:1:accesspoint/a*", ("s3", "accesspoint", WIDE)),
