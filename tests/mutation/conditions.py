@@ -29,8 +29,17 @@ KILLED_OF_100 = 95
 _SLOW = ("test_one_price.py", "test_partial.py")
 """Slow test files."""
 
-_PREVIEWS = ("test_our_environments.py", "test_mutants_of_our_stack.py", "test_judged_resources.py")
-"""Tests of security rules that preview whole environments first."""
+PREVIEWS = (
+    "test_our_environments.py",
+    "test_mutants_of_our_stack.py",
+    "test_interruptions.py",
+    "test_judged_resources.py::test_all_resources_of_the_shipped_environments_are_judged",
+    "test_provider_account.py::test_shipped_environments_have_providers_that_the_rule_checks",
+)
+"""Tests of security rules that preview whole environments first: files, and single tests."""
+
+_EXAMPLES = "test_examples.py"
+"""Tests of all rules, by the examples that each rule states itself."""
 
 _FIRST = {
     "test_hostile_policies.py": (
@@ -128,7 +137,7 @@ def run(count: int, seed: int, workers: int, only: str) -> Iterator[tuple[Condit
 def _judge(mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> Outcome:
     _install(mutant, functions)
     for files in _tests_of(mutant.module):
-        failed = failed_tests(files)
+        failed = failed_tests(files, broken=_previews())
         if failed:
             return Outcome("test", failed[0], True)
     return Outcome("nothing", "", True)
@@ -188,12 +197,18 @@ def _tests_of(module: str) -> Iterator[Sequence[str]]:
 
 def _rule_tests_of(module: str) -> Iterator[Sequence[str]]:
     """Test files of a module of the security rules: those of its family first, previews never."""
+    folder = _folder(RULES)
     files = sorted(
-        (path for path in _folder(RULES).glob("test_*.py") if path.name not in _PREVIEWS),
+        (path for path in folder.glob("test_*.py") if path.name not in PREVIEWS),
         key=lambda path: not module.startswith(_FIRST.get(path.name, ("?",))),
     )
-    for part in (files[:1], files[1:]):
+    for part in (files[:1], [folder.parent / _EXAMPLES], files[1:]):
         yield [str(path) for path in part]
+
+
+def _previews() -> list[str]:
+    folder = _folder(RULES).relative_to(ROOT)
+    return [f"{folder}/{each}" for each in PREVIEWS if "::" in each]
 
 
 def _tree(module: str) -> ast.Module:
@@ -201,15 +216,20 @@ def _tree(module: str) -> ast.Module:
 
 
 def _install(mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> None:
-    """Replace the code of the one function that the mutant is in, wherever it is referred to."""
+    """Replace the code of the function that the mutant is in, and of the functions that it has made."""
     path = str(path_of(mutant.module))
     before, after = (_codes(compile(tree, path, "exec")) for tree in trees_of(mutant))
-    different = [key for key, code in after.items() if code != before[key]]
-    assert different, mutant.name
-    for key in different:
-        assert functions[key], mutant.name
-        for function in functions[key]:
-            function.__code__ = after[key]
+    found = [
+        (function, code)
+        for key, code in after.items()
+        if code != before[key]
+        for function in functions.get(key, ())
+    ]
+    assert found, mutant.name
+    for function, code in found:
+        bound = function.__code__.co_freevars
+        assert code.co_freevars in (bound, ()), mutant.name
+        function.__code__ = code.replace(co_freevars=bound)
 
 
 def _functions() -> dict[tuple[str, int, str], list[FunctionType]]:
@@ -227,14 +247,13 @@ def _key(code: CodeType) -> tuple[str, int, str]:
 
 
 def _codes(code: CodeType) -> dict[tuple[str, int, str], CodeType]:
-    """The code of each outermost function: those inside it are part of its constants."""
+    """The code of each function, and of those inside it, which a module may have made on import."""
     found = {}
     for each in code.co_consts:
         if isinstance(each, CodeType):
+            found |= _codes(each)
             if each.co_flags & 0x1 and each.co_flags & 0x2:  # CO_OPTIMIZED, CO_NEWLOCALS: no class body
                 found[_key(each)] = each
-            else:
-                found.update(_codes(each))
     return found
 
 

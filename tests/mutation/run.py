@@ -32,15 +32,33 @@ from tests.mutation.operators import Mutant, mutants_of, mutated
 
 ENVIRONMENTS = ("prod", "sandbox", "dev")
 TIMEOUT_S = 90.0
+_QUIETLY = ("-q", "-p", "no:cacheprovider", "-n0")
+"""In this process. Not without xdist's plugin: its marks would end pytest before the first test."""
+
 OWN = ("components", "stacks")
 USED_BY = {
+    "access_entries": ("cluster",),
     "base": ("identity", "storage", "network", "budget"),
     "bucket": ("storage",),
+    "device_plugins": ("cluster_base",),
+    "dynamic": ("capacity_block_offering",),
+    "eks_registries": ("cluster_base",),
+    "eks_user_data": ("cluster",),
     "flow_logs": ("network",),
+    "gpu_operator": ("cluster_base",),
+    "kubeconfig": ("cluster",),
     "launch_template": ("node_group",),
-    "security_groups": ("network",),
+    "neuron_scheduler": ("neuron",),
+    "node_capacity": ("node_group",),
+    "node_image": ("node_group",),
+    "plugin_daemon_set": ("cluster_base", "neuron"),
+    "scale_out_stop": ("budget",),
+    "scaling_groups": ("ordered_capacity",),
+    "security_groups": ("network", "storage"),
 }
 """Modules without a test file of their name -> the tests of the components built with them."""
+
+WHOLE_STACK = ("wiring", "program", "stack")
 
 By = Literal["rule", "program", "test", "nothing"]
 
@@ -182,10 +200,11 @@ def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_the
                 self.found.append(report.nodeid)
 
     failures = Failures()
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *([] if all_of_them else ["-x"])]
-    options += [f"--deselect={each}" for each in broken]
+    options = [*([] if all_of_them else ["-x"]), *(f"--deselect={each}" for each in broken)]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        pytest.main([*options, *files], plugins=[failures])
+        code = pytest.main([*_QUIETLY, *options, *files], plugins=[failures])
+    if not failures.found and code != pytest.ExitCode.OK:
+        raise RuntimeError(f"pytest ended with {code!r} before a test failed: {', '.join(files)}")
     return failures.found
 
 
@@ -194,13 +213,15 @@ def collect_tests(files: Sequence[str]) -> None:
     import pytest
 
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--collect-only", *files])
+        code = pytest.main([*_QUIETLY, "--collect-only", *files])
+    if code != pytest.ExitCode.OK:
+        raise RuntimeError(f"pytest ended with {code!r} as it collected {', '.join(files)}")
 
 
 def tests_of(module: str) -> list[str]:
-    """Test files for a module: its mirror, or those of what is built with it."""
+    """Test files for a module: its mirror, or those of what is built with it; after it, those of stacks."""
     folder, _, name = module.partition(".")
-    names = USED_BY.get(name, (name,)) if folder == "components" else ("wiring", "program", "stack")
+    names = USED_BY.get(name, (name,)) if folder == "components" else dict.fromkeys((name, *WHOLE_STACK))
     files = [ROOT / "tests" / "unit" / folder / f"test_{each}.py" for each in names]
     return [str(path) for path in files if path.exists()]
 

@@ -10,8 +10,10 @@ import sys
 
 import pytest
 
+from gpufleet.policies.rules.security import _conditions
 from tests.collected import ROOT
 from tests.mutation import conditions
+from tests.mutation.accepted import EQUIVALENT
 
 pytestmark = pytest.mark.xdist_group("mutation")
 
@@ -62,6 +64,40 @@ def test_mutant_is_the_module_with_one_changed_expression() -> None:
         before, after = (ast.unparse(tree).splitlines() for tree in conditions.trees_of(mutant))
         changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
         assert 1 <= len(changed) <= 4, mutant.name
+
+
+def test_functions_that_a_module_makes_on_import_are_changed_with_their_maker() -> None:
+    before = "operator in EXACT | LIKE and pattern.fullmatch(value) is not None"
+    (mutant,) = (
+        each
+        for each in conditions.all_mutants()
+        if each.module == _conditions.__name__ and each.before == before and each.after.endswith("| LIKE")
+    )
+    accounts = _conditions.RESTRICTING["aws:sourceaccount"]
+    functions = conditions._functions()
+    changed = [found for each in functions.values() for found in each if found.__module__ == mutant.module]
+    codes = [each.__code__ for each in changed]
+    assert not accounts("stringequals", "any")
+    try:
+        conditions._install(mutant, functions)
+        assert accounts("stringequals", "any")
+    finally:
+        for each, code in zip(changed, codes, strict=True):
+            each.__code__ = code
+
+
+def test_previews_that_judge_no_mutant_are_tests_of_security_rules() -> None:
+    for name in conditions.PREVIEWS:
+        file, _, test = name.partition("::")
+        text = (ROOT / "tests/unit/policies/security" / file).read_text(encoding="utf-8")
+        assert f"def {test}(" in text or not test, name
+
+
+def test_every_equivalent_condition_is_a_mutant_with_a_reason() -> None:
+    names = [each.plain for each in conditions.all_mutants()]
+    for pattern, reason in EQUIVALENT.items():
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
+        assert reason
 
 
 def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:

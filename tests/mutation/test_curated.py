@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.mutation.accepted import ACCEPTED
 from tests.mutation.curated import CURATED
 from tests.mutation.operators import mutated
 from tests.mutation.protective import NAMES
-from tests.mutation.run import all_mutants, path_of
+from tests.mutation.run import all_mutants, failed_tests, path_of, tests_of
 
 pytestmark = pytest.mark.xdist_group("mutation")
 
@@ -61,6 +62,17 @@ def test_mutant_is_the_module_with_one_removed_protection() -> None:
 @pytest.mark.fresh
 def test_every_protective_name_is_in_the_program() -> None:
     assert NAMES - {each.subject for each in all_mutants()} == set()
+
+
+def test_every_module_of_the_program_is_judged_by_tests() -> None:
+    assert [name for name in {each.module for each in all_mutants()} if not tests_of(name)] == []
+
+
+def test_run_that_pytest_ends_before_a_test_fails_is_no_survivor(tmp_path: Path) -> None:
+    path = tmp_path / "test_nothing.py"
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(RuntimeError, match="NO_TESTS_COLLECTED"):
+        failed_tests([str(path)])
 
 
 def test_every_accepted_survivor_is_a_mutant_with_a_reason() -> None:

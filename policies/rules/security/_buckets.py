@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, is_unknown
@@ -33,12 +34,7 @@ def configured(stack: Stack, types: Sequence[str]) -> Iterator[tuple[Resource, l
     A resource whose unknown bucket was computed from several counts for none.
     """
     buckets = stack.of_type(*BUCKETS)
-    by_name: dict[str, Resource] = {}
-    for bucket in buckets:
-        for attribute in ("bucket", "id"):
-            name = bucket.get(attribute)
-            if isinstance(name, str):
-                by_name[name] = bucket
+    by_name = {bucket.get(attribute): bucket for bucket in buckets for attribute in ("bucket", "id")}
     found: dict[str, list[Resource]] = {bucket.urn: [] for bucket in buckets}
     for resource in stack.of_type(*types):
         target = _target(stack, resource, by_name)
@@ -48,7 +44,7 @@ def configured(stack: Stack, types: Sequence[str]) -> Iterator[tuple[Resource, l
         yield declared(bucket), found[bucket.urn]
 
 
-def _target(stack: Stack, resource: Resource, by_name: dict[str, Resource]) -> Resource | None:
+def _target(stack: Stack, resource: Resource, by_name: Mapping[Any, Resource]) -> Resource | None:
     name = resource.get("bucket")
     if isinstance(name, str):
         return by_name.get(name)

@@ -118,8 +118,6 @@ def _read(value: Any) -> Document:
     if document is None or "statement" not in document:
         return Document(error="it has no Statement")
     statements = document["statement"]
-    if is_unknown(statements):
-        return Document(unknown=True)
     found: list[Statement] = []
     for index, each in enumerate(_list(statements)):
         if is_unknown(each):
@@ -172,7 +170,7 @@ def _principals(value: Any) -> Iterator[tuple[str, str]]:
         for kind, named in value.items():
             for each in _strings(named):
                 yield str(kind).strip().lower(), each
-    elif value is not None:
+    else:
         for each in _strings(value):
             yield "*", each
 

@@ -36,13 +36,13 @@ _OURS = ("aws:resourcetag/gpufleet:fleet", "iam:resourcetag/gpufleet:fleet")
 
 
 class Grants:
-    """The Allow statements of one identity; `own` is the name of its role, if known."""
+    """The Allow statements of one identity, none with NotAction; `own` is the name of its role, if known."""
 
     def __init__(self, statements: Iterable[Statement], own: str = "") -> None:
         self._statements = tuple(each for each in statements if each.allows)
         self._own = own
         self._tagging: dict[str, bool] = {}
-        self._listed = list(dict.fromkeys(action for each in self._statements for action in _listed(each)))
+        self._listed = list(dict.fromkeys(action for each in self._statements for action in each.actions))
         self._literal = [action for action in self._listed if not has_wildcard(action)]
 
     def reasons(self, reads: Sequence[str]) -> Iterator[str]:
@@ -58,14 +58,11 @@ class Grants:
         `existing`: tags of the request restrict nothing, since the action is not for what it creates. Tags of
         resources restrict nothing if the identity may tag all of them.
         """
-        covering = tuple(self._covering(action))
-        if not covering:
-            return False
         service = action.partition(":")[0]
         by_tag = not self._tags_all(service)
         found = (
             each.share_of(service)
-            for each in covering
+            for each in self._covering(action)
             if not _is_scoped(each, by_request=not existing, by_tag=by_tag)
         )
         return sum(found, Fraction(0)) >= WIDE
@@ -174,10 +171,6 @@ _ON_ROLES = frozenset({"iam:attachrolepolicy", "iam:putrolepolicy", "iam:updatea
 }
 
 
-def _listed(statement: Statement) -> tuple[str, ...]:
-    return () if statement.not_actions else statement.actions
-
-
 def _names(actions: Sequence[str]) -> str:
     more = f" and {len(actions) - 3} more" if len(actions) > 3 else ""
     return f"{', '.join(actions[:3])}{more}"
@@ -222,15 +215,12 @@ def _services(statement: Statement) -> tuple[str, ...]:
     for condition in statement.conditions:
         if condition.key == "iam:passedtoservice" and condition.plain in ("stringequals", "stringlike"):
             found = [_SERVICE.fullmatch(value.strip().lower()) for value in condition.values]
-            if found and all(found):
-                return tuple(each.group(1) for each in found if each)
+            names = tuple(each[1] for each in found if each)
+            if len(names) == len(found):
+                return names
     return ()
 
 
 def _to_ours(statement: Statement) -> bool:
     """Return whether a condition restricts it to roles of the fleet, or of named tags."""
-    return any(
-        condition.scopes and condition.operator != "null"
-        for condition in statement.conditions
-        if condition.key in _OURS
-    )
+    return any(condition.scopes for condition in statement.conditions if condition.key in _OURS)

@@ -87,7 +87,7 @@ class TrafficRule:
     def within(self, ports: Sequence[int]) -> bool:
         """Return whether it is for these single ports only."""
         low = _port(self.first)
-        return not self.all_traffic and low is not None and low == _port(self.last) and low in ports
+        return not self.all_traffic and low == _port(self.last) and low in ports
 
 
 def _port(value: Any) -> int | None:
@@ -110,11 +110,7 @@ def rules(stack: Stack) -> tuple[TrafficRule, ...]:
 class _Reader:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
-        self.ids = {
-            each.get("id"): each.urn
-            for each in stack.of_type(*GROUPS, PREFIX_LIST)
-            if isinstance(each.get("id"), str)
-        }
+        self.ids = {each.get("id"): each.urn for each in stack.of_type(*GROUPS, PREFIX_LIST)}
         self.entries: dict[str, list[Any]] = {}
         for each in map(declared, stack.of_type(PREFIX_LIST)):
             cidrs = [each.get(f"{path}.cidr") for path, _ in each.items("entries")]
@@ -166,7 +162,7 @@ class _Reader:
                     "protocol",
                     props,
                     itself=itself,
-                    others=rule.get("sourceSecurityGroupId") is not None and not itself,
+                    others=not itself,
                 )
 
     def _newer(self, rule: Resource, direction: Direction) -> Iterator[TrafficRule]:
@@ -180,7 +176,7 @@ class _Reader:
                 "ipProtocol",
                 ("cidrIpv4", "cidrIpv6", "prefixListId"),
                 itself=itself,
-                others=rule.get("referencedSecurityGroupId") is not None and not itself,
+                others=not itself,
             )
 
     def _rule(
@@ -206,15 +202,14 @@ class _Reader:
                         unclear.append(where)
                     else:
                         networks.append((where, block))
-        prefix = f"{path}." if path else ""
         return TrafficRule(
             resource=resource,
             path=path,
             direction=direction,
             group=group,
             protocol=resource.get(protocol),
-            first=resource.get(f"{prefix}fromPort"),
-            last=resource.get(f"{prefix}toPort"),
+            first=resource.get(f"{path}.fromPort"),
+            last=resource.get(f"{path}.toPort"),
             networks=tuple(networks),
             unclear=tuple(unclear),
             itself=itself,
@@ -240,7 +235,4 @@ class _Reader:
         return [each.urn for each in self.stack.references(resource, prop, types=types)]
 
     def _is(self, rule: Resource, prop: str, group: str) -> bool:
-        value = rule.get(prop)
-        if isinstance(value, str) and value in self.ids:
-            return self.ids[value] == group
-        return bool(group) and self._referred(rule, prop, (*GROUPS, VPC)) == [group]
+        return self._referred(rule, prop, (*GROUPS, VPC)) == [group]

@@ -94,15 +94,14 @@ class _Reader:
     def _holders_of(self, resource: Resource, prop: str) -> list[Identity]:
         found: dict[str, Identity] = {}
         for path, value in resource.items(prop):
-            known = self.holders.get(value) if isinstance(value, str) else None
-            if known is not None:
-                found[known.urn] = self._identity(known.urn, known)
-            elif isinstance(value, str):
-                key = f"{path.partition('[')[0].rstrip('s').removesuffix('Name')}/{value}"
-                found[key] = self._identity(key, name=value)
-            elif is_unknown(value):
+            if is_unknown(value):
                 for each in self.stack.references(resource, prop, types=HOLDERS):
                     found[each.urn] = self._identity(each.urn, each)
+            elif (known := self.holders.get(value)) is not None:
+                found[known.urn] = self._identity(known.urn, known)
+            else:
+                key = f"{path.partition('[')[0].rstrip('s').removesuffix('Name')}/{value}"
+                found[key] = self._identity(key, name=value)
         return list(found.values())
 
     def _add(self, resource: Resource, held: list[Identity], values: Iterator[tuple[str, Any]]) -> None:
@@ -118,7 +117,7 @@ class _Reader:
                 policies = [self.policies[arn]] if arn in self.policies else []
             for identity in held:
                 for policy in map(declared, policies):
-                    if not any(each is policy for each, _, _ in identity.documents):
+                    if all(each.urn != policy.urn for each, _, _ in identity.documents):
                         identity.documents += [(policy, "policy", policy.get("policy"))]
-                if isinstance(arn, str) and not policies:
+                if not policies and not is_unknown(arn):
                     identity.outside.append((resource, path, arn))

@@ -17,7 +17,6 @@ PRIVILEGED_NAMESPACES = (*SYSTEM_NAMESPACES, "gpu-operator")
 HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
 
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-_DEPTH = 16
 
 
 def kind_of(resource: Resource) -> str:
@@ -40,26 +39,24 @@ def pod_specs(resource: Resource) -> Iterator[str]:
 
     A patch, or a custom resource that adds its own containers, has a part of a specification.
     """
-    yield from _specs(resource.props, "", 0)
+    yield from _specs(resource.props, "")
 
 
-def _specs(value: Any, path: str, depth: int) -> Iterator[str]:
-    if depth > _DEPTH:
-        return
+def _specs(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, Mapping):
-        if path and _is_of_pod(value):
+        if _is_of_pod(value):
             yield path
         for key, item in value.items():
             if key != "status":
-                yield from _specs(item, f"{path}.{key}" if path else str(key), depth + 1)
+                yield from _specs(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for index, item in enumerate(value):
-            yield from _specs(item, f"{path}[{index}]", depth + 1)
+            yield from _specs(item, f"{path}[{index}]")
 
 
 def _is_of_pod(value: Mapping[str, Any]) -> bool:
     volumes = value.get("volumes")
-    mounts = volumes if isinstance(volumes, Sequence) and not isinstance(volumes, str) else ()
+    mounts = volumes if isinstance(volumes, Sequence) else ()
     return (
         any(_containers(value.get(name)) for name in CONTAINERS)
         or any(value.get(name) is not None for name in HOST_FLAGS)

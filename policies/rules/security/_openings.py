@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.policies.rules.security._groups import GROUPS, TrafficRule, rules
 from gpufleet.policies.rules.security._networks import world
 from gpufleet.resources.launches import declared
@@ -83,15 +84,14 @@ def openings(stack: Stack, judged: Callable[[TrafficRule], bool]) -> Iterator[Op
 
 def used_together(stack: Stack) -> list[Use]:
     """Return the sets of groups that one resource has, each set once."""
-    ids = {value: each.urn for each in stack.of_type(*GROUPS) if isinstance(value := each.get("id"), str)}
+    ids = {each.get("id"): each.urn for each in stack.of_type(*GROUPS)}
     found: dict[frozenset[str], Use] = {}
     for resource in map(declared, stack.of_type(*USERS)):
         groups: set[str] = set()
         shown = ""
         for place in _LISTS[resource.type]:
-            head, _, tail = place.partition("[].")
-            top = head.partition(".")[0]
-            for path, value in _entries(resource, head, tail):
+            top = place.partition("[")[0].partition(".")[0]
+            for path, value in (each for at in expanded(resource, place) for each in resource.items(at)):
                 shown = shown or path
                 if isinstance(value, str) and value in ids:
                     groups.add(ids[value])
@@ -102,13 +102,6 @@ def used_together(stack: Stack) -> list[Use]:
     return list(found.values())
 
 
-def _entries(resource: Resource, head: str, tail: str) -> Iterator[tuple[str, object]]:
-    for path, _ in resource.items(head) if tail else ():
-        yield from resource.items(f"{path}.{tail}")
-    if not tail:
-        yield from resource.items(head)
-
-
 def _opened(found: Sequence[TrafficRule]) -> Iterator[tuple[tuple[TrafficRule, ...], str]]:
     """Yield sets of at least two rules that open a port together. The most rules apply where one starts."""
     alone = [rule for rule in found if rule.networks and world(block for _, block in rule.networks) is None]
@@ -117,14 +110,14 @@ def _opened(found: Sequence[TrafficRule]) -> Iterator[tuple[tuple[TrafficRule, .
         for first in sorted({rule.start for rule in same}):
             covering = tuple(rule for rule in same if rule.all_traffic or rule.includes(first))
             widest = world(block for rule in covering for _, block in rule.networks)
-            if widest is not None and len(covering) > 1:
+            if widest is not None:
                 yield covering, widest
                 break
 
 
 def _protocol(rule: TrafficRule) -> str:
     name = str(rule.protocol).strip().lower()
-    return "-1" if rule.all_traffic else _NUMBERS.get(name, name)
+    return _NUMBERS.get(name, name)
 
 
 _NUMBERS = {"tcp": "6", "udp": "17", "sctp": "132", "icmp": "1", "icmpv6": "58"}

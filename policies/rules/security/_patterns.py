@@ -65,8 +65,8 @@ def beyond(resource: str, stems: tuple[str, ...]) -> str:
     """
     text = without_variables(resource.strip())
     parts = text.split(":", 5)
-    if len(parts) < 6 or not has_wildcard(parts[5]):
-        return resource
+    if len(parts) < 6:
+        return text
     names = re.sub(r"[^:/]+", lambda found: _beyond(found[0], stems), parts[5])
     return ":".join((*parts[:5], names))
 
@@ -97,8 +97,7 @@ def share(name: str) -> Fraction:
     found = Fraction(1, LETTERS ** len(first))
     for run in later:
         letters = re.sub(r"[^a-z0-9]", "", run)
-        if letters:
-            found *= min(Fraction(1), Fraction(_FLOATING, LETTERS ** len(letters)))
+        found *= min(Fraction(1), Fraction(_FLOATING, LETTERS ** len(letters)))
     return found
 
 
@@ -111,8 +110,7 @@ def kind_and_share(resource: str) -> tuple[str, str, Fraction]:
     parts = text.split(":", 5)
     if len(parts) < 6:
         # A wildcard at the end stands for the missing parts.
-        wide = has_wildcard(text)
-        return "", "", Fraction(1) if wide and share(parts[-1]) == 1 else share(text)
+        return "", "", Fraction(1) if share(parts[-1]) == 1 else share(text)
     service = "" if has_wildcard(parts[2]) else parts[2].lower()
     if not parts[5].strip("*?/: "):
         return service, "", Fraction(1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.resources.resource import Resource
 
 IDENTITY: Mapping[str, str] = {
@@ -60,19 +61,13 @@ def resource_documents(resource: Resource) -> Iterator[tuple[str, Any]]:
     elif resource.type.startswith("aws:") and resource.type not in (*IDENTITY, *_OF_ENDPOINTS):
         for name in _NAMES:
             value = resource.get(name)
-            if value is not None and any(True for _ in parse(value)):
+            if any(True for _ in parse(value)):
                 yield name, value
 
 
 def documents(resource: Resource, paths: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of each policy document that the resource holds."""
-    head, _, tail = paths[resource.type].partition("[].")
-    if not tail:
-        value = resource.get(head)
+    for path in expanded(resource, paths[resource.type]):
+        value = resource.get(path)
         if value is not None:
-            yield head, value
-        return
-    for path, _ in resource.items(head):
-        value = resource.get(f"{path}.{tail}")
-        if value is not None:
-            yield f"{path}.{tail}", value
+            yield path, value

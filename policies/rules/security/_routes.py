@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource, holds_unknown, is_unknown
 from gpufleet.resources.stack import Stack
@@ -61,8 +62,6 @@ class PublicPlace:
 def public_places(stack: Stack) -> Iterator[PublicPlace]:
     """Yield each launcher with a subnet that has such a route, once."""
     public = _Routes(stack).subnets()
-    if not public:
-        return
     for launcher in map(declared, stack.of_type(*PLACES)):
         for path in places_of(launcher):
             named = _targets(stack, launcher, path, (SUBNET,))
@@ -75,15 +74,7 @@ def public_places(stack: Stack) -> Iterator[PublicPlace]:
 def places_of(launcher: Resource) -> Iterator[str]:
     """Yield the paths at which a launcher, or a template, lists subnets."""
     for place in PLACES.get(launcher.type, ()):
-        yield from _expanded(launcher, place)
-
-
-def _expanded(resource: Resource, place: str) -> Iterator[str]:
-    head, more, tail = place.partition("[].")
-    if not more:
-        yield head
-    for path, _ in resource.items(head) if more else ():
-        yield from _expanded(resource, f"{path}.{tail}")
+        yield from expanded(launcher, place)
 
 
 class _Routes:
@@ -96,8 +87,7 @@ class _Routes:
                     self.tables.setdefault(table, route)
         for owner in map(declared, stack.of_type(*TABLES)):
             if any(self._leads_out(owner, f"{path}.gatewayId") for path, _ in owner.items("routes")):
-                for key in _keys(owner):
-                    self.tables.setdefault(key, owner)
+                self.tables.setdefault(owner.urn, owner)
 
     def subnets(self) -> dict[str, Resource]:
         """Return subnet (URN, or id outside the stack) -> the resource with the route."""
@@ -110,17 +100,15 @@ class _Routes:
                 if table in self.tables:
                     found.update(dict.fromkeys(subnets, self.tables[table]))
         main = self._main()
-        for subnet in self.stack.of_type(SUBNET) if main else ():
+        for subnet in self.stack.of_type(SUBNET):
             for vpc in _targets(self.stack, subnet, "vpcId", (VPC,)):
                 if vpc in main and subnet.urn not in placed:
-                    found.update(dict.fromkeys(_keys(subnet), main[vpc]))
+                    found[subnet.urn] = main[vpc]
         return found
 
     def _main(self) -> dict[str, Resource]:
         """Return VPC -> the route of its main table, which subnets without a table of their own have."""
-        found = {
-            key: route for key, route in self.tables.items() if f"::{VPC}::" in key or f"${VPC}::" in key
-        }
+        found = dict(self.tables)  # of a VPC: a route in its main table
         for each in self.stack.of_type(DEFAULT_TABLE):
             if each.urn in self.tables:
                 vpcs = _targets(self.stack, each, "defaultRouteTableId", (VPC,))
@@ -143,16 +131,11 @@ class _Routes:
         return is_unknown(value) and bool(self.stack.references(resource, top, types=(GATEWAY,)))
 
 
-def _keys(resource: Resource) -> list[str]:
-    known = resource.get("id")
-    return [resource.urn, known] if isinstance(known, str) else [resource.urn]
-
-
 def _targets(stack: Stack, resource: Resource, path: str, types: Sequence[str]) -> list[str]:
     """Return the URNs that a property refers to, and the ids of what is outside the stack."""
     found: list[str] = []
     values = [value for _, value in resource.items(path)]
-    by_id = {value: each.urn for each in stack.of_type(*types) if isinstance(value := each.get("id"), str)}
+    by_id = {each.get("id"): each.urn for each in stack.of_type(*types)}
     for value in values:
         if isinstance(value, str):
             found.append(by_id.get(value, value))

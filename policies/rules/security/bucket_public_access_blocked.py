@@ -56,12 +56,11 @@ def bucket_public_access_blocked(stack: Stack, context: RuleContext[Settings]) -
         for switch in SWITCHES:
             yield from require(block, switch, is_on, RULE, REMEDY)
     for point in map(declared, stack.of_type(ACCESS_POINT)):
-        if point.get("publicAccessBlockConfiguration") is not None:
-            for switch in SWITCHES:
-                yield from require(
-                    point,
-                    f"publicAccessBlockConfiguration.{switch}",
-                    lambda value: value is None or is_on(value),
-                    RULE,
-                    REMEDY,
-                )
+        for switch in SWITCHES:
+            yield from require(
+                point,
+                f"publicAccessBlockConfiguration.{switch}",
+                lambda value: value is None or is_on(value),
+                RULE,
+                REMEDY,
+            )

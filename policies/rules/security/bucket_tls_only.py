@@ -11,7 +11,7 @@ from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
-from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
+from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BUCKETS
 
@@ -114,6 +114,6 @@ def _whole(statement: Statement, bucket: object) -> bool:
     names = {each.strip().rpartition(":::")[2] for each in statement.resources}
     if "*" in names:
         return True
-    if is_unknown(bucket) or not isinstance(bucket, str):
+    if not isinstance(bucket, str):
         return any(f"{name}/*" in names for name in names)
     return {bucket, f"{bucket}/*"} <= names or f"{bucket}*" in names

@@ -110,10 +110,10 @@ def _launcher(resource: Resource, by_default: bool, roots: Sequence[str]) -> Ite
 
 def _mappings(resource: Resource, by_default: bool, roots: Sequence[str]) -> Iterator[Violation]:
     root = by_default
-    for path, mapping in resource.items("blockDeviceMappings"):
+    for path, _ in resource.items("blockDeviceMappings"):
         name = resource.get(f"{path}.deviceName")
         root = root or name in roots
-        if is_unknown(mapping) or resource.get(f"{path}.ebs") is not None:
+        if resource.get(f"{path}.ebs") is not None:
             yield from _device(resource, f"{path}.ebs.encrypted", by_default)
     if not root:
         yield _no_root(resource, "blockDeviceMappings", "no root device is mapped")

@@ -77,9 +77,9 @@ def efa_group_closed(stack: Stack, context: RuleContext[Settings]) -> Iterator[V
 def _users(stack: Stack) -> Iterator[tuple[Resource, str]]:
     """Yield resources with EFA devices, and the property that holds the groups of each."""
     for template in map(declared, stack.of_type(LAUNCH_TEMPLATE)):
-        for path, interface in template.items("networkInterfaces"):
+        for path, _ in template.items("networkInterfaces"):
             kind = template.get(f"{path}.interfaceType")
-            if is_unknown(interface) or is_unknown(kind) or str(kind).strip().lower() in _EFA:
+            if is_unknown(kind) or str(kind).strip().lower() in _EFA:
                 yield template, f"{path}.securityGroups"
     for interface in map(declared, stack.of_type(INTERFACE)):
         if str(interface.get("interfaceType")).strip().lower() in _EFA:

@@ -87,7 +87,7 @@ def _association(stack: Stack, resource: Resource, admins: set[str]) -> Iterator
     if is_unknown(principal):
         entries = stack.references(resource, "principalArn", types=(ENTRY,))
         principal = declared(entries[0]).get("principalArn") if len(entries) == 1 else principal
-    if not isinstance(principal, str) or principal not in admins:
+    if principal not in admins:
         yield Violation(
             f"principalArn is {resource.show('principalArn')}, which administers the cluster by "
             f"{resource.show('policyArn')}, and administrators must be declared",

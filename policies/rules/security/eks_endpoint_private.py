@@ -77,7 +77,7 @@ def eks_endpoint_private(
         if resource.ignores(ACCESS):
             yield ignored(resource, ACCESS, "the endpoint must stay private")
         return
-    if is_unknown(access) or not is_on(access) or not context.settings.restricted_public:
+    if not is_on(access) or not context.settings.restricted_public:
         yield Violation(
             f"{ACCESS} is {resource.show(ACCESS)}, and the endpoint must be private",
             "set it to false",

@@ -61,7 +61,7 @@ def eks_version_standard_support(
     if support is None or support.standard is None:
         return
     left = (support.standard - today).days
-    if left < context.settings.days or left < 0:
+    if left < context.settings.days:
         past = support.extended is not None and today > support.extended
         state = f"extended support ended on {support.extended}" if past else "it is in extended support since"
         if left >= 0:

@@ -13,7 +13,7 @@ from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.lustre import is_scratch
-from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import LUSTRE
 
@@ -80,7 +80,7 @@ def _backed_up(system: Resource, days: int) -> Iterator[Violation]:
     yield from require(
         system,
         "automaticBackupRetentionDays",
-        lambda value: not is_unknown(value) and isinstance(value, (int, float)) and value >= days,
+        lambda value: isinstance(value, (int, float)) and value >= days,
         f"backups must be kept for {days} day(s) or longer",
         f"set it to {days} or more (fleet file: lustre.backups)",
     )

@@ -122,7 +122,7 @@ def _for_workloads(identity: Identity) -> bool:
 
 
 def _title(identity: Identity) -> str:
-    return identity.name or (identity.resource.name if identity.resource is not None else identity.key)
+    return identity.name or identity.key.rpartition("::")[2]
 
 
 _WORKLOADS = ("ec2", "pods.eks", "ecs-tasks", "lambda", "eks-fargate-pods")

@@ -81,7 +81,7 @@ def judged_resources(
             yield _violation(resource, f"no rule checks resources of the package {kind}")
     elif resource.provider is not None and package not in context.settings.packages:
         yield _violation(resource, f"no rule checks resources of the package {package}")
-    elif package == "kubernetes":
+    else:
         why = _unseen_in_cluster(resource, context.settings)
         if why:
             yield _violation(resource, why)

@@ -188,11 +188,10 @@ def _host(
         value = resource.get(f"{spec}.{prop}")
         if value is not None and not is_off(value) and not (network and prop == "hostNetwork"):
             yield _violation(resource, f"{spec}.{prop}", "pods must not be in the namespaces of their host")
-    for path, volume in resource.items(f"{spec}.volumes"):
+    for path, _ in resource.items(f"{spec}.volumes"):
         mounted = resource.get(f"{path}.hostPath.path")
-        if is_unknown(volume) or (
-            resource.get(f"{path}.hostPath") is not None
-            and not (isinstance(mounted, str) and mounted.rstrip("/") in paths)
+        if resource.get(f"{path}.hostPath") is not None and not (
+            isinstance(mounted, str) and mounted.rstrip("/") in paths
         ):
             yield _violation(resource, f"{path}.hostPath", "pods must not mount paths of their host")
     yield from _context(resource, f"{spec}.securityContext", settings)
@@ -242,20 +241,19 @@ def _context(
             yield _violation(resource, added, "containers must add no such capability")
 
 
-def _annotations(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _annotations(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield path and value of AppArmor's older annotations, of the object and of its pods."""
-    if not isinstance(value, Mapping) or depth > _DEPTH:
+    if not isinstance(value, Mapping):
         return
     notes = value.get("annotations")
     for key, each in notes.items() if isinstance(notes, Mapping) else ():
         if str(key).startswith(_APPARMOR):
             yield f"{path}.annotations.{key}".lstrip("."), each
     for key, item in value.items():
-        yield from _annotations(item, f"{path}.{key}".lstrip("."), depth + 1)
+        yield from _annotations(item, f"{path}.{key}".lstrip("."))
 
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_DEPTH = 8
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _OWN_CODE = ("command", "args", "lifecycle", *_PROBES)

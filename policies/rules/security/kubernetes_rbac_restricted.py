@@ -137,9 +137,7 @@ def _binding(
     for path, kind, name in subjects:
         yield from _subject(resource, path, kind, name, role)
     own = resource.get("roleRef.kind") == "ClusterRole"
-    listed = bool(subjects) and all(
-        kind == "Group" and isinstance(name, str) and name in settings.groups for _, kind, name in subjects
-    )
+    listed = bool(subjects) and all(kind == "Group" and name in settings.groups for _, kind, name in subjects)
     if is_unknown(role) or (own and not listed and _powerful(str(role), wide=wide)):
         yield _violation(
             resource,

@@ -40,7 +40,7 @@ def log_retention(resource: Resource, context: RuleContext[LogRetentionSettings]
     least, forever = context.settings.days, context.settings.forever
 
     def enough(value: object) -> bool:
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
+        if not isinstance(value, (int, float)):
             return value is None and forever
         return forever if value == 0 else value >= least
 

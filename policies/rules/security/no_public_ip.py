@@ -107,7 +107,7 @@ def _in_default_network(launch: Launch) -> bool:
     launcher = launch.resource
     if launcher.type in (NODE_GROUP, BATCH) or launch.unclear:
         return False
-    if launcher.type in MACHINES and any(launcher.get(each) is not None for each in _PLACED):
+    if any(launcher.get(each) is not None for each in _PLACED):
         return False
     parts = [launcher, *launch.templates]
     if any(part.get(path) is not None for part in parts for path in places_of(part)):

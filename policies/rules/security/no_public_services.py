@@ -26,7 +26,7 @@ RULE = "a service must be reachable only from its network"
 
 
 def _is(expected: str) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, str) and value == expected
+    return lambda value: value == expected
 
 
 def _is_set(value: object) -> bool:

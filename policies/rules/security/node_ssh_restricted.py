@@ -33,10 +33,9 @@ from gpufleet.resources.types import NODE_GROUP
 )
 def node_ssh_restricted(resource: Resource, context: RuleContext[Settings]) -> Iterator[Violation]:
     """Check each node group with remote access."""
-    access = resource.get("remoteAccess")
-    if access is None or (not is_unknown(access) and resource.get("remoteAccess.ec2SshKey") is None):
+    if resource.get("remoteAccess.ec2SshKey") is None:
         return
-    sources = resource.get("remoteAccess.sourceSecurityGroupIds")
+    access, sources = (resource.get(each) for each in ("remoteAccess", "remoteAccess.sourceSecurityGroupIds"))
     if is_unknown(access) or sources is None or sources == []:
         yield Violation(
             f"remoteAccess.sourceSecurityGroupIds is {resource.show('remoteAccess.sourceSecurityGroupIds')}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from gpufleet.policies.rules.security._frameworks import well_architected
 from gpufleet.policies.rules.tags._tags import decoded
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
-from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import PROVIDER
 
 _ROLES = ("assumeRoles", "assumeRole", "assumeRoleWithWebIdentity")
@@ -51,7 +51,7 @@ def provider_account(
 ) -> Iterator[Violation]:
     """Check roles, credentials and endpoints of each provider. The emulated AWS has its own keys."""
     for prop in _ROLES:
-        for arn in _roles(decoded(resource.get(prop))):
+        for arn in _roles(_given(resource, prop)):
             found = _ACCOUNT.fullmatch(arn) if isinstance(arn, str) else None
             if found is None or found[1] not in context.settings.accounts:
                 what = f"account {found[1]}" if found else "an unknown account"
@@ -59,28 +59,32 @@ def provider_account(
     if context.shared.config.get("gpufleet:cloud") == "sandbox":
         return
     for prop in _OWN:
-        if resource.get(prop) not in (None, "", []) or is_unknown(resource.get(prop)):
+        if resource.get(prop) not in (None, "", []):
             yield _violation(prop, "has its own credentials")
-    for url in _urls(decoded(resource.get("endpoints"))):
+    for url in _urls(_given(resource, "endpoints")):
         if not (isinstance(url, str) and _LOOPBACK.fullmatch(url)):
             yield _violation("endpoints", "uses endpoints outside AWS")
             return
 
 
-def _roles(value: Any) -> Iterator[Any]:
-    for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
-        if isinstance(each, Mapping):
-            yield each.get("roleArn")
-        elif each is not None:
-            yield each
+def _given(resource: Resource, prop: str) -> list[Any]:
+    """Return the entries of an input, which SDKs send as JSON; text that is none is an entry itself."""
+    value = resource.get(prop)
+    found = decoded(value)
+    if found is None:
+        return [] if value in (None, "", "null") else [value]
+    return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
-def _urls(value: Any) -> Iterator[Any]:
-    for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
-        if isinstance(each, Mapping):
-            yield from (url for url in each.values() if url is not None and url != "")
-        elif each is not None:
-            yield each
+def _roles(entries: Iterable[Any]) -> Iterator[Any]:
+    for each in entries:
+        yield each.get("roleArn") if isinstance(each, Mapping) else each
+
+
+def _urls(entries: Iterable[Any]) -> Iterator[Any]:
+    for each in entries:
+        urls = each.values() if isinstance(each, Mapping) else [each]
+        yield from (url for url in urls if url not in (None, ""))
 
 
 def _violation(prop: str, what: str, *, unknown: bool = False) -> Violation:

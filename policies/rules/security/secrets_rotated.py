@@ -11,7 +11,7 @@ from gpufleet.policies.rules.security._properties import require
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
-from gpufleet.resources.resource import Resource, is_unknown
+from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 
 SECRET = "aws:secretsmanager/secret:Secret"  # noqa: S105 - a type token
@@ -82,7 +82,7 @@ def _often(rotation: Resource, most: int) -> Iterator[Violation]:
     yield from require(
         rotation,
         path,
-        lambda value: not is_unknown(value) and isinstance(value, (int, float)) and 0 < value <= most,
+        lambda value: isinstance(value, (int, float)) and 0 < value <= most,
         f"{most} days is the maximum",
         f"set it to {most} or less",
     )

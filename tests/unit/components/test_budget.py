@@ -234,6 +234,12 @@ def test_anomalies_of_the_tag_go_to_the_recipients_once_a_day() -> None:
     assert subscription["thresholdExpression"]["dimension"]["values"] == ["500"]
 
 
+@pytest.mark.parametrize("kind", ["AnomalyMonitor", "AnomalySubscription"])
+def test_monitor_and_subscription_have_the_tags_of_the_fleet(kind: str) -> None:
+    tags = guard(anomalies=ANOMALIES).one(kind).inputs["tags"]
+    assert tags == {"team": "ml", "Name": "budget-anomalies"}
+
+
 def test_existing_monitor_is_subscribed_to_and_none_is_made() -> None:
     arn = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
     built = guard(anomalies=replace(ANOMALIES, monitor_arn=arn))

@@ -91,25 +91,36 @@ def test_interface_endpoints_accept_https_only_from_the_network() -> None:
     (group,) = [g for g in built.of("SecurityGroup") if g.name == "net-endpoints"]
     for made in (group, rule, *built.of("VpcEndpoint")):
         assert made.inputs["tags"].items() >= TAGS.items(), made.name
+    interfaces = [e for e in built.of("VpcEndpoint") if e.inputs.get("vpcEndpointType") == "Interface"]
+    assert [e.inputs["securityGroupIds"] for e in interfaces] == [["net-endpoints-id"]] * 2
+
+
+def rules_of(built: Recording, group: str) -> list[tuple[str, dict[str, Any]]]:
+    """The direction of each rule of a group, and what it allows."""
+    told = ("securityGroupId", "description", "tags")
+    return [
+        (direction, {key: value for key, value in rule.inputs.items() if key not in told})
+        for direction in ("Ingress", "Egress")
+        for rule in built.of(f"SecurityGroup{direction}Rule")
+        if rule.inputs["securityGroupId"] == group
+    ]
 
 
 def test_efa_group_allows_all_traffic_only_from_and_to_itself() -> None:
-    built = network()
-    rules = [
-        r
-        for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule")
-        for r in built.of(kind)
-        if r.inputs["securityGroupId"] == "net-efa-id"
+    members = {"ipProtocol": "-1", "referencedSecurityGroupId": "net-efa-id"}
+    assert rules_of(network(), "net-efa-id") == [("Ingress", members), ("Egress", members)]
+
+
+def test_group_outside_eks_reaches_its_members_this_network_and_http_only() -> None:
+    members = {"ipProtocol": "-1", "referencedSecurityGroupId": "net-nodes-id"}
+    web = {"ipProtocol": "tcp", "cidrIpv4": "0.0.0.0/0"}
+    assert rules_of(network(), "net-nodes-id") == [
+        ("Ingress", members),
+        ("Egress", members),
+        ("Egress", {"ipProtocol": "-1", "cidrIpv4": "10.0.0.0/16"}),
+        ("Egress", {**web, "fromPort": 443, "toPort": 443}),
+        ("Egress", {**web, "fromPort": 80, "toPort": 80}),
     ]
-    assert {r.type.rpartition(":")[2] for r in rules} == {
-        "SecurityGroupIngressRule",
-        "SecurityGroupEgressRule",
-    }
-    assert len(rules) == 2
-    for rule in rules:
-        assert rule.inputs["ipProtocol"] == "-1"
-        assert rule.inputs["referencedSecurityGroupId"] == "net-efa-id"
-        assert not {"cidrIpv4", "cidrIpv6", "prefixListId", "fromPort"} & rule.inputs.keys()
 
 
 def test_no_security_group_is_open_to_the_world_and_no_rule_is_inline() -> None:

@@ -162,7 +162,7 @@ def test_old_failures_explain_nothing(account: Account, monkeypatch: pytest.Monk
 def test_another_size_or_group_is_waited_for_in_place(key: str, account: Account) -> None:
     found = WaitProvider().diff("nodes", dict(PROPS), PROPS | {key: 3 if key == "nodes" else "other"})
     assert found.changes
-    assert found.replaces == []
+    assert (found.replaces, found.delete_before_replace) == ([], False)
     account.shortages = (Shortage(type=KIND),)
     account.group(3)
     with pytest.raises(Exception, match="asks for 3 nodes"):

@@ -12,6 +12,7 @@ from gpufleet.components.notice_queue import PATTERNS, NoticeQueue, NoticeQueueA
 from tests.unit.components.recording import ACCOUNT, EchoMocks, Recording, record
 
 TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1", "team": "ml"}
+QUEUE_ARN = f"arn:aws:mock:us-east-1:{ACCOUNT}:Queue/atlas-notices"
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +21,18 @@ def made() -> Recording:
         lambda: NoticeQueue("atlas-notices", NoticeQueueArgs(queue="atlas-notices", tags=TAGS)),
         EchoMocks(),
     )
+
+
+def only_tls(queue: str) -> dict[str, Any]:
+    """The statement that denies everybody, and every action, without TLS."""
+    return {
+        "Sid": "OnlyTls",
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Action": "sqs:*",
+        "Resource": queue,
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
 
 
 def document(value: Any) -> list[dict[str, Any]]:
@@ -43,14 +56,30 @@ def test_only_the_rules_of_this_account_send(made: Recording) -> None:
     send, tls = document(made.one("QueuePolicy", "atlas-notices").inputs["policy"])
     assert send["Principal"] == {"Service": "events.amazonaws.com"}
     assert send["Action"] == "sqs:SendMessage"
+    assert send["Resource"] == QUEUE_ARN
     assert len(send["Condition"]["ArnEquals"]["aws:SourceArn"]) == len(PATTERNS)
     assert send["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT}
-    assert (tls["Effect"], tls["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert tls == only_tls(QUEUE_ARN)
 
 
 def test_nobody_sends_to_the_dead_letter_queue(made: Recording) -> None:
     statements = document(made.one("QueuePolicy", "atlas-notices-dead").inputs["policy"])
-    assert [each["Effect"] for each in statements] == ["Deny"]
+    assert statements == [only_tls(f"{QUEUE_ARN}-dead")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("Queue", "atlas-notices"),
+        ("Queue", "atlas-notices-dead"),
+        ("Role", "atlas-notices"),
+        ("InstanceProfile", "atlas-notices"),
+    ],
+)
+def test_queues_and_the_role_of_their_reader_have_the_tags_of_the_site(
+    made: Recording, kind: str, name: str
+) -> None:
+    assert made.one(kind, name).inputs["tags"] == {**TAGS, "Name": name}
 
 
 @pytest.mark.parametrize("notice", PATTERNS)
@@ -69,8 +98,12 @@ def test_handler_reads_its_queue_and_ends_only_tagged_instances(made: Recording)
         "sqs:ChangeMessageVisibility",
         "sqs:GetQueueAttributes",
     }
-    assert describe["Action"] == ["ec2:DescribeInstances"]
+    assert read["Resource"] == [QUEUE_ARN]
+    assert (describe["Action"], describe["Resource"]) == (["ec2:DescribeInstances"], ["*"])
     assert end["Action"] == ["autoscaling:TerminateInstanceInAutoScalingGroup"]
+    assert end["Resource"] == [
+        f"arn:aws:autoscaling:us-east-1:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/*"
+    ]
     assert end["Condition"]["StringEquals"] == {
         "aws:ResourceTag/gpufleet:fleet": "atlas",
         "aws:ResourceTag/gpufleet:site": "use1",

@@ -87,7 +87,8 @@ def test_remainder_is_named_and_asked_for_again(account: ScalingAccount) -> None
         "ondemand has 0 of 3",
     ]
     assert account.asked() == first["obtained"]
-    assert PROVIDER.diff("", first, asked).changes
+    wanted = PROVIDER.diff("", first, asked)
+    assert (wanted.changes, wanted.replaces, wanted.delete_before_replace) == (True, [], False)
     account.shortages = (short(3, "spot"),)
     second = PROVIDER.update("", first, asked).outs
     assert (second["missing"], second["reasons"]) == (0, [])

@@ -72,6 +72,15 @@ def test_handler_starts_with_the_settings_of_the_stack(plan: FleetPlan) -> None:
     }
 
 
+def test_queue_and_role_of_the_handler_have_the_tags_of_the_site() -> None:
+    planned = build_plan(fleet("kubernetes"), CATALOG)
+    found = record(
+        lambda: build_fleet(planned, StackSettings("sandbox", "test", False, None, {}, {})), EchoMocks()
+    )
+    for kind, name in (("Queue", QUEUE), ("Role", QUEUE)):
+        assert dict(planned.cloud[0].tags).items() <= found.one(kind, name).inputs["tags"].items()
+
+
 def test_recommendations_that_are_ignored_have_no_rule() -> None:
     ignoring = build_plan(fleet(rebalance="ignore"), CATALOG)
     found = record(

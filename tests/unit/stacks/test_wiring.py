@@ -54,6 +54,30 @@ def test_public_subnets_are_those_of_the_plan() -> None:
     assert {(s.inputs["cidrBlock"], "-public-" in s.name) for s in subnets} == wanted
 
 
+def test_logs_of_the_network_and_of_the_cluster_are_kept_as_planned() -> None:
+    dev = plan("dev")
+    site = dev.cloud[0]
+    assert site.cluster_logs is not None
+    kept = built(
+        with_site(
+            dev,
+            flow_logs=replace(site.flow_logs, retention_days=30),
+            cluster_logs=replace(site.cluster_logs, retention_days=60),
+        )
+    )
+    days = {each.inputs["name"]: each.inputs["retentionInDays"] for each in kept.of("LogGroup")}
+    assert days.items() >= {site.flow_logs.name: 30, site.cluster_logs.name: 60}.items()
+
+
+def test_cluster_stays_at_its_version_after_standard_support_only_as_planned() -> None:
+    dev = plan("dev")
+    assert dev.cloud[0].kubernetes is not None
+    for kind in ("STANDARD", "EXTENDED"):
+        site = with_site(dev, kubernetes=replace(dev.cloud[0].kubernetes, support_type=kind))
+        policy = built(site).one("aws:eks/cluster:Cluster").inputs["upgradePolicy"]
+        assert policy == {"supportType": kind}
+
+
 def test_cluster_is_open_to_the_networks_of_the_plan() -> None:
     dev = plan("dev")
     assert dev.cloud[0].kubernetes is not None

@@ -102,6 +102,7 @@ def test_policy_that_denies_plain_http_passes_inline_and_as_a_resource(ask: Ask)
         {"Resource": "arn:aws:s3:::b"},
         {"Resource": ["arn:aws:s3:::o", "arn:aws:s3:::o/*"]},
         {"Condition": {"Bool": {"aws:SecureTransport": "true"}}},
+        {"Condition": {"Bool": {"aws:MultiFactorAuthPresent": "false"}}},
         {"Condition": {"Bool": {"aws:SecureTransport": ["true", "false"]}}},
         {"Condition": {"BoolIfExists": {"aws:SecureTransport": "maybe"}}},
         {"Condition": {"StringEquals": {"aws:SecureTransport": "false"}}},
@@ -173,3 +174,123 @@ def test_bucket_whose_objects_all_expire_needs_no_versions(ask: Ask) -> None:
 )
 def test_lifecycle_that_expires_only_some_objects_needs_versions(ask: Ask, change: dict[str, Any]) -> None:
     assert ask("bucket-versioning", BUCKET, _lifecycle(**change))
+
+
+@pytest.mark.parametrize("resource", ["*", "arn:aws:s3:::b*", ["arn:aws:s3:::b", "arn:aws:s3:::b/*", "x"]])
+def test_policy_that_denies_plain_http_for_more_passes(ask: Ask, resource: Any) -> None:
+    assert ask("bucket-tls-only", BUCKET, policy({**TLS, "Resource": resource})) == []
+    assert ask("bucket-tls-only", BUCKET, policy({**TLS, "Action": "*", "Resource": resource})) == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "passes"),
+    [
+        (["arn:aws:s3:::any", "arn:aws:s3:::any/*"], True),
+        ("arn:aws:s3:::any", False),
+        ("arn:aws:s3:::a/*", False),
+    ],
+)
+@pytest.mark.parametrize("name", [{}, {"bucket": UNKNOWN}])
+def test_bucket_without_a_known_name_needs_a_pair_of_arns(
+    ask: Ask, name: dict[str, Any], resource: Any, passes: bool
+) -> None:
+    text = json.dumps({"Statement": {**TLS, "Resource": resource}})
+    held = {"type": POLICY, "name": "policy", "props": {"bucket": UNKNOWN, "policy": text}}
+    found = ask("bucket-tls-only", {**BUCKET, "props": name}, {**held, "depends": {"bucket": ["bucket"]}})
+    assert (found == []) is passes
+
+
+def test_message_about_tls_says_what_the_policy_lacks(ask: Ask) -> None:
+    (none,) = ask("bucket-tls-only", BUCKET)
+    assert "it has no policy" in none.message
+    assert "add a Deny statement" in none.violation.remedy
+    broken = {"type": POLICY, "name": "policy", "props": {"bucket": "b", "policy": "{"}}
+    (error,) = ask("bucket-tls-only", BUCKET, broken)
+    assert "policy is not a policy: it is not JSON" in error.message
+    (other,) = ask("bucket-tls-only", BUCKET, policy({**TLS, "Effect": "Allow"}))
+    assert "policy is without such a statement" in other.message
+    assert "add a Deny statement" in other.violation.remedy
+    assert not other.violation.unknown
+    (several,) = ask("bucket-tls-only", BUCKET, policy(TLS), policy(TLS, name="second"))
+    assert several.violation.remedy == "write one policy with all statements"
+
+
+def test_statement_with_an_unknown_part_denies_nothing_yet(ask: Ask) -> None:
+    statement = {**TLS, "Resource": [*TLS["Resource"], UNKNOWN]}
+    hidden = {"type": POLICY, "name": "p", "props": {"bucket": "b", "policy": {"Statement": [statement]}}}
+    (found,) = ask("bucket-tls-only", BUCKET, hidden)
+    assert found.violation.unknown
+    assert "policy is not known yet" in found.message
+
+
+def test_policy_under_ignore_changes_denies_nothing_for_sure(ask: Ask) -> None:
+    (found,) = ask("bucket-tls-only", BUCKET, {**policy(TLS), "options": {"ignoreChanges": ["policy"]}})
+    assert "ignoreChanges" in found.message
+
+
+def test_block_without_a_bucket_is_of_none(ask: Ask) -> None:
+    block = {"type": BLOCK, "name": "block", "props": dict(SWITCHES), "depends": {"bucket": ["bucket"]}}
+    assert ask("bucket-public-access-blocked", BUCKET, block)
+
+
+def test_access_point_may_leave_out_what_is_on_by_default(ask: Ask) -> None:
+    def point(**switches: bool) -> Described:
+        props = {"publicAccessBlockConfiguration": switches}
+        return {"type": "aws:s3/accessPoint:AccessPoint", "name": "point", "props": props}
+
+    assert ask("bucket-public-access-blocked", point(blockPublicAcls=True)) == []
+    assert ask("bucket-public-access-blocked", point(blockPublicAcls=False))
+
+
+@pytest.mark.parametrize(
+    ("grant", "found"),
+    [
+        ({"type": "CanonicalUser", "id": "abc"}, False),
+        ({"type": "Group", "uri": "http://acs.amazonaws.com/groups/s3/LogDelivery"}, False),
+        ({"type": "Group", "uri": " http://acs.amazonaws.com/groups/global/AuthenticatedUsers "}, True),
+        ({"type": "Group", "uri": UNKNOWN}, True),
+    ],
+)
+def test_grant_is_judged_by_its_group(ask: Ask, grant: dict[str, Any], found: bool) -> None:
+    described = {**BUCKET, "props": {"grants": [{"type": "CanonicalUser", "id": "owner"}, grant]}}
+    assert bool(ask("bucket-no-public-acl", described)) is found
+
+
+@pytest.mark.parametrize(("acl", "found"), [(" Private", False), (5, True), ("", True), (None, False)])
+def test_acl_that_is_not_listed_as_private_is_found(ask: Ask, acl: Any, found: bool) -> None:
+    acls = {"type": "aws:s3/bucketAcl:BucketAcl", "props": {"acl": acl}}
+    assert bool(ask("bucket-no-public-acl", acls)) is found
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_bucket_with_inline_versions_keeps_them_unless_changes_are_ignored(ask: Ask, ignoring: bool) -> None:
+    options = {"ignoreChanges": ["versioning"]} if ignoring else {}
+    versions = {"bucket": "b", "versioning": {"enabled": True}}
+    found = ask("bucket-versioning", {**BUCKET, "props": versions, "options": options})
+    assert ["ignoreChanges" in each.message for each in found] == [True] * ignoring
+    separate = {
+        "type": "aws:s3/bucketVersioning:BucketVersioning",
+        "name": "versions",
+        "props": {"bucket": "b", "versioningConfiguration": {"status": "Enabled"}},
+    }
+    assert ask("bucket-versioning", {**BUCKET, "options": options}, separate) == []
+
+
+def test_older_prefix_of_a_lifecycle_rule_narrows_it(ask: Ask) -> None:
+    assert ask("bucket-versioning", BUCKET, _lifecycle(filter=None, prefix="tmp/"))
+    assert ask("bucket-versioning", BUCKET, _lifecycle(filter=None, prefix="")) == []
+
+
+ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
+
+
+def test_each_rule_of_a_default_encryption_is_judged(ask: Ask) -> None:
+    def encryption(*algorithms: str) -> Described:
+        rules = [{"applyServerSideEncryptionByDefault": {"sseAlgorithm": each}} for each in algorithms]
+        return {"type": ENCRYPTION, "name": "encryption", "props": {"bucket": "b", "rules": rules}}
+
+    assert ask("buckets-encrypted", BUCKET, encryption("aws:kms")) == []
+    (none,) = ask("buckets-encrypted", BUCKET, encryption())
+    assert none.violation.prop == "rules[0].applyServerSideEncryptionByDefault.sseAlgorithm"
+    (second,) = ask("buckets-encrypted", BUCKET, encryption("aws:kms", "none"))
+    assert second.violation.prop == "rules[1].applyServerSideEncryptionByDefault.sseAlgorithm"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._conditions import Condition
+from gpufleet.policies.rules.security._documents import Document, parse
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
@@ -47,6 +48,64 @@ def test_duplicate_element_is_an_error() -> None:
     assert "twice" in parse(text).error
 
 
+@pytest.mark.parametrize("value", [None, "", " \n"])
+def test_empty_text_is_a_policy_without_statements(value: Any) -> None:
+    assert parse(value) == Document()
+
+
+def test_statement_is_named_by_its_sid_or_its_place() -> None:
+    allowed = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    found = parse({"Statement": [{**allowed, "Sid": "Read"}, allowed]})
+    assert [each.name for each in found] == ["Read", "Statement[1]"]
+
+
+def test_inverted_elements_keep_what_they_exclude() -> None:
+    (statement,) = parse(
+        {"Statement": {"NotPrincipal": {"AWS": "1"}, "NotAction": "S3:Get*", "NotResource": ["a", UNKNOWN]}}
+    )
+    assert (statement.principals, statement.not_principals) == ((("aws", "1"),), True)
+    assert (statement.actions, statement.not_actions) == (("s3:get*",), True)
+    assert (statement.resources, statement.not_resources) == (("a",), True)
+    assert statement.any_principal and statement.all_resources
+    assert statement.share_of("s3") == 1
+    assert statement.covers("s3:deleteobject") and not statement.covers("s3:getobject")
+
+
+@pytest.mark.parametrize("missing", ["Principal", "Action", "Resource"])
+def test_missing_element_applies_to_nothing(missing: str) -> None:
+    whole = {"Principal": "*", "Action": "*", "Resource": "*"}
+    (statement,) = parse({"Statement": {each: "*" for each in whole if each != missing}})
+    found = {"Principal": statement.principals, "Action": statement.actions, "Resource": statement.resources}
+    assert [each for each, values in found.items() if not values] == [missing]
+
+
+@pytest.mark.parametrize(
+    ("resource", "everything"),
+    [
+        ("*", True),
+        ("arn:aws:s3:::*", True),
+        ("arn:aws:ec2:*:*:*/*", True),
+        ("arn:aws:s3:::b", False),
+        ("b*", False),
+    ],
+)
+def test_resource_is_everything_if_its_name_has_only_wildcards(resource: str, everything: bool) -> None:
+    (statement,) = parse({"Statement": {"Action": "s3:*", "Resource": resource}})
+    assert statement.all_resources is everything
+
+
+@pytest.mark.parametrize(("value", "read"), [(True, "true"), ("False", "False"), (7, "7"), (UNKNOWN, "")])
+def test_values_of_conditions_are_read_as_text(value: Any, read: str) -> None:
+    (statement,) = parse({"Statement": {"Condition": {"Bool": {"aws:SecureTransport": value}}}})
+    assert statement.conditions == (Condition("bool", "aws:securetransport", (read,)),)
+
+
+@pytest.mark.parametrize("condition", [None, "x", {"Bool": "x"}, {"Bool": ["x"]}])
+def test_condition_that_is_no_block_restricts_nothing(condition: Any) -> None:
+    (statement,) = parse({"Statement": {"Action": "*", "Condition": condition}})
+    assert statement.conditions == ()
+
+
 @pytest.mark.parametrize("value", ["{", "[]", '"text"', "{}", '{"Statement": ["x"]}', 5])
 def test_invalid_policy_is_an_error_and_not_an_empty_policy(value: Any) -> None:
     assert parse(value).error
@@ -55,6 +114,7 @@ def test_invalid_policy_is_an_error_and_not_an_empty_policy(value: Any) -> None:
 def test_unknown_text_and_unknown_parts_are_recognized() -> None:
     assert parse(UNKNOWN).unknown
     assert parse({"Statement": UNKNOWN}).unknown
+    assert parse({"Statement": [UNKNOWN]}) == Document(unknown=True)
     part = parse(allow(Action="s3:*", Resource=[UNKNOWN, "*"]))
     assert part.unknown
     assert part.statements[0].all_resources
@@ -209,6 +269,11 @@ def test_policy_for_everyone_is_found_unless_a_condition_limits_it(
 def test_condition_on_the_caller_limits_everyone(ask: Ask, condition: Any) -> None:
     document = allow(Principal="*", Action="sns:Publish", Resource="*", Condition=condition)
     assert ask("no-public-policies", policy(document, "aws:sns/topicPolicy:TopicPolicy")) == []
+
+
+def test_denial_of_everyone_is_not_public(ask: Ask) -> None:
+    denial = {"Statement": [{"Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*"}]}
+    assert ask("no-public-policies", policy(denial, "aws:sqs/queuePolicy:QueuePolicy")) == []
 
 
 def test_everyone_except_one_principal_is_everyone(ask: Ask) -> None:

@@ -132,6 +132,7 @@ def test_action_of_a_controller_or_a_reader_passes(ask: Ask, action: str) -> Non
 def test_scaling_and_retention_are_not_access_and_purchases_are_recognised() -> None:
     assert not any(map(gives_rights, ("autoscaling:putscalingpolicy", "logs:putretentionpolicy")))
     assert not any(map(gives_rights, ("ecr:putlifecyclepolicy", "iam:listroles", "iam:passrole")))
+    assert gives_rights("ecr:setrepositorypolicy") and not gives_rights("fms:putpolicy")
     assert destroys("s3tables:deletetable")
     assert not destroys("ec2:describeinstances")
     assert buys("elasticache:purchasereservedcachenodesoffering")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.policies.rules.security._conditions import RESTRICTING
+from gpufleet.policies.rules.security._conditions import RESTRICTING, Condition
 from gpufleet.policy.evaluation import RuleViolation
 from tests.unit.policies.security.test_hostile_policies import (
     ACCOUNT,
@@ -119,6 +119,88 @@ def test_no_operator_that_is_true_for_others_restricts_everyone(ask: Ask, data: 
 def test_condition_with_one_account_organisation_or_network_restricts(ask: Ask, key: str, value: str) -> None:
     operator = "ArnLike" if key.endswith("arn") else "ForAnyValue:StringLike"
     assert ask("no-public-policies", bucket_policy({operator: {key: value}})) == []
+
+
+ARN = f"arn:aws:iam::{ACCOUNT}:role/atlas"
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringequals", "aws:principalarn", ARN),
+        ("stringlike", "aws:principalarn", f"{ARN}*"),
+        ("arnlike", "aws:sourcearn", "arn:aws:s3:::atlas-data"),
+        ("stringequals", "aws:principalorgpaths", "o-a1b2/r-ab12/"),
+        ("foranyvalue:stringlike", "aws:principalorgpaths", "o-a1b2/r-ab12/*"),
+        ("stringequalsignorecase", "aws:sourceaccount", ACCOUNT),
+        ("bool", "elasticfilesystem:accessedviamounttarget", "True"),
+    ],
+)
+def test_value_of_few_callers_restricts(operator: str, key: str, value: str) -> None:
+    assert Condition(operator, key, (f" {value}",)).restricts
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("bool", "aws:sourceaccount", ACCOUNT),
+        ("null", "aws:userid", "AROAEXAMPLEEXAMPLE:*"),
+        ("arnlike", "aws:principalorgpaths", "o-a1b2/r-ab12/*"),
+        ("stringlike", "aws:principalorgpaths", "o-a1b2/${aws:PrincipalTag/path}"),
+        ("stringlike", "aws:userid", "AROA"),
+        ("null", "aws:principalarn", ARN),
+        ("arnlike", "aws:principalarn", f"arn:aws:iam::{ACCOUNT}:role/${{aws:PrincipalTag/role}}"),
+        ("arnlike", "aws:sourcearn", "arn:aws:sns:::topic"),
+        ("arnlike", "aws:sourcearn", "arn:aws:s3:::"),
+        ("stringequals", "elasticfilesystem:accessedviamounttarget", "true"),
+        ("bool", "elasticfilesystem:accessedviamounttarget", "false"),
+    ],
+)
+def test_operator_or_value_that_fits_no_caller_of_its_own_restricts_nobody(
+    operator: str, key: str, value: str
+) -> None:
+    assert not Condition(operator, key, (value,)).restricts
+
+
+def test_condition_without_values_restricts_nobody() -> None:
+    assert not Condition("stringequals", "aws:sourceaccount", ()).restricts
+    assert not Condition("stringequals", "aws:resourcetag/team", ()).scopes
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringequals", "aws:resourcetag/team", "ml"),
+        ("stringequals", "aws:resourcetag/team", "*"),
+        ("stringlike", "aws:resourcetag/team", "ml*"),
+        ("stringlike", "aws:resourcetag/team", "${aws:PrincipalTag/team}"),
+        ("null", "aws:resourcetag/elbv2.k8s.aws/cluster", "false"),
+        ("stringlike", "ec2:resourcetag/csivolumename", "*"),
+        ("stringequals", "ec2:createaction", "RunInstances"),
+        ("arnequals", "iam:permissionsboundary", f"arn:aws:iam::{ACCOUNT}:policy/boundary"),
+    ],
+)
+def test_condition_on_tags_with_a_value_scopes_the_resources(operator: str, key: str, value: str) -> None:
+    assert Condition(operator, key, (value,)).scopes
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value"),
+    [
+        ("stringlike", "aws:resourcetag/team", "m*"),
+        ("stringequals", "aws:resourcetag/team", " "),
+        ("stringequals", "aws:resourcetag/team", "${aws:RequestTag/team}"),
+        ("stringequals", "aws:resourcetag/principaltag/x", "${aws:ResourceTag/PrincipalTag/x}"),
+        ("null", "aws:resourcetag/elbv2.k8s.aws/cluster", "true"),
+        ("null", "aws:resourcetag/team", "false"),
+        ("bool", "aws:resourcetag/team", "true"),
+        ("stringequals", "aws:requestedregion", "us-east-1"),
+        ("arnequals", "iam:permissionsboundary", f"arn:aws:iam::{ACCOUNT}:policy/*"),
+        ("arnequals", "iam:policyarn", "arn:aws:iam::aws:policy/AdministratorAccess"),
+    ],
+)
+def test_condition_that_most_tags_satisfy_scopes_nothing(operator: str, key: str, value: str) -> None:
+    assert not Condition(operator, key, (value,)).scopes
 
 
 @pytest.mark.parametrize(
@@ -256,3 +338,92 @@ def test_identity_pool_is_trusted_for_its_own_users(ask: Ask, kind: str, trusted
     pool = {"StringEquals": {f"{host}:aud": "us-east-1:12345678-1234-1234-1234-123456789012"}}
     assert (ask("iam-trust-restricted", trust_of({"Federated": host}, {**pool, **amr})) == []) == trusted
     assert ask("iam-trust-restricted", trust_of({"Federated": host}, amr))
+
+
+@pytest.mark.parametrize(
+    ("condition", "trusted"),
+    [
+        ({"StringEquals": {"saml:sub": "someone"}}, True),
+        ({"StringLike": {"saml:NameQualifier": "qualifier"}}, True),
+        ({"StringLike": {"saml:sub": "*"}}, False),
+        ({"StringLike": {"saml:sub": ["someone", "some*"]}}, False),
+        ({"StringEquals": {"saml:sub": " "}}, False),
+        ({"StringEquals": {"saml:sub": []}}, False),
+        ({"StringNotEquals": {"saml:sub": "someone"}}, False),
+        ({"StringEquals": {"saml:aud": "https://signin.aws.amazon.com/saml"}}, False),
+    ],
+)
+def test_provider_of_saml_is_trusted_for_named_users(ask: Ask, condition: Any, trusted: bool) -> None:
+    provider = {"Federated": f"arn:aws:iam::{ACCOUNT}:saml-provider/okta"}
+    found = ask("iam-trust-restricted", trust_of(provider, condition, "sts:AssumeRoleWithSAML"))
+    assert (found == []) is trusted
+
+
+@pytest.mark.parametrize("host", ["gitlab.com", "login.example.com", "cognito-identity.amazonaws.com"])
+def test_subject_of_saml_names_no_subject_of_another_provider(ask: Ask, host: str) -> None:
+    condition = {"StringEquals": {"saml:sub": "someone", f"{host}:aud": "sts.amazonaws.com"}}
+    assert ask("iam-trust-restricted", federated(host, condition))
+
+
+@pytest.mark.parametrize(
+    ("subject", "audience", "trusted"),
+    [
+        ("someone", "sts.amazonaws.com", True),
+        ("some*", "sts.amazonaws.com", False),
+        ("", "sts.amazonaws.com", False),
+        ([], "sts.amazonaws.com", False),
+        (["someone", "*"], "sts.amazonaws.com", False),
+        ("someone", "*", False),
+        ("someone", ["sts.amazonaws.com", "sts.*"], False),
+        ("someone", "", False),
+    ],
+)
+def test_unknown_provider_is_trusted_for_subject_and_audience_without_patterns(
+    ask: Ask, subject: Any, audience: Any, trusted: bool
+) -> None:
+    host = "login.example.com/realms/a"
+    condition = {"StringLike": {f"{host}:sub": subject, f"{host}:aud": audience}}
+    assert (ask("iam-trust-restricted", federated(host, condition)) == []) is trusted
+
+
+def test_audience_of_an_identity_pool_is_no_kind_of_user(ask: Ask) -> None:
+    host = "cognito-identity.amazonaws.com"
+    condition = {"StringEquals": {f"{host}:aud": "authenticated"}}
+    assert ask("iam-trust-restricted", trust_of({"Federated": host}, condition))
+
+
+@pytest.mark.parametrize("kinds", [[], ["authenticated", "unauthenticated"]])
+def test_identity_pool_is_trusted_for_no_guest(ask: Ask, kinds: list[str]) -> None:
+    host = "cognito-identity.amazonaws.com"
+    pool = "us-east-1:12345678-1234-1234-1234-123456789012"
+    condition = {"StringEquals": {f"{host}:aud": pool, f"{host}:amr": kinds}}
+    assert ask("iam-trust-restricted", trust_of({"Federated": host}, condition))
+
+
+@pytest.mark.parametrize(
+    ("statement", "reasons"),
+    [
+        ({"Principal": {"AWS": "*"}}, ["trusts everyone"]),
+        ({"Principal": {"Federated": "*"}}, ["trusts everyone"]),
+        ({"Principal": {"Service": "*"}}, ["trusts every service", "trusts everyone"]),
+        ({"Principal": {"Service": "ec2.amazonaws.com"}}, []),
+        ({"Principal": {"AWS": "*"}, "Effect": "Deny"}, []),
+        (
+            {
+                "Principal": {"AWS": "*"},
+                "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}},
+            },
+            [],
+        ),
+        (
+            {"Principal": {"Federated": f"arn:aws:iam::{ACCOUNT}:saml-provider/okta"}},
+            ["without a condition on one subject"],
+        ),
+    ],
+)
+def test_finding_says_whom_a_role_trusts(ask: Ask, statement: dict[str, Any], reasons: list[str]) -> None:
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", **statement}
+    described = {"type": ROLE, "props": {"assumeRolePolicy": json.dumps({"Statement": trust})}}
+    found = ask("iam-trust-restricted", described)
+    assert len(found) == len(reasons)
+    assert all(reason in each.message for reason, each in zip(reasons, found, strict=True))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet.kinds import NOTICES_SERVICE_ACCOUNT
 from gpufleet.policy.evaluation import RuleViolation
+from gpufleet.resources.resource import UNKNOWN
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -101,11 +102,14 @@ def test_reviewed_role_of_a_controller_may_create_pods(ask: Ask) -> None:
     creates = role(["create"], ["pods"], name="training-operator")
     assert ask(RBAC, creates)
     assert ask(RBAC, creates, settings={"controllers": ["training-operator"]}) == []
+    other = role(["create"], ["pods"], kind="Role", name="training-operator", namespace="kube-system")
+    assert ask(RBAC, other, settings={"controllers": ["training-operator"]})
 
 
 def test_handler_of_notices_may_patch_pods_and_create_none(ask: Ask) -> None:
     assert ask(RBAC, role(["get", "list", "patch", "delete"], ["pods"], name=NOTICES_SERVICE_ACCOUNT)) == []
     assert ask(RBAC, role(["patch"], ["pods"], name="someone"))
+    assert ask(RBAC, role(["*"], ["pods"], name=NOTICES_SERVICE_ACCOUNT))
     assert ask(RBAC, role(["patch", "create"], ["pods"], name=NOTICES_SERVICE_ACCOUNT))
     assert ask(RBAC, role(["patch"], ["pods", "deployments"], ["", "apps"], name=NOTICES_SERVICE_ACCOUNT))
 
@@ -164,6 +168,21 @@ def test_part_of_a_pod_without_containers_is_found(ask: Ask, part: dict[str, Any
         (with_container(livenessProbe={"httpGet": {"host": "169.254.169.254", "port": 80}}), True),
         (with_container(lifecycle={"postStart": {"tcpSocket": {"host": "10.0.0.1", "port": 22}}}), True),
         (with_container(livenessProbe={"httpGet": {"path": "/healthz", "port": 80}}), False),
+        (with_container(readinessProbe={"tcpSocket": {"host": "", "port": 80}}), False),
+        (with_container(lifecycle={"preStop": {"httpGet": {"host": UNKNOWN, "port": 80}}}), True),
+        (with_container(ports=[{"containerPort": 80, "hostPort": 0}]), False),
+        (with_container(ports=[{"containerPort": 80, "hostPort": UNKNOWN}]), True),
+        (with_container(securityContext={"windowsOptions": {"hostProcess": True}}), True),
+        (with_container(securityContext={"windowsOptions": {"hostProcess": False}}), False),
+        (with_container(securityContext={"appArmorProfile": {"type": "Unconfined"}}), True),
+        (with_container(securityContext={"appArmorProfile": {"type": "RuntimeDefault"}}), False),
+        (with_container(securityContext={"procMount": "Default"}), False),
+        (with_container(securityContext={"seLinuxOptions": {"role": "sysadm_r"}}), True),
+        (with_container(securityContext={"capabilities": {"add": ["cap_kill"]}}), False),
+        (with_container(securityContext={"capabilities": {"add": [UNKNOWN]}}), True),
+        (pod(hostPID="false", hostIPC=False), False),
+        (pod(hostPID=UNKNOWN), True),
+        (pod(securityContext={"sysctls": [{"name": "net/ipv4/tcp_syncookies", "value": "1"}]}), False),
     ],
 )
 def test_pod_keeps_to_the_whole_baseline_profile(ask: Ask, described: Described, found: bool) -> None:
@@ -179,6 +198,11 @@ def test_older_annotation_of_apparmor_is_read_in_templates_too(ask: Ask, profile
         bool(ask(PODS, {"type": "kubernetes:apps/v1:Deployment", "props": {"spec": {"template": template}}}))
         == found
     )
+
+
+def test_other_annotations_have_no_profile(ask: Ask) -> None:
+    notes = {"annotations": {"note": "unconfined", "apparmor": "unconfined"}}
+    assert ask(PODS, {**pod(), "props": {"metadata": notes, **pod()["props"]}}) == []
 
 
 @pytest.mark.parametrize(

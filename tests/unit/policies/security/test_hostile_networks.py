@@ -176,6 +176,123 @@ def test_networks_over_two_groups_of_one_node_are_found(ask: Ask, rule: str, nod
     assert "1.56% of all IPv4 addresses" in found.message
 
 
+def part(name: str, firsts: tuple[int, ...], **props: Any) -> list[Described]:
+    return [
+        {**each, "props": {**each["props"], **props}, **({"type": EGRESS} if "out" in name else {})}
+        for each in half(name, "sg-1", firsts)
+    ]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        part("b", (20, 22)),
+        part("b", (20, 22), ipProtocol="6"),
+        part("b", (20, 22), ipProtocol="-1", fromPort=0, toPort=0),
+        part("b", (20, 22), fromPort=0, toPort=100),
+        part("b", (20, 22), ipProtocol=UNKNOWN),
+    ],
+)
+def test_networks_for_one_port_of_one_group_are_added_up(ask: Ask, other: list[Described]) -> None:
+    (found,) = ask("no-open-ingress", GROUP, *part("a", (12, 14)), *other)
+    assert "a12, a14, b20, b22 together open tcp 22 to the internet" in found.message
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        part("out", (20, 22)),
+        part("b", (20, 22), ipProtocol="udp"),
+        part("b", (20, 22), fromPort=23, toPort=23),
+        part("b", (20, 22), securityGroupId="sg-elsewhere"),
+    ],
+)
+def test_networks_for_two_ports_protocols_directions_or_groups_are_not_added_up(
+    ask: Ask, other: list[Described]
+) -> None:
+    assert ask("no-open-ingress", GROUP, *part("a", (12, 14)), *other) == []
+
+
+def test_networks_of_two_protocols_that_are_all_are_added_up(ask: Ask) -> None:
+    everything = [*part("a", (12, 14), ipProtocol="-1"), *part("b", (20, 22), ipProtocol="all")]
+    (found,) = ask("no-open-ingress", GROUP, *everything)
+    assert "all traffic" in found.message
+
+
+def test_rules_of_two_groups_outside_the_stack_are_not_added_up(ask: Ask) -> None:
+    elsewhere = [
+        {**each, "props": {**each["props"], "securityGroupId": f"sg-{each['name']}"}}
+        for each in part("a", (12, 14, 20, 22))
+    ]
+    assert ask("no-open-ingress", *elsewhere) == []
+    assert ask("no-open-admin-ports", *elsewhere) == []
+
+
+def test_open_port_outwards_is_no_open_admin_port(ask: Ask) -> None:
+    assert ask("no-open-admin-ports", GROUP, *part("out", (0,), cidrIpv4="0.0.0.0/0")) == []
+
+
+def test_networks_of_a_group_that_the_node_has_not_are_not_added_up(ask: Ask) -> None:
+    third = {**OTHER, "name": "third", "props": {"id": "sg-3"}}
+    rules = [*half("a", "sg-1", (12, 14)), *half("c", "sg-3", (20, 22))]
+    assert ask("no-open-admin-ports", GROUP, OTHER, third, *rules, NODES) == []
+
+
+@pytest.mark.parametrize("rule", ["no-open-ingress", "no-open-egress"])
+def test_rule_that_is_open_alone_is_reported_once(ask: Ask, rule: str) -> None:
+    name = "out" if "egress" in rule else "in"
+    wide, few = part(name, (0,), cidrIpv4="0.0.0.0/0"), part(f"{name}-few", (12,))
+    (found,) = ask(rule, GROUP, OTHER, *wide, *few, NODES)
+    assert found.urn.endswith(f"::{name}0")
+
+
+def test_rule_for_a_group_is_no_network(ask: Ask) -> None:
+    members = {**part("members", (1,))[0]}
+    members["props"] = {key: value for key, value in members["props"].items() if key != "cidrIpv4"} | {
+        "referencedSecurityGroupId": "sg-2"
+    }
+    (found,) = ask("no-open-ingress", GROUP, *part("a", (12, 14, 20)), members)
+    assert "a12, a14, a20 together" in found.message
+    (port,) = ask("no-open-admin-ports", GROUP, *part("a", (12, 14, 20)), members)
+    assert "opens port 22 to" in port.message
+
+
+def test_groups_of_a_node_are_reported_at_their_first_and_a_group_alone_once(ask: Ask) -> None:
+    rules = [*half("a", "sg-1", (12, 14)), *half("b", "sg-2", (20, 22))]
+    (found,) = ask("no-open-ingress", GROUP, OTHER, *rules, NODES)
+    assert found.violation.prop == "networkInterfaces[0].securityGroups[0]"
+    assert found.urn.endswith("::nodes")
+    beside = {**NODES, "props": {"networkInterfaces": [{"securityGroups": ["sg-9", "sg-1"]}]}}
+    assert ask("no-open-ingress", GROUP, OTHER, *rules, beside) == []
+    (alone,) = ask("no-open-ingress", GROUP, OTHER, *half("a", "sg-1", (12, 14, 20)), NODES)
+    assert not alone.urn.endswith("::nodes")
+
+
+def test_groups_of_a_node_that_do_not_exist_yet_count(ask: Ask) -> None:
+    groups = [{**each, "props": {"id": UNKNOWN}} for each in (GROUP, OTHER)]
+    rules = [
+        {
+            **each,
+            "props": {**each["props"], "securityGroupId": UNKNOWN},
+            "depends": {"securityGroupId": [group]},
+        }
+        for group, firsts in (("group", (12, 14)), ("other", (20, 22)))
+        for each in half(group, "", firsts)
+    ]
+    assert ask("no-open-ingress", *groups, *rules) == []
+    (found,) = ask("no-open-ingress", *groups, *rules, HIDDEN)
+    assert found.urn.endswith("::nodes")
+
+
+def test_known_groups_of_a_node_count_and_not_those_that_it_depends_on(ask: Ask) -> None:
+    rules = [*half("a", "sg-1", (12, 14)), *half("b", "sg-2", (20, 22))]
+    known = {**HIDDEN, "props": {"vpcSecurityGroupIds": ["sg-8", "sg-9"]}}
+    assert ask("no-open-ingress", GROUP, OTHER, *rules, known) == []
+    one = {**known, "props": {"vpcSecurityGroupIds": ["sg-1"]}, "depends": {}}
+    (found,) = ask("no-open-admin-ports", GROUP, *half("a", "sg-1", (12, 14, 20)), one)
+    assert "opens port 22 to" in found.message
+
+
 @many
 @given(blocks=wide_lists())
 def test_cluster_open_to_much_of_the_internet_is_found(ask: Ask, blocks: list[str]) -> None:

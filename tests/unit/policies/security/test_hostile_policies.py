@@ -12,7 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.policies.rules.security._actions import DELETES, GAINS, LAUNCHES, RUNS, TOGETHER
+from gpufleet.policies.rules.security._documents import parse
+from gpufleet.policies.rules.security._grants import Grants
 from gpufleet.policy.evaluation import RuleViolation
+from gpufleet.resources.resource import UNKNOWN
+from tests.unit.policies.security.test_nodes_and_clusters import fleet
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -215,9 +219,178 @@ def test_role_that_may_change_itself_is_found(ask: Ask, action: str) -> None:
     assert refused(ask, nodes, other) == []
 
 
-def test_grant_over_an_attached_and_an_inline_policy_is_found_before_arns_are_known(ask: Ask) -> None:
-    from gpufleet.resources.resource import UNKNOWN
+def role_of(pattern: str) -> str:
+    return f"arn:aws:iam::{ACCOUNT}:role/{pattern}"
 
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("iam:PutRolePolicy", role_of("team/*")),
+        ("iam:PutRolePolicy", role_of("atlas-*")),
+    ],
+)
+@pytest.mark.parametrize("name", [None, UNKNOWN])
+def test_role_without_a_known_name_is_compared_with_no_pattern(
+    ask: Ask, action: str, resource: str, name: Any
+) -> None:
+    nodes = {"type": ROLE, "name": "nodes", "props": {} if name is None else {"name": name}}
+    own = {**policy(allow(action, resource)), "depends": {"role": ["nodes"]}}
+    own["props"]["role"] = UNKNOWN
+    assert ask("iam-no-combined-rights", nodes, own) == []
+
+
+OF_FLEET = {"StringEquals": {"iam:ResourceTag/gpufleet:fleet": "atlas"}}
+OF_TEAM = {"StringEquals": {"iam:ResourceTag/team": "ml"}}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        allow("iam:PutRolePolicy", role_of("atlas-*"), Condition=OF_TEAM),
+        allow("iam:PutUserPolicy", role_of("atlas-*")),
+        allow("iam:PutRolePolicy", f"arn:aws:iam::{ACCOUNT}:user/atlas-*"),
+        allow("sts:AssumeRole", role_of("reports")),
+        allow("sts:AssumeRole", "arn:aws:iam::*:user/reports"),
+        allow("sts:AssumeRole", "reports"),
+        allow("sts:AssumeRole", Condition=OF_FLEET),
+        allow("iam:PassRole", Condition=OF_FLEET),
+        allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:policy/any"),
+        allow("ecs:RunTask", Condition={"StringEquals": {"aws:RequestTag/team": "ml"}}),
+    ],
+)
+def test_statement_for_one_role_or_for_roles_of_the_fleet_passes(ask: Ask, statement: dict[str, Any]) -> None:
+    assert [each.message for each in refused(ask, policy(statement, role="atlas-nodes"))] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        allow("s3:DeleteObject", "arn:aws:s3:::a*"),
+        allow("sts:AssumeRole", role_of("a*")),
+        allow("sts:AssumeRole", role_of("/a*")),
+        allow("sts:AssumeRole", Condition=OF_TEAM),
+        allow("iam:PassRole", role_of("a*")),
+        allow("iam:PassRole", "*:role/Admin"),
+        allow("iam:PassRole", role_of("*Admin*")),
+        allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:*"),
+        allow("iam:PassRole", Condition=OF_TEAM),
+        allow("iam:PassRole", Condition={"Null": {"iam:ResourceTag/gpufleet:fleet": "false"}}),
+        allow("iam:PassRole", Condition={"StringEquals": {"iam:AssociatedResourceArn": "ec2.amazonaws.com"}}),
+        allow("iam:PassRole", Condition={"StringLike": {"iam:PassedToService": ["ec2.amazonaws.com", "*"]}}),
+        {"Effect": "Allow", "Action": "iam:PassRole", "NotResource": role_of("admin")},
+    ],
+)
+def test_statement_for_the_roles_or_objects_of_one_letter_passes_as_little_as_for_all(
+    ask: Ask, statement: dict[str, Any]
+) -> None:
+    assert refused(ask, policy(statement))
+
+
+def grants(*statements: dict[str, Any], own: str = "") -> list[str]:
+    return list(Grants(parse({"Statement": list(statements)}), own).reasons(["describe*"]))
+
+
+def test_pattern_of_actions_on_patterns_for_all_resources_is_found_once() -> None:
+    letters = [f"arn:aws:iot:us-east-1:{ACCOUNT}:thing/{each}*" for each in LETTERS]
+    assert grants(allow("iot:Delete*", letters)) == [
+        "allows 'iot:delete*' on patterns that together are all resources"
+    ]
+    assert grants(allow("iot:Describe*", letters)) == []
+    assert grants(allow("iot:Delete*", letters[:1] * 3)) != []
+    assert grants(allow("iot:Delete*", f"arn:aws:iot:us-east-1:{ACCOUNT}:thing/a1b2*")) == []
+
+
+def test_message_lists_three_actions_and_counts_the_others() -> None:
+    names = [
+        "iot:DeleteThing",
+        "iot:DeletePolicy",
+        "iot:DeleteStream",
+        "iot:DeleteJob",
+        "iot:DeleteFleetMetric",
+    ]
+    found = [
+        "allows iot:deletething, iot:deletepolicy, iot:deletestream",
+        "on all resources, which destroys or stops what others need",
+    ]
+    for count, more in ((3, " "), (4, " and 1 more "), (5, " and 2 more ")):
+        assert more.join(found) in grants(allow(names[:count]))
+
+
+def test_tag_of_a_resource_restricts_only_who_may_not_give_it() -> None:
+    tagged = allow("ec2:TerminateInstances", Condition={"StringEquals": {"aws:ResourceTag/team": "ml"}})
+    instances = f"arn:aws:ec2:us-east-1:{ACCOUNT}:instance"
+    assert grants(tagged) == []
+    assert grants(tagged, allow("ec2:CreateTags", f"{instances}/i-0a1b2c3d4e5f60718")) == []
+    assert grants(tagged, allow("ec2:CreateTags", f"{instances}/i-0a*"))
+    assert grants(tagged, allow("tag:TagResources"))
+
+
+def test_tag_of_a_request_restricts_what_is_started_for_who_may_give_tags() -> None:
+    started = allow("ecs:RunTask", Condition={"StringEquals": {"aws:RequestTag/team": "ml"}})
+    assert grants(started, allow("ecs:TagResource")) == []
+
+
+@pytest.mark.parametrize(("name", "passes"), [("reports", True), ("a*", False)])
+def test_role_for_a_service_that_no_list_has_is_found_with_what_writes_there(name: str, passes: bool) -> None:
+    to_new = {"StringEquals": {"iam:PassedToService": "new.amazonaws.com"}}
+    passing = allow("iam:PassRole", role_of(name), Condition=to_new)
+    assert (grants(passing, allow("new:StartThing", "one")) == []) is passes
+    assert grants(passing, allow("new:DescribeThing", "one")) == []
+
+
+def to(service: str) -> dict[str, Any]:
+    return {"Condition": {"StringEquals": {"iam:PassedToService": f"{service}.amazonaws.com"}}}
+
+
+def test_roles_for_one_service_are_added_up_with_those_for_any_and_not_with_those_for_another() -> None:
+    first, second = ([role_of(f"a{each}*") for each in LETTERS[at::2]] for at in (0, 1))
+    launches, starts = allow("ec2:RunInstances"), allow("new:StartThing", "one")
+    assert grants(allow("iam:PassRole", role_of("a*"), **to("ec2")), launches)
+    assert grants(allow("iam:PassRole", first), allow("iam:PassRole", second, **to("ec2")), launches)
+    assert grants(allow("iam:PassRole", first, **to("ec2")), launches) == []
+    apart = allow("iam:PassRole", first, **to("new")), allow("iam:PassRole", second, **to("newer"))
+    assert grants(*apart, starts) == []
+
+
+def test_role_whose_name_is_not_known_may_change_roles_of_a_path() -> None:
+    changes = allow("iam:PutRolePolicy", role_of("team/*"))
+    assert grants(changes) == []
+    assert grants(changes, own="atlas-nodes")
+
+
+def policy_with(arn: str, *statements: dict[str, Any]) -> Described:
+    document = json.dumps({"Statement": list(statements)})
+    return {"type": "aws:iam/policy:Policy", "name": "managed", "props": {"arn": arn, "policy": document}}
+
+
+MANAGED = f"arn:aws:iam::{ACCOUNT}:policy/managed"
+
+
+def attached(arn: Any, role: Any = "nodes", name: str = "attachment") -> Described:
+    return {"type": ATTACHMENT, "name": name, "props": {"role": role, "policyArn": arn}}
+
+
+def test_policy_of_the_stack_is_found_by_its_arn_and_counts(ask: Ask) -> None:
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    passing = policy_with(MANAGED, allow("iam:PassRole", Condition=to_ec2))
+    assert ask("iam-no-combined-rights", passing, attached(MANAGED)) == []
+    (found,) = ask("iam-no-combined-rights", passing, attached(MANAGED), policy(allow("ec2:RunInstances")))
+    assert "ec2:runinstances" in found.message
+
+
+def test_policy_that_is_attached_twice_counts_once(ask: Ask) -> None:
+    half = [f"arn:aws:s3:::a{each}*" for each in LETTERS[:20]]
+    managed = policy_with(MANAGED, allow("s3:DeleteObject", half))
+    twice = attached(MANAGED), attached(MANAGED, name="again")
+    assert ask("iam-no-combined-rights", managed, *twice) == []
+
+
+def test_unknown_arn_that_is_computed_from_no_policy_is_left_to_up(ask: Ask) -> None:
+    assert ask("iam-no-combined-rights", attached(UNKNOWN)) == []
+
+
+def test_grant_over_an_attached_and_an_inline_policy_is_found_before_arns_are_known(ask: Ask) -> None:
     nodes = {"type": ROLE, "name": "nodes", "props": {}}
     letters = [f"arn:aws:s3:::{each}{other}*" for each in "abcd" for other in LETTERS]
     half = json.dumps({"Statement": allow("s3:DeleteObject", letters[:30])})
@@ -273,7 +446,96 @@ def test_policy_for_a_service_of_aws_is_refused_on_nodes_and_pods(ask: Ask, serv
     assert bool(ask("iam-no-combined-rights", role, attached)) == (service != "backup")
 
 
+def service_policy(holder: dict[str, str]) -> Described:
+    arn = "arn:aws:iam::aws:policy/service-role/AWSBackupServiceRolePolicyForBackup"
+    (prop,) = holder
+    kind = f"aws:iam/{prop}PolicyAttachment:{prop.capitalize()}PolicyAttachment"
+    return {"type": kind, "name": "a", "props": {**holder, "policyArn": arn}}
+
+
+@pytest.mark.parametrize("holder", [{"role": "elsewhere"}, {"user": "someone"}, {"group": "someone"}])
+def test_policy_for_a_service_of_aws_is_refused_on_people_and_on_roles_outside_the_stack(
+    ask: Ask, holder: dict[str, str]
+) -> None:
+    user = {"type": "aws:iam/user:User", "name": "u", "props": {"name": "someone"}}
+    (found,) = ask("iam-no-combined-rights", user, service_policy(holder))
+    assert "is for nodes or pods" in found.message
+
+
+@pytest.mark.parametrize(
+    ("trust", "refused_there"),
+    [
+        (UNKNOWN, True),
+        ({"AWS": f"arn:aws:iam::{ACCOUNT}:role/atlas"}, True),
+        ({"Service": ["backup.amazonaws.com", " EC2.amazonaws.com"]}, True),
+        ({"Service": "ec2.amazonaws.com.cn"}, True),
+        ({"Service": "backup.amazonaws.com"}, False),
+    ],
+)
+def test_policy_for_a_service_of_aws_is_for_roles_that_only_services_assume(
+    ask: Ask, trust: Any, refused_there: bool
+) -> None:
+    document = (
+        trust if trust is UNKNOWN else json.dumps({"Statement": {"Effect": "Allow", "Principal": trust}})
+    )
+    role = {"type": ROLE, "name": "r", "props": {"name": "r", "assumeRolePolicy": document}}
+    assert bool(ask("iam-no-combined-rights", role, service_policy({"role": "r"}))) is refused_there
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("atlas-nodes", "of atlas-nodes it"), (UNKNOWN, "of nodes it"), (None, "of x it")],
+)
+def test_message_names_the_role_by_what_is_known(ask: Ask, name: Any, title: str) -> None:
+    to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+    parts = [
+        policy(allow("iam:PassRole", Condition=to_ec2), name="pass", role="x"),
+        policy(allow("ec2:RunInstances"), name="run", role="x"),
+    ]
+    nodes = [{"type": ROLE, "name": "nodes", "props": {"name": name}}] if name is not None else []
+    for each in parts if nodes else ():
+        each["props"]["role"], each["depends"] = UNKNOWN, {"role": ["nodes"]}
+    (found,) = ask("iam-no-combined-rights", *nodes, *parts)
+    assert title in found.message
+
+
+def test_grant_of_one_policy_is_reported_for_that_policy_only(ask: Ask) -> None:
+    wide = policy(allow("s3:DeleteObject", "arn:aws:s3:::a*"))
+    assert ask("iam-no-wildcards", wide)
+    assert ask("iam-no-combined-rights", wide, policy(allow("ec2:DescribeInstances"), name="other")) == []
+
+
+def test_statement_that_is_too_wide_is_reported_once(ask: Ask) -> None:
+    (found,) = ask("iam-no-wildcards", policy(allow("iot:Delete*")))
+    assert "too wide: Statement[0] allows 'iot:delete*' on all resources" in found.message
+
+
+def test_name_of_a_policy_in_place_of_its_arn_is_found(ask: Ask) -> None:
+    assert ask("iam-no-combined-rights", attached("whatever"))
+
+
+def test_beginning_of_all_names_of_the_fleet_is_as_wide_as_a_star(ask: Ask) -> None:
+    deletes = policy(allow("s3:DeleteObject", "arn:aws:s3:::atlas-prod-*"))
+    assert ask("iam-no-wildcards", deletes) == []
+    assert ask("iam-no-wildcards", deletes, fleet=fleet("prod"))
+    named = policy(allow("s3:DeleteObject", "arn:aws:s3:::atlas-prod-corpus*"))
+    assert ask("iam-no-wildcards", named, fleet=fleet("prod")) == []
+
+
 # managed policies
+
+
+def test_attachment_under_ignore_changes_is_found(ask: Ask) -> None:
+    good = {"policyArn": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}
+    described = {"type": ATTACHMENT, "props": good, "options": {"ignoreChanges": ["policyArn"]}}
+    (found,) = ask("iam-no-admin-policies", described)
+    assert "ignoreChanges" in found.message
+
+
+def test_powerful_policy_with_a_narrow_name_is_allowed_by_a_setting(ask: Ask) -> None:
+    arn = "arn:aws:iam::aws:policy/EC2InstanceConnect"
+    assert ask("iam-no-admin-policies", attached(arn))
+    assert ask("iam-no-admin-policies", attached(arn), settings={"powerful": False}) == []
 
 
 @many

@@ -10,7 +10,7 @@ import pytest
 from gpufleet.policies.rules.security.judged_resources import judged_resources
 from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import policy_context, resource
-from gpufleet.policy.settings import configure
+from gpufleet.policy.settings import PackConfig, configure
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource
 from gpufleet.resources.stack import Stack
 
@@ -90,6 +90,38 @@ def test_chart_is_allowed_only_by_repository_and_name() -> None:
     assert judge(release(chart="gpu-operator", repositoryOpts={"repo": "https://charts.example.com"}))
     assert judge(release(chart="gpu-operator", repositoryOpts=UNKNOWN))
     assert judge(release(chart="gpu-operator"))
+
+
+def test_dynamic_resource_is_allowed_by_its_type() -> None:
+    kind = "pulumi-python:dynamic:Reviewed"
+    settings = {"judged-resources": PackConfig(settings={"dynamic": (kind,)})}
+    judge_reviewed = RuleEvaluator(configure([judged_resources], pack_config=settings), policy_context())
+    assert judge_reviewed.resource(made_by(kind)) == []
+    assert judge(made_by(kind))
+
+
+@pytest.mark.parametrize(
+    "kind", ["pulumi:pulumi:StackReference", "aws:ec2/managedPrefixList:ManagedPrefixList"]
+)
+def test_type_that_only_looks_like_a_hidden_resource_passes(kind: str) -> None:
+    assert judge(made_by(kind)) == []
+
+
+@pytest.mark.parametrize(
+    ("props", "shown"),
+    [
+        ({}, "the chart (unknown) was not reviewed"),
+        ({"chart": UNKNOWN, "repositoryOpts": UNKNOWN}, "the chart (unknown) was not reviewed"),
+        ({"chart": "x"}, "the chart x was not reviewed"),
+        (
+            {"chart": "x", "repositoryOpts": {"repo": "https://a.example/"}},
+            "the chart https://a.example/x was",
+        ),
+    ],
+)
+def test_message_has_the_repository_and_the_name_of_a_chart(props: dict[str, object], shown: str) -> None:
+    (found,) = judge(replace(made_by("kubernetes:helm.sh/v3:Release"), props=props))
+    assert shown in found.message
 
 
 def test_components_are_not_package_resources(ask: Ask) -> None:

@@ -131,6 +131,47 @@ def device_plugin(**changed: Any) -> Described:
     return {"type": "kubernetes:apps/v1:DaemonSet", "props": props}
 
 
+def test_finding_names_the_container_and_the_property(ask: Ask) -> None:
+    pod = {"initContainers": [{"name": "a"}, {"name": "b", "securityContext": {"privileged": UNKNOWN}}]}
+    (found,) = ask(PODS, {"type": "kubernetes:core/v1:Pod", "props": {"spec": pod}})
+    assert found.violation.prop == "spec.initContainers[1].securityContext.privileged"
+    assert "not known yet" in found.message or "UNKNOWN" in found.message
+
+
+@pytest.mark.parametrize(
+    "props",
+    [
+        {"spec": {}, "status": {"containers": [{"securityContext": {"privileged": True}}]}},
+        {"spec": {"containers": "privileged", "volumes": "hostPath"}},
+        {"spec": {"containers": [], "volumes": ["hostPath", {"name": "v", "hostPath": None}]}},
+        {"spec": {"containers": [], "securityContext": {"privileged": True}}},
+        {"spec": {"containers": "text", "securityContext": {"privileged": True}}},
+        {"spec": {"volumes": [{"name": "cache"}], "securityContext": {"privileged": True}}},
+        {"metadata": {"annotations": "container.apparmor.security.beta.kubernetes.io/x"}},
+        {"spec": {"local": {"path": "/"}}},
+    ],
+)
+def test_object_that_creates_no_pod_passes(ask: Ask, props: dict[str, Any]) -> None:
+    assert ask(PODS, {"type": "kubernetes:example.org/v1:Thing", "props": props}) == []
+    pod = {"containers": [{"securityContext": {"privileged": True}}]}
+    assert ask(PODS, {"type": "aws:ecs/service:Service", "props": {"spec": pod}}) == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"containers": UNKNOWN},
+        {"containers": [UNKNOWN]},
+        {"containers": [{"name": "c"}], "volumes": UNKNOWN},
+        {"containers": [{"name": "c"}], "volumes": [UNKNOWN]},
+        {"volumes": [{"name": "v", "hostPath": {"path": UNKNOWN}}]},
+    ],
+)
+def test_part_of_a_pod_that_is_not_known_is_found(ask: Ask, pod: dict[str, Any]) -> None:
+    (found,) = ask(PODS, {"type": "kubernetes:core/v1:Pod", "props": {"spec": pod}})
+    assert "not known yet" in found.message or "UNKNOWN" in found.message
+
+
 def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
     assert ask(PODS, device_plugin()) == []
     eks = "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
@@ -151,9 +192,33 @@ def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
     other_path = device_plugin()
     other_path["props"]["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] = "/etc"
     assert ask(PODS, other_path)
+    own_process = device_plugin()
+    own_process["props"]["spec"]["template"]["spec"]["hostPID"] = True
+    assert ask(PODS, own_process)
+    assert ask(PODS, {**device_plugin(), "type": "kubernetes:apps/v1:Deployment"})
+    empty = device_plugin()
+    empty["props"]["spec"]["template"]["spec"]["containers"] = []
+    assert ask(PODS, empty)
+    written = device_plugin()
+    written["props"]["spec"]["template"]["spec"]["volumes"][0]["hostPath"]["path"] += "/"
+    assert ask(PODS, written) == []
     beside = device_plugin()
     beside["props"]["spec"]["template"]["spec"]["containers"].append({"name": "x", "image": "busybox"})
     assert ask(PODS, beside)
+
+
+@pytest.mark.parametrize("image", ["plugin", "plugin:v1", "team/plugin"])
+def test_image_without_a_registry_is_compared_whole(ask: Ask, image: str) -> None:
+    described = device_plugin(image=image)
+    assert ask(PODS, described, settings={"images": [image.partition(":")[0]]}) == []
+    assert ask(PODS, described, settings={"images": [""]})
+
+
+@pytest.mark.parametrize("end", ["", ":v1", f"@sha256:{'0' * 64}", f":v1@sha256:{'0' * 64}"])
+def test_image_is_compared_without_tag_and_with_the_port_of_its_registry(ask: Ask, end: str) -> None:
+    image = "registry.example:5000/plugin"
+    assert ask(PODS, device_plugin(image=f"{image}{end}"), settings={"images": [image]}) == []
+    assert ask(PODS, device_plugin(image=f"{image}{end}"), settings={"images": ["registry.example"]})
 
 
 def neuron_plugin(
@@ -188,6 +253,8 @@ def test_paths_of_the_neuron_plugin_are_not_those_of_other_plugins(ask: Ask) -> 
     [
         ({"hostPath": {"path": "/mnt/x"}}, True),
         ({"local": {"path": "/"}}, True),
+        ({"local": {}}, True),
+        ({"local": {"path": "/mnt"}}, True),
         ({"local": {"path": "/mnt/nvme"}}, False),
         ({"csi": {"driver": "fsx.csi.aws.com"}}, False),
     ],
@@ -246,6 +313,55 @@ def test_binding_is_judged_by_role_and_namespace(ask: Ask, described: Described,
     assert bool(ask(RBAC, described)) == found
 
 
+@pytest.mark.parametrize(
+    ("described", "found"),
+    [
+        (binding("ServiceAccount", "system:masters", "view"), False),
+        (binding("User", "system:masters", "view"), True),
+        (binding(UNKNOWN, "researchers", "view"), True),
+        (binding("Group", " system:authenticated", "view"), True),
+        (binding("Group", "system:authenticated", "system:public-info-viewer"), False),
+        (binding("ServiceAccount", "x", "system:kube-controller-manager", type_=ROLE_BINDING), False),
+        (binding("ServiceAccount", "x", "eks:addon-manager", type_=BINDING), True),
+        (binding("Group", "researchers", "admin"), True),
+        (binding("Group", "researchers", "mine"), False),
+    ],
+)
+def test_binding_is_judged_by_the_kind_of_its_subject(ask: Ask, described: Described, found: bool) -> None:
+    assert bool(ask(RBAC, described)) == found
+
+
+def test_role_of_a_namespace_may_have_the_name_of_one_of_the_cluster(ask: Ask) -> None:
+    own = binding("Group", "researchers", "cluster-admin", type_=ROLE_BINDING, namespace="team")
+    assert ask(RBAC, own)
+    own["props"]["roleRef"]["kind"] = "Role"
+    assert ask(RBAC, own) == []
+
+
+def test_administrators_are_listed_groups_and_no_one_else(ask: Ask) -> None:
+    listed = {"groups": ["platform"]}
+    nobody = binding("Group", "x", "cluster-admin")
+    nobody["props"]["subjects"] = []
+    assert ask(RBAC, nobody, settings=listed)
+    for kind, name in (("ServiceAccount", "platform"), ("Group", "others"), ("Group", UNKNOWN)):
+        beside = binding(kind, name, "cluster-admin")
+        beside["props"]["subjects"][0]["name"] = "platform"
+        assert "roleRef.name" in {each.violation.prop for each in ask(RBAC, beside, settings=listed)}
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "prop"),
+    [(UNKNOWN, "view", "subjects[1]"), ("researchers", UNKNOWN, "roleRef.name")],
+)
+def test_part_of_a_binding_that_is_not_known_is_reported_as_such(
+    ask: Ask, name: Any, role: Any, prop: str
+) -> None:
+    (found,) = ask(RBAC, binding("Group", name, role))
+    assert (found.violation.prop, found.violation.unknown) == (prop, True)
+    (known,) = ask(RBAC, binding("Group", "system:masters", "view"))
+    assert not known.violation.unknown
+
+
 def test_group_of_administrators_may_be_listed(ask: Ask) -> None:
     props = {
         "roleRef": {"kind": "ClusterRole", "name": "cluster-admin"},
@@ -298,6 +414,89 @@ def test_role_that_gives_rights_of_others_is_found(ask: Ask, rule: dict[str, Any
     )
 
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("groups", "kinds", "verbs", "reason"),
+    [
+        (["certificates.k8s.io"], ["*"], ["*"], "gives everything"),
+        ([RBAC_GROUP], ["roles"], ["*"], "gives everything"),
+        ([""], ["secrets"], ["*"], "reads all secrets"),
+        ([""], ["secret*"], ["get"], "reads all secrets"),
+        ([""], ["pods/attach"], ["get"], "gives pods/attach, and with it the rights of other pods"),
+        (["apps"], ["*"], ["*"], "writes deployments, and with them runs code as any service account"),
+        (["batch"], ["cronjobs"], ["patch"], "writes cronjobs, and with them runs code as any"),
+        ([""], ["persistentvolumes"], ["create"], "creates volumes with paths of any node"),
+        ([""], ["namespaces"], ["update"], "changes the profiles of pod security of namespaces"),
+        (["apiregistration.k8s.io"], ["any"], ["*"], "writes API services"),
+        (
+            ["certificates.k8s.io"],
+            ["certificatesigningrequests/approval"],
+            ["patch"],
+            "approves certificates",
+        ),
+        (["certificates.k8s.io"], ["signers"], ["approve"], "approves certificates for any user"),
+        ([RBAC_GROUP], ["clusterroles"], ["bind"], "gives bind, and with it rights"),
+    ],
+)
+def test_finding_says_what_a_rule_of_a_role_gives(
+    ask: Ask, groups: list[str], kinds: list[str], verbs: list[str], reason: str
+) -> None:
+    (found, *more) = ask(RBAC, role({"apiGroups": groups, "resources": kinds, "verbs": verbs}))
+    assert reason in found.message
+    assert more == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {
+            "apiGroups": [RBAC_GROUP],
+            "resources": ["clusterroles"],
+            "verbs": ["bind"],
+            "resourceNames": ["view"],
+        },
+        {"apiGroups": [RBAC_GROUP], "nonResourceURLs": ["/healthz"], "verbs": ["*"]},
+        {"apiGroups": ["admissionregistration.k8s.io"], "nonResourceURLs": ["/x"], "verbs": ["create"]},
+        {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]},
+        {"apiGroups": ["apps"], "resources": ["pods", "secrets", "pods/exec"], "verbs": ["create", "get"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["delete"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "update"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["list", "delete"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["update"]},
+        {"apiGroups": ["volumes"], "resources": ["persistentvolumes"], "verbs": ["create"]},
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["certificatesigningrequests"],
+            "verbs": ["update"],
+        },
+    ],
+)
+def test_role_that_gives_only_its_own_objects_passes(ask: Ask, rule: dict[str, Any]) -> None:
+    assert ask(RBAC, role(rule)) == []
+
+
+@pytest.mark.parametrize("name", ["cluster-admin", "edit", "*"])
+def test_role_that_binds_the_role_of_an_administrator_is_found(ask: Ask, name: str) -> None:
+    binds = {
+        "apiGroups": [RBAC_GROUP],
+        "resources": ["clusterroles"],
+        "verbs": ["bind"],
+        "resourceNames": [name],
+    }
+    kind = "kubernetes:rbac.authorization.k8s.io/v1:Role"
+    assert ask(RBAC, role(binds, type_=kind, namespace="team"))
+
+
+def test_role_inside_a_namespace_may_read_its_secrets(ask: Ask) -> None:
+    reads = {"apiGroups": [""], "resources": ["secrets", "pods/exec"], "verbs": ["get", "create"]}
+    kind = "kubernetes:rbac.authorization.k8s.io/v1:Role"
+    assert ask(RBAC, role(reads, type_=kind, namespace="team")) == []
+    assert ask(RBAC, role(reads, type_=kind, namespace="kube-system"))
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -331,7 +530,11 @@ def test_role_inside_a_namespace_may_have_all_of_it(ask: Ask) -> None:
     [
         ({}, True),
         ({"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"}}, True),
+        ({"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}}, True),
+        ({"matchLabels": None, "matchExpressions": []}, True),
+        (UNKNOWN, True),
         ({"matchLabels": {"atlas.example/aggregate": "true"}}, False),
+        ({"matchExpressions": [{"key": "atlas.example/aggregate", "operator": "Exists"}]}, False),
     ],
 )
 def test_aggregated_role_takes_rules_of_listed_roles_only(ask: Ask, selector: Any, found: bool) -> None:
@@ -344,6 +547,9 @@ def test_map_of_the_older_access_mode_is_read(ask: Ask, groups: str, found: bool
     data = {"mapRoles": f"- rolearn: arn:aws:iam::123456789012:role/x\n  groups:\n  - {groups}\n"}
     props = {"metadata": {"name": "aws-auth", "namespace": "kube-system"}, "data": data}
     assert bool(ask(RBAC, {"type": "kubernetes:core/v1:ConfigMap", "props": props})) == found
+    assert ask(RBAC, {"type": "kubernetes:core/v1:Secret", "props": props}) == []
+    other = {**props, "metadata": {"name": "other", "namespace": "kube-system"}}
+    assert ask(RBAC, {"type": "kubernetes:core/v1:ConfigMap", "props": other}) == []
 
 
 @pytest.mark.parametrize(
@@ -366,6 +572,33 @@ def test_namespace_enforces_a_profile(ask: Ask, name: Any, labels: Any, found: b
     for kind in ("Namespace", "NamespacePatch"):
         described = {"type": f"kubernetes:core/v1:{kind}", "props": {"metadata": metadata}}
         assert bool(ask(NAMESPACES, described)) == found
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        ({"pod-security.kubernetes.io/enforce": "privileged"}, "is 'privileged', and"),
+        ({}, "is not set, and"),
+        ("text", "is not set, and"),
+        (UNKNOWN, "is not known yet, and"),
+    ],
+)
+def test_message_shows_the_profile(ask: Ask, labels: Any, shown: str) -> None:
+    described = {"type": "kubernetes:core/v1:Namespace", "props": {"metadata": {"labels": labels}}}
+    (found,) = ask(NAMESPACES, described)
+    assert shown in found.message
+    assert found.violation.unknown == (labels is UNKNOWN)
+
+
+def test_profile_under_ignore_changes_is_none(ask: Ask) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    described = {"type": "kubernetes:core/v1:Namespace", "props": {"metadata": {"labels": labels}}}
+    assert ask(NAMESPACES, {**described, "options": {"ignoreChanges": ["metadata.labels"]}})
+
+
+def test_namespace_of_another_group_has_no_profile(ask: Ask) -> None:
+    assert ask(NAMESPACES, {"type": "kubernetes:example.org/v1:Namespace", "props": {}}) == []
+    assert ask(NAMESPACES, {"type": "kubernetes:core/v1:Pod", "props": {}}) == []
 
 
 PLATFORM = "arn:aws:iam::123456789012:role/platform"
@@ -408,6 +641,68 @@ def test_unknown_principal_is_that_of_its_entry(ask: Ask) -> None:
     (found,) = ask(ADMINS, access, hidden)
     assert not found.violation.unknown
     assert ask(ADMINS, entry("AmazonEKSClusterAdminPolicy", UNKNOWN))[0].violation.unknown
+
+
+def test_unknown_principal_of_several_entries_is_not_known(ask: Ask) -> None:
+    entries = [
+        {"type": "aws:eks/accessEntry:AccessEntry", "name": name, "props": {"principalArn": PLATFORM}}
+        for name in ("who", "other")
+    ]
+    hidden = {**entry("AmazonEKSClusterAdminPolicy", UNKNOWN), "depends": {"principalArn": ["who", "other"]}}
+    (found,) = ask(ADMINS, *entries, hidden, settings={"principals": [PLATFORM]})
+    assert found.violation.unknown
+
+
+def test_known_principal_is_judged_and_not_the_entry_that_it_depends_on(ask: Ask) -> None:
+    access = {"type": "aws:eks/accessEntry:AccessEntry", "name": "who", "props": {"principalArn": PLATFORM}}
+    other = entry("AmazonEKSClusterAdminPolicy", f"{PLATFORM}2")
+    depends = {**other, "depends": {"principalArn": ["who"]}}
+    assert ask(ADMINS, access, depends, settings={"principals": [PLATFORM]})
+
+
+@pytest.mark.parametrize("scheduler", ["kubernetes", "slurm"])
+def test_administrator_of_the_fleet_file_passes(ask: Ask, scheduler: str) -> None:
+    site = {
+        "site": "use1",
+        "provider": "aws",
+        "region": "us-east-1",
+        "zones": ["us-east-1a", "us-east-1b"],
+        "network": {"cidr": "10.0.0.0/16"},
+        "scheduler": scheduler,
+        **({"kubernetes": {"admins": [PLATFORM]}} if scheduler == "kubernetes" else {}),
+        "node_groups": [
+            {"name": "g", "instance_types": ["g6.xlarge"], "capacity": {"on_demand": {"max": 1}}}
+        ],
+    }
+    fleet = {
+        "apiVersion": "gpufleet/v1",
+        "fleet": "atlas",
+        "environment": "dev",
+        "budget": {"monthly": "1000 USD"},
+        "tags": {"team": "a", "cost-center": "b", "project": "c"},
+        "cloud": [site],
+        "software": {"channel": "2026.11"},
+    }
+    found = ask(ADMINS, entry("AmazonEKSClusterAdminPolicy", PLATFORM), fleet=fleet)
+    assert (found == []) is (scheduler == "kubernetes")
+
+
+def test_policy_that_is_not_known_may_be_the_administrators(ask: Ask) -> None:
+    hidden = entry("AmazonEKSViewPolicy", PLATFORM, "namespace")
+    hidden["props"]["policyArn"] = UNKNOWN
+    assert ask(ADMINS, hidden)
+
+
+def test_entry_in_groups_of_the_fleet_passes(ask: Ask) -> None:
+    props = {"principalArn": PLATFORM, "kubernetesGroups": ["researchers"]}
+    assert ask(ADMINS, {"type": "aws:eks/accessEntry:AccessEntry", "props": props}) == []
+
+
+def test_cluster_whose_access_mode_may_change_outside_is_found(ask: Ask) -> None:
+    mode = "accessConfig.authenticationMode"
+    cluster = {"type": "aws:eks/cluster:Cluster", "props": {"accessConfig": {"authenticationMode": "api"}}}
+    assert ask(ADMINS, cluster) == []
+    assert ask(ADMINS, {**cluster, "options": {"ignoreChanges": [mode]}})
 
 
 @pytest.mark.parametrize("group", ["system:masters", "System:Masters", UNKNOWN])

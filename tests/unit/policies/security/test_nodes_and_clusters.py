@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered
+from gpufleet.policies.rules.security import _eks_calendar
+from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered, version_of
 from gpufleet.policies.rules.security.templates_known import templates_known
+from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation
 from gpufleet.policy.examples import policy_context, stack
 from gpufleet.policy.settings import configure
@@ -125,6 +127,78 @@ def test_public_address_passes_only_for_groups_that_request_it_in_the_fleet_file
     assert ask("no-public-ip", _public("open"))
 
 
+def test_interfaces_under_ignore_changes_are_reported_once(ask: Ask) -> None:
+    props = {"networkInterfaces": [{"associatePublicIpAddress": "false"}]}
+    template = {"type": TEMPLATE, "props": props, "options": {"ignoreChanges": ["networkInterfaces"]}}
+    (found,) = ask("no-public-ip", template)
+    assert "ignoreChanges" in found.message
+
+
+def test_instance_in_a_subnet_of_the_stack_has_no_address(ask: Ask) -> None:
+    subnet = {"type": "aws:ec2/subnet:Subnet", "name": "subnet", "props": {"id": "subnet-1"}}
+    machine = {"type": "aws:ec2/instance:Instance", "name": "i", "props": {"subnetId": "subnet-1"}}
+    assert ask("no-public-ip", subnet, machine) == []
+    assert ask("no-public-ip", machine)
+
+
+@pytest.mark.parametrize("name", ["open", "closed"])
+@pytest.mark.parametrize("placed", [True, False])
+def test_group_that_requests_an_address_may_be_in_a_public_network(ask: Ask, name: str, placed: bool) -> None:
+    tags = [
+        {"key": f"gpufleet:{key}", "value": value} for key, value in (("site", "use1"), ("node-group", name))
+    ]
+    props = {"tags": tags, "launchTemplate": {"id": "lt-1", "version": "$Latest"}}
+    group = {"type": "aws:autoscaling/group:Group", "name": "g", "props": props}
+    template = {"type": TEMPLATE, "name": "t", "props": {"id": "lt-1"}}
+    network = []
+    if placed:
+        group["props"] = {**props, "vpcZoneIdentifiers": ["subnet-1"]}
+        route = {"routeTableId": "rtb-1", "gatewayId": "igw-1"}
+        link = {"routeTableId": "rtb-1", "subnetId": "subnet-1"}
+        network = [
+            {"type": "aws:ec2/routeTable:RouteTable", "name": "table", "props": {"id": "rtb-1"}},
+            {"type": "aws:ec2/route:Route", "name": "out", "props": route},
+            {"type": "aws:ec2/routeTableAssociation:RouteTableAssociation", "name": "of", "props": link},
+        ]
+    found = ask("no-public-ip", *network, template, group, fleet=fleet("dev"))
+    assert (found == []) is (name == "open")
+
+
+@pytest.mark.parametrize(
+    ("kind", "props"),
+    [
+        (NODE_GROUP, {"launchTemplate": {"id": "lt-1", "version": "$Latest"}}),
+        ("aws:batch/computeEnvironment:ComputeEnvironment", {"computeResources": {"maxVcpus": 4}}),
+        ("aws:autoscaling/group:Group", {"launchTemplate": {"id": "lt-away", "version": "1"}}),
+    ],
+)
+def test_launch_whose_subnets_are_not_known_is_left_to_other_rules(
+    ask: Ask, kind: str, props: dict[str, Any]
+) -> None:
+    template = {"type": TEMPLATE, "name": "t", "props": {"id": "lt-1"}}
+    assert ask("no-public-ip", template, {"type": kind, "name": "node", "props": props}) == []
+
+
+def test_instance_without_a_template_needs_none(ask: Ask) -> None:
+    assert ask("templates-known", {"type": "aws:ec2/instance:Instance", "props": {}}) == []
+
+
+def test_flow_log_of_all_traffic_counts_beside_another(ask: Ask) -> None:
+    vpc = {"type": "aws:ec2/vpc:Vpc", "name": "vpc"}
+    logs = [
+        {
+            "type": "aws:ec2/flowLog:FlowLog",
+            "name": traffic,
+            "props": {"trafficType": traffic},
+            "depends": {"vpcId": ["vpc"]},
+        }
+        for traffic in ("REJECT", "ALL")
+    ]
+    assert ask("vpc-flow-logs", vpc, *logs) == []
+    assert ask("vpc-flow-logs", vpc, logs[0])
+    assert ask("vpc-flow-logs", vpc, logs[0], {**logs[1], "options": {"ignoreChanges": ["trafficType"]}})
+
+
 def test_carrier_and_elastic_addresses_are_public(ask: Ask) -> None:
     carrier = {"networkInterfaces": [{"associateCarrierIpAddress": "true"}]}
     assert ask("no-public-ip", {"type": TEMPLATE, "props": carrier})
@@ -184,6 +258,86 @@ def test_setting_allows_a_newer_version(ask: Ask) -> None:
     assert ask("eks-version-offered", cluster, settings={"also": ["1.37"]}) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "version"),
+    [("1.35", (1, 35)), (" 1.36 ", (1, 36)), ("1.35.1", None), ("1.x", None), ("1", None), (1.35, None)],
+)
+def test_version_has_a_major_and_a_minor_number(value: object, version: tuple[int, int] | None) -> None:
+    assert version_of(value) == version
+
+
+def test_version_is_offered_until_the_last_day_of_extended_support(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = CALENDAR[(1, 30)].extended
+    assert last is not None
+    for day, there in ((last, True), (last + dt.timedelta(days=1), False)):
+        monkeypatch.setattr(_eks_calendar, "READ_ON", day)
+        assert ("1.30" in offered()) is there
+
+
+@pytest.mark.parametrize(("version", "found"), [(None, False), (UNKNOWN, False), ("1.24", True)])
+def test_version_of_a_node_group_is_its_own_or_that_of_the_cluster(
+    ask: Ask, version: Any, found: bool
+) -> None:
+    assert bool(ask("eks-version-offered", {"type": NODE_GROUP, "props": {"version": version}})) is found
+    assert ask("eks-version-offered", {"type": CLUSTER, "props": {"version": UNKNOWN}})
+
+
+@pytest.mark.parametrize(
+    ("days", "state"),
+    [
+        (30, "and standard support ends in 30 days"),
+        (0, "and standard support ends in 0 days"),
+        (-1, "and it is in extended support since 2026-12-02"),
+        (-365, "and it is in extended support since 2026-12-02"),
+        (-366, "and extended support ended on 2027-12-02"),
+    ],
+)
+def test_message_has_the_state_of_support(ask: Ask, days: int, state: str) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": "1.34", **STANDARD}}
+    ends = CALENDAR[(1, 34)].standard
+    assert ends is not None
+    day = _at(ends - dt.timedelta(days=days))
+    (found,) = ask("eks-version-standard-support", cluster, now=day, settings={"days": 31})
+    assert f"{state};" in found.message
+
+
+def test_end_of_standard_support_is_reported_only_in_its_last_days(ask: Ask) -> None:
+    cluster = {"type": CLUSTER, "props": {"version": "1.34", **STANDARD}}
+    ends = CALENDAR[(1, 34)].standard
+    assert ends is not None
+    day = _at(ends - dt.timedelta(days=30))
+    assert ask("eks-version-standard-support", cluster, now=day, settings={"days": 30}) == []
+
+
+def test_past_support_of_a_version_without_a_last_day_is_extended(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CALENDAR, (1, 34), _eks_calendar.Support(dt.date(2026, 12, 2), None))
+    cluster = {"type": CLUSTER, "props": {"version": "1.34", **STANDARD}}
+    (found,) = ask("eks-version-standard-support", cluster, now=_at(dt.date(2030, 1, 1)))
+    assert "in extended support since" in found.message
+
+
+@pytest.mark.parametrize("value", [None, UNKNOWN, "yes"])
+def test_endpoint_that_is_not_said_to_be_private_is_public(ask: Ask, value: Any) -> None:
+    access = {
+        "endpointPublicAccess": value,
+        "endpointPrivateAccess": True,
+        "publicAccessCidrs": ["198.51.100.0/24"],
+    }
+    (found,) = ask("eks-endpoint-private", {"type": CLUSTER, "props": {"vpcConfig": access}})
+    assert found.violation.prop == "vpcConfig.endpointPublicAccess"
+    assert found.violation.unknown is (value is UNKNOWN)
+
+
+def test_private_endpoint_that_may_change_outside_is_found(ask: Ask) -> None:
+    access = {"endpointPublicAccess": False, "endpointPrivateAccess": True}
+    cluster = {"type": CLUSTER, "props": {"vpcConfig": access}}
+    options = {"ignoreChanges": ["vpcConfig.endpointPublicAccess"]}
+    (found,) = ask("eks-endpoint-private", {**cluster, "options": options})
+    assert "ignoreChanges" in found.message
+
+
 def test_public_endpoint_can_be_forbidden_for_listed_networks(ask: Ask) -> None:
     access = {
         "endpointPublicAccess": True,
@@ -218,6 +372,21 @@ def test_only_an_environment_that_expires_soon_is_temporary(ask: Ask) -> None:
     assert ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial"))
 
 
+@pytest.mark.parametrize(("days", "temporary"), [(90, True), (91, False), (-1, True)])
+def test_environment_is_temporary_in_its_last_days(ask: Ask, days: int, temporary: bool) -> None:
+    ends = (examples.DAY.date() + dt.timedelta(days=days)).isoformat()
+    found = ask("storage-protected", {"type": BUCKET}, fleet=fleet("trial", expires=ends))
+    assert (found == []) is temporary
+
+
+def test_environment_on_trial_is_temporary(ask: Ask) -> None:
+    trial = {"gpufleet:cloud": "sandbox"}
+    assert ask("storage-protected", {"type": BUCKET}, stack="prod", config=trial) == []
+    assert ask(
+        "storage-protected", {"type": BUCKET}, stack="prod", config={**trial, "gpufleet:protect": "true"}
+    )
+
+
 def test_key_of_storage_is_protected_like_the_storage(ask: Ask) -> None:
     key = {"type": "aws:kms/key:Key", "name": "key"}
     system = {
@@ -249,6 +418,64 @@ def test_file_system_that_fsx_cannot_back_up_needs_no_backups(ask: Ask) -> None:
     scratch = {**linked, "props": {"deploymentType": "SCRATCH_2", "skipFinalBackup": True}}
     assert ask("file-systems-backed-up", scratch) == []
     assert ask("file-systems-backed-up", linked, stack="dev") == []
+
+
+def lustre(name: str, **props: Any) -> Described:
+    kept = {"deploymentType": "PERSISTENT_2", "automaticBackupRetentionDays": 7, "skipFinalBackup": False}
+    return {"type": LUSTRE, "name": name, "props": {**kept, **props}}
+
+
+def test_only_the_linked_file_system_needs_no_backups(ask: Ask) -> None:
+    association = {
+        "type": "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+        "name": "link",
+        "depends": {"fileSystemId": ["linked"]},
+    }
+    systems = [lustre(name, skipFinalBackup=True) for name in ("linked", "other")]
+    (found,) = ask("file-systems-backed-up", *systems, association)
+    assert found.urn.endswith("::other")
+    assert ask("file-systems-backed-up", lustre("imported", skipFinalBackup=True, importPath="s3://b")) == []
+
+
+@pytest.mark.parametrize(("days", "found"), [(7, False), (6, True), ("7", True), (UNKNOWN, True)])
+def test_backups_are_kept_for_the_days_of_the_setting(ask: Ask, days: Any, found: bool) -> None:
+    system = lustre("fs", automaticBackupRetentionDays=days)
+    assert bool(ask("file-systems-backed-up", system, settings={"days": 7})) is found
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "found"),
+    [
+        ("windowsFileSystem:WindowsFileSystem", {}, True),
+        ("windowsFileSystem:WindowsFileSystem", {"automaticBackupRetentionDays": 7}, False),
+        (
+            "windowsFileSystem:WindowsFileSystem",
+            {"automaticBackupRetentionDays": 7, "skipFinalBackup": True},
+            True,
+        ),
+        ("ontapFileSystem:OntapFileSystem", {"automaticBackupRetentionDays": 7}, False),
+        (
+            "ontapFileSystem:OntapFileSystem",
+            {"automaticBackupRetentionDays": 7, "skipFinalBackup": True},
+            False,
+        ),
+        (
+            "openZfsFileSystem:OpenZfsFileSystem",
+            {"automaticBackupRetentionDays": 7, "skipFinalBackup": "false"},
+            False,
+        ),
+    ],
+)
+def test_other_file_systems_of_fsx_have_backups_too(
+    ask: Ask, kind: str, props: dict[str, Any], found: bool
+) -> None:
+    assert bool(ask("file-systems-backed-up", {"type": f"aws:fsx/{kind}", "props": props})) is found
+
+
+def test_node_group_without_a_template_uses_the_metadata_options_of_eks(ask: Ask) -> None:
+    (found,) = ask("imdsv2-required", {"type": NODE_GROUP, "props": {}})
+    assert found.violation.prop == "launchTemplate"
+    assert ask("imdsv2-required", {"type": NODE_GROUP, "props": {"launchTemplate": {"id": "lt-1"}}}) == []
 
 
 ACCESS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"
@@ -294,8 +521,18 @@ def test_pulumi_secret_passes_where_only_its_owner_reads_it(ask: Ask) -> None:
     kept = {"type": "aws:secretsmanager/secretVersion:SecretVersion", "props": {"secretString": ACCESS_KEY}}
     assert ask("no-plain-secrets", kept)
     assert ask("no-plain-secrets", {**kept, "secrets": ["secretString"]}) == []
+    inside = {"environment": {"variables": {"TOKEN": ACCESS_KEY}}}
+    function = {"type": "aws:lambda/function:Function", "props": inside, "secrets": ["environment"]}
+    assert ask("no-plain-secrets", function) == []
+    assert ask("no-plain-secrets", {**function, "secrets": ["env", "environment.variables.OTHER"]})
     readable = {"type": TEMPLATE, "props": {"userData": ACCESS_KEY}, "secrets": ["userData"]}
     assert ask("no-plain-secrets", readable)
+
+
+def test_only_user_data_is_decoded(ask: Ask) -> None:
+    text = base64.b64encode(ACCESS_KEY.encode()).decode()
+    assert ask("no-plain-secrets", {"type": TEMPLATE, "props": {"userData": text}})
+    assert ask("no-plain-secrets", {"type": TEMPLATE, "props": {"description": text}}) == []
 
 
 def test_ordinary_text_is_not_a_credential(ask: Ask) -> None:

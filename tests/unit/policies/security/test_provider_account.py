@@ -54,6 +54,48 @@ def test_provider_with_a_region_and_a_known_account_passes() -> None:
     assert judged(accounts=("444455556666",), assumeRoles=[{"roleArn": ROLE}])
 
 
+@pytest.mark.parametrize(
+    ("roles", "shown", "unknown"),
+    [
+        ([{"roleArn": ROLE}], "assumes a role in account 111122223333", False),
+        (ROLE, "assumes a role in account 111122223333", False),
+        (UNKNOWN, "assumes a role in an unknown account", True),
+        ([{"roleArn": UNKNOWN}], "assumes a role in an unknown account", True),
+        ([{"sessionName": "x"}], "assumes a role in an unknown account", True),
+        ("not-an-arn", "assumes a role in an unknown account", True),
+    ],
+)
+def test_message_has_the_account_of_a_role_if_it_is_known(roles: Any, shown: str, unknown: bool) -> None:
+    (found,) = judged(assumeRoles=roles)
+    assert shown in found.message
+    assert found.violation.unknown is unknown
+
+
+@pytest.mark.parametrize("endpoints", ["http://127.0.0.1:5000", [{"ec2": "http://localhost:5000"}]])
+def test_endpoint_of_this_machine_is_no_other_account(endpoints: Any) -> None:
+    assert judged(endpoints=endpoints) == []
+
+
+@pytest.mark.parametrize("endpoints", [[{"ec2": None, "s3": ""}], [], None, "", "null"])
+def test_endpoint_that_is_not_set_is_that_of_aws(endpoints: Any) -> None:
+    assert judged(endpoints=endpoints) == []
+
+
+@pytest.mark.parametrize(
+    "endpoints",
+    ["https://ec2.example.com", [{"ec2": UNKNOWN}], [{"s3": "", "ec2": "https://ec2.example.com"}], UNKNOWN],
+)
+def test_endpoint_elsewhere_is_reported_once(endpoints: Any) -> None:
+    (found,) = judged(endpoints=endpoints)
+    assert "uses endpoints outside AWS" in found.message
+
+
+@pytest.mark.parametrize("value", ["", [], None])
+def test_credential_that_is_empty_is_none(value: Any) -> None:
+    assert judged(profile=value, sharedCredentialsFiles=value) == []
+    assert judged(profile=UNKNOWN)
+
+
 def test_emulated_aws_has_keys_and_no_roles() -> None:
     sandbox = {"gpufleet:cloud": "sandbox"}
     keys: dict[str, Any] = {

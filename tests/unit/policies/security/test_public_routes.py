@@ -165,6 +165,107 @@ def test_subnet_outside_the_stack_is_found_by_its_id(ask: Ask) -> None:
     assert subnets_of(ask, GATEWAY, TABLE, outside, out, other) == []
 
 
+KNOWN = {
+    "vpc": {**VPC, "props": {"id": "vpc-1"}},
+    "internet": {**GATEWAY, "props": {"id": "gateway-1"}},
+    "subnet": {**SUBNET, "props": {"id": "subnet-1", "vpcId": "vpc-1"}, "depends": {}},
+    "table": {**TABLE, "props": {"id": "rtb-1"}},
+}
+
+
+def known(kind: str, name: str, **props: Any) -> Described:
+    return {"type": f"aws:ec2/{kind}", "name": name, "props": props}
+
+
+MAIN = "mainRouteTableAssociation:MainRouteTableAssociation"
+OUT = {"cidrBlock": "0.0.0.0/0", "gatewayId": "gateway-1"}
+TO_TABLE = known("route:Route", "out", routeTableId="rtb-1", gatewayId="gateway-1")
+OF_SUBNET = known(
+    "routeTableAssociation:RouteTableAssociation", "of", subnetId="subnet-1", routeTableId="rtb-1"
+)
+
+
+@pytest.mark.parametrize(
+    ("routes", "public"),
+    [
+        ([TO_TABLE, OF_SUBNET], True),
+        ([{**TO_TABLE, "props": {**TO_TABLE["props"], "gatewayId": " igw-9"}}, OF_SUBNET], True),
+        ([{**TO_TABLE, "props": {**TO_TABLE["props"], "gatewayId": "vgw-9"}}, OF_SUBNET], False),
+        ([{**TO_TABLE, "props": {**TO_TABLE["props"], "routeTableId": "rtb-9"}}, OF_SUBNET], False),
+        ([TO_TABLE], False),
+        ([TO_TABLE, known(MAIN, "main", vpcId="vpc-1", routeTableId="rtb-1")], True),
+        ([TO_TABLE, known(MAIN, "main", vpcId="vpc-9", routeTableId="rtb-1")], False),
+        ([TO_TABLE, known(MAIN, "main", vpcId="vpc-1", routeTableId="rtb-9")], False),
+        ([known("defaultRouteTable:DefaultRouteTable", "main", routes=[OUT])], False),
+        (
+            [TO_TABLE, known("defaultRouteTable:DefaultRouteTable", "main", defaultRouteTableId="vpc-1")],
+            False,
+        ),
+    ],
+)
+def test_known_ids_lead_from_the_subnet_to_the_gateway(
+    ask: Ask, routes: list[Described], public: bool
+) -> None:
+    for node in ("subnet-1", UNKNOWN):
+        placed = {
+            "type": "aws:eks/nodeGroup:NodeGroup",
+            "name": "node",
+            "props": {"subnetIds": [node]},
+            "depends": {"subnetIds": ["subnet"]} if node is UNKNOWN else {},
+        }
+        assert bool(subnets_of(ask, *KNOWN.values(), *routes, placed)) is public
+
+
+def test_table_with_one_route_to_the_gateway_among_others_is_public(ask: Ask) -> None:
+    nat = {"cidrBlock": "10.0.0.0/8", "natGatewayId": "nat-1"}
+    table = {**KNOWN["table"], "props": {"id": "rtb-1", "routes": [nat, OUT]}}
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": {"subnetIds": ["subnet-1"]}}
+    network = [KNOWN["vpc"], KNOWN["internet"], KNOWN["subnet"], table, OF_SUBNET]
+    assert subnets_of(ask, *network, node)
+    inside = {**table, "props": {"id": "rtb-1", "routes": [nat]}}
+    assert subnets_of(ask, *network[:3], inside, OF_SUBNET, node) == []
+
+
+def test_gateway_that_is_computed_from_nothing_of_the_stack_is_none(ask: Ask) -> None:
+    hidden = {**route(destinationCidrBlock="0.0.0.0/0"), "depends": {"routeTableId": ["table"]}}
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": {"subnetIds": [UNKNOWN]}}
+    placed = {**node, "depends": {"subnetIds": ["subnet"]}}
+    plain = {**SUBNET, "props": {"vpcId": UNKNOWN}}
+    assert subnets_of(ask, VPC, GATEWAY, plain, TABLE, ASSOCIATION, hidden, placed) == []
+
+
+def test_known_subnet_of_a_node_counts_and_not_one_that_it_depends_on(ask: Ask) -> None:
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": {"subnetIds": ["subnet-9"]}}
+    placed = {**node, "depends": {"subnetIds": ["subnet"]}}
+    assert subnets_of(ask, *KNOWN.values(), TO_TABLE, OF_SUBNET, placed) == []
+
+
+def test_route_without_a_gateway_leads_to_none_that_its_table_depends_on(ask: Ask) -> None:
+    nat = {"cidrBlock": "0.0.0.0/0", "natGatewayId": UNKNOWN}
+    table = {**KNOWN["table"], "props": {"id": "rtb-1", "routes": [nat]}, "depends": {"routes": ["internet"]}}
+    node = {"type": "aws:eks/nodeGroup:NodeGroup", "name": "node", "props": {"subnetIds": ["subnet-1"]}}
+    network = [KNOWN["vpc"], KNOWN["internet"], KNOWN["subnet"]]
+    assert subnets_of(ask, *network, table, OF_SUBNET, node) == []
+
+
+def test_node_with_two_public_subnets_is_reported_once(ask: Ask) -> None:
+    other = {**KNOWN["subnet"], "name": "second", "props": {"id": "subnet-2", "vpcId": "vpc-1"}}
+    second = {**OF_SUBNET, "name": "second-of", "props": {"subnetId": "subnet-2", "routeTableId": "rtb-1"}}
+    node = {
+        "type": "aws:ec2/launchTemplate:LaunchTemplate",
+        "name": "node",
+        "props": {
+            "networkInterfaces": [
+                {"subnetId": "subnet-9"},
+                {"subnetId": "subnet-1"},
+                {"subnetId": "subnet-2"},
+            ]
+        },
+    }
+    (found,) = subnets_of(ask, *KNOWN.values(), other, TO_TABLE, OF_SUBNET, second, node)
+    assert found.violation.prop == "networkInterfaces[1].subnetId"
+
+
 @pytest.mark.parametrize(
     ("kind", "props", "found"),
     [
@@ -231,6 +332,20 @@ INTERNAL = "service.beta.kubernetes.io/aws-load-balancer-internal"
         ("aws:elb/loadBalancer:LoadBalancer", {"internal": UNKNOWN}, True),
         ("aws:lb/loadBalancer:LoadBalancer", {"internal": True}, False),
         ("aws:lb/loadBalancer:LoadBalancer", {"loadBalancerType": "gateway"}, False),
+        ("aws:s3/bucket:Bucket", {}, False),
+        ("other:slb/loadBalancer:LoadBalancer", {}, False),
+        ("kubernetes:example.org/v1:Gateway", {"spec": {"type": "LoadBalancer"}}, False),
+        (
+            "kubernetes:core/v1:Service",
+            {"metadata": {"annotations": UNKNOWN}, "spec": {"type": "LoadBalancer"}},
+            True,
+        ),
+        ("kubernetes:networking.k8s.io/v1:Ingress", {"metadata": {"annotations": UNKNOWN}}, False),
+        (
+            "kubernetes:core/v1:Service",
+            {"metadata": {"annotations": {"alb.ingress.kubernetes.io/scheme": "internet-facing"}}},
+            False,
+        ),
         ("kubernetes:core/v1:Service", {"spec": {"type": "LoadBalancer"}}, True),
         ("kubernetes:core/v1:Service", {"spec": {"type": "ClusterIP"}}, False),
         (

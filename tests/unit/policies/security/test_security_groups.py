@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from gpufleet.policies.rules.security._groups import rules
 from gpufleet.policies.rules.security._networks import network, world
+from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 
@@ -60,6 +62,11 @@ def test_networks_that_together_cover_the_internet_are_the_world(cidrs: list[str
     assert world(block for each in cidrs if (block := network(each)) is not None) is not None
 
 
+def test_private_addresses_inside_ipv6_do_not_count() -> None:
+    blocks = [network(each) for each in ("12.0.0.0/8", "14.0.0.0/8", "64:ff9b::a00:0/104", "2002:a00::/24")]
+    assert world(each for each in blocks if each is not None) is None
+
+
 @pytest.mark.parametrize(
     "cidrs", [[], ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"], ["fc00::/7"], ["3.0.0.0/8", "5.0.0.0/8"]]
 )
@@ -107,11 +114,65 @@ def test_all_unknown_and_numeric_tcp_protocols_cover_ssh(ask: Ask, protocol: Any
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(UNKNOWN, 22), (22, UNKNOWN), (-1, -1), ("-1", 0), (None, None), ("22", " 22"), (True, 5), ("ssh", 5)],
+)
+def test_range_that_is_not_known_or_no_number_may_have_every_port(ask: Ask, first: Any, last: Any) -> None:
+    assert ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", fromPort=first, toPort=last))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ports", "written"),
+    [
+        ("tcp", (443, 443), "opens tcp 443 to"),
+        ("udp", (443, 500), "opens udp 443-500 to"),
+        ("-1", (443, 443), "opens all traffic to"),
+    ],
+)
+def test_message_has_the_protocol_and_its_ports(
+    ask: Ask, protocol: str, ports: tuple[int, int], written: str
+) -> None:
+    (found,) = ask(
+        "no-open-ingress",
+        GROUP,
+        rule("r", "0.0.0.0/0", ipProtocol=protocol, fromPort=ports[0], toPort=ports[1]),
+    )
+    assert written in found.message
+
+
+@pytest.mark.parametrize("port", [22, 443])
+def test_ports_of_an_inline_rule_are_those_of_the_rule(ask: Ask, port: int) -> None:
+    inline = {"protocol": "tcp", "fromPort": port, "toPort": port, "cidrBlocks": ["0.0.0.0/0"]}
+    group = {**GROUP, "props": {"ingress": [inline]}}
+    assert bool(ask("no-open-admin-ports", group)) == (port == 22)
+    assert ask("no-open-ingress", group)
+
+
+def test_older_rule_counts_for_its_own_direction(ask: Ask) -> None:
+    def older(kind: str) -> Described:
+        return {"type": OLDER, "props": {"type": kind, "protocol": "tcp", "cidrBlocks": ["0.0.0.0/0"]}}
+
+    assert ask("no-open-ingress", older("egress")) == []
+    assert ask("no-open-egress", older("ingress")) == []
+    assert ask("no-open-ingress", older("ingress"))
+    assert ask("no-open-egress", older("egress"))
+
+
+def test_rules_of_a_stack_are_read_once() -> None:
+    stack = examples.stack([GROUP, rule("r", "10.0.0.0/8")])
+    assert rules(stack) is rules(stack)
+
+
 def test_icmp_and_other_ports_are_not_admin_ports(ask: Ask) -> None:
     assert (
         ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0", ipProtocol="icmp", fromPort=8, toPort=0))
         == []
     )
+    types = rule("r", "0.0.0.0/0", ipProtocol="icmp", fromPort=3, toPort=30)
+    assert ask("no-open-admin-ports", GROUP, types) == []
+    text = rule("r", "0.0.0.0/0", fromPort="443", toPort="443")
+    assert ask("no-open-admin-ports", GROUP, text) == []
     assert ask("no-open-admin-ports", GROUP, rule("r", "0.0.0.0/0")) == []
 
 
@@ -149,6 +210,26 @@ def test_foreign_prefix_list_fails_closed_unless_it_is_trusted(ask: Ask) -> None
     assert ask("no-open-ingress", uses, settings={"prefix_lists": True}) == []
 
 
+def test_trusted_prefix_lists_make_no_network_known(ask: Ask) -> None:
+    hidden = rule("r", UNKNOWN)
+    (found,) = ask("no-open-ingress", GROUP, hidden, settings={"prefix_lists": True})
+    assert found.violation.unknown
+
+
+def test_group_under_ignore_changes_is_found_with_any_rule(ask: Ask) -> None:
+    inline = {"ingress": [{"protocol": "tcp", "securityGroups": ["sg-1"]}]}
+    group = {**GROUP, "props": inline}
+    assert ask("no-open-ingress", group) == []
+    (found,) = ask("no-open-ingress", {**group, "options": {"ignoreChanges": ["ingress"]}})
+    assert "ignoreChanges" in found.message
+
+
+def test_other_property_of_a_rule_may_be_under_ignore_changes(ask: Ask) -> None:
+    props = {"ipProtocol": "tcp", "referencedSecurityGroupId": "sg-1"}
+    described = {"type": INGRESS, "name": "in", "props": props, "options": {"ignoreChanges": ["description"]}}
+    assert ask("no-open-ingress", described) == []
+
+
 def test_rule_with_an_unknown_direction_counts_as_ingress(ask: Ask) -> None:
     props = {"type": UNKNOWN, "protocol": "tcp", "cidrBlocks": ["0.0.0.0/0"]}
     assert ask("no-open-ingress", {"type": OLDER, "props": props})
@@ -162,7 +243,12 @@ def test_egress_to_the_world_is_allowed_only_for_web_ports(ask: Ask) -> None:
     assert ask("no-open-egress", out(ipProtocol="tcp", fromPort=443, toPort=444))
     assert ask("no-open-egress", out(ipProtocol="-1"))
     assert ask("no-open-egress", out(ipProtocol="-1", cidrIpv4="0.0.0.0/1"))
-    assert ask("no-open-egress", out(ipProtocol="-1", cidrIpv4=UNKNOWN))[0].violation.unknown
+    (wide,) = ask("no-open-egress", out(ipProtocol="-1"))
+    assert "allows all traffic to 0.0.0.0/0, and" in wide.message
+    (unknown,) = ask("no-open-egress", out(ipProtocol="-1", cidrIpv4=UNKNOWN))
+    assert unknown.violation.unknown
+    assert "to unknown networks, and" in unknown.message
+    assert ask("no-open-egress", out(ipProtocol="-1", cidrIpv4=None, prefixListId="pl-s3")) == []
     assert ask("no-open-egress", out(ipProtocol="-1", cidrIpv4="10.0.0.0/8")) == []
 
 
@@ -176,6 +262,18 @@ def test_default_security_group_of_every_vpc_must_be_closed(ask: Ask) -> None:
     }
     (found,) = ask("default-security-group-closed", vpc, other, closed)
     assert found.urn.endswith("::other")
+
+
+@pytest.mark.parametrize("depends", [["group"], ["group", "vpc"], []])
+def test_separate_rule_on_another_group_leaves_the_default_one_closed(ask: Ask, depends: list[str]) -> None:
+    vpc = {"type": "aws:ec2/vpc:Vpc", "name": "vpc"}
+    closed = {
+        "type": "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+        "name": "closed",
+        "depends": {"vpcId": ["vpc"]},
+    }
+    added = {**rule("added", "10.0.0.0/8"), "depends": {"securityGroupId": depends}}
+    assert ask("default-security-group-closed", vpc, closed, GROUP, added) == []
 
 
 @pytest.mark.parametrize("kind", [INGRESS, EGRESS, OLDER])
@@ -253,6 +351,14 @@ def test_rule_for_some_ports_is_not_all_traffic(ask: Ask) -> None:
             {"type": OLDER, "props": {"type": "ingress", "protocol": "all", "self": True}},
             {"type": EGRESS, "props": {"ipProtocol": "-1"}, "depends": ITSELF},
         ),
+        (
+            {
+                "type": OLDER,
+                "props": {"type": "ingress", "protocol": "-1", "sourceSecurityGroupId": UNKNOWN},
+                "depends": {**ON_GROUP, "sourceSecurityGroupId": ["group"]},
+            },
+            {"type": OLDER, "props": {"type": "egress", "protocol": "-1", "self": True}},
+        ),
     ],
 )
 def test_legacy_rule_resources_count_for_an_efa_group(
@@ -307,11 +413,86 @@ def test_ordinary_interfaces_need_no_efa_group(ask: Ask) -> None:
     assert ask(EFA, {**NODES, "props": plain, "depends": {}}) == []
 
 
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [
+        ((IN,), "group: it has no rule for all traffic to itself"),
+        ((OUT,), "group: it has no rule for all traffic from itself"),
+        ((), "from itself; it has no rule for all traffic to itself"),
+    ],
+)
+def test_message_says_which_direction_of_an_efa_group_is_missing(
+    ask: Ask, left: tuple[Described, ...], reason: str
+) -> None:
+    (found,) = ask(EFA, GROUP, *left, NODES)
+    assert found.message.partition(reason)[1]
+    assert "elsewhere" not in found.message
+
+
+def test_all_traffic_of_others_is_not_that_of_the_group(ask: Ask) -> None:
+    wide = {"type": INGRESS, "name": "in", "props": {"ipProtocol": "-1", "cidrIpv4": "10.0.0.0/8"}}
+    (found,) = ask(EFA, GROUP, {**wide, "depends": ON_GROUP}, OUT, NODES)
+    assert "it has no rule for all traffic from itself; in allows all traffic from elsewhere" in found.message
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        {"cidrBlocks": ["10.0.0.0/8"]},
+        {"prefixListIds": ["pl-elsewhere"]},
+        {"securityGroups": ["sg-elsewhere"]},
+        {"securityGroups": UNKNOWN},
+    ],
+)
+def test_rule_of_an_efa_group_for_itself_and_for_another_peer_is_found(
+    ask: Ask, peer: dict[str, Any]
+) -> None:
+    itself = {"protocol": "-1", "self": True}
+    assert ask(EFA, {**GROUP, "props": {"ingress": [{**itself, **peer}], "egress": [itself]}}, NODES)
+    empty = {"protocol": "-1", "self": True, "securityGroups": []}
+    assert ask(EFA, {**GROUP, "props": {"ingress": [empty], "egress": [itself]}}, NODES) == []
+
+
+def test_rule_of_an_efa_group_for_nobody_or_with_an_unknown_protocol_is_found(ask: Ask) -> None:
+    itself = {"protocol": "-1", "self": True}
+    nobody = {"protocol": "tcp", "self": False}
+    assert ask(EFA, {**GROUP, "props": {"ingress": [itself, nobody], "egress": [itself]}}, NODES)
+    hidden = {**IN, "props": {**IN["props"], "ipProtocol": UNKNOWN}}
+    assert ask(EFA, GROUP, hidden, OUT, NODES)
+
+
+def test_group_with_an_unknown_id_is_the_one_that_the_interface_depends_on(ask: Ask) -> None:
+    unknown = {"props": {"id": UNKNOWN}}
+    other = {**GROUP, **unknown, "name": "other"}
+    nodes = {**NODES, "depends": {"networkInterfaces": ["other"]}}
+    assert ask(EFA, other, {**GROUP, **unknown}, IN, OUT, nodes)
+
+
+@pytest.mark.parametrize("interfaces", [[UNKNOWN], UNKNOWN, [{"interfaceType": UNKNOWN}]])
+def test_interface_that_is_not_known_may_be_of_efa(ask: Ask, interfaces: Any) -> None:
+    (found,) = ask(EFA, {**NODES, "props": {"networkInterfaces": interfaces}, "depends": {}})
+    assert "needs a security group" in found.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "props"),
+    [
+        ("aws:ec2/networkInterface:NetworkInterface", {"interfaceType": "interface"}),
+        ("aws:fsx/lustreFileSystem:LustreFileSystem", {"efaEnabled": False}),
+        ("aws:fsx/lustreFileSystem:LustreFileSystem", {}),
+    ],
+)
+def test_device_without_efa_needs_no_group(ask: Ask, kind: str, props: dict[str, Any]) -> None:
+    assert ask(EFA, {"type": kind, "name": "device", "props": props}) == []
+
+
 def test_ssh_key_without_source_groups_opens_ssh_to_the_world(ask: Ask) -> None:
     kind = "aws:eks/nodeGroup:NodeGroup"
     rule_name = "node-ssh-restricted"
     for access in ({"ec2SshKey": "k"}, {"ec2SshKey": "k", "sourceSecurityGroupIds": []}, UNKNOWN):
         assert ask(rule_name, {"type": kind, "props": {"remoteAccess": access}})
     assert ask(rule_name, {"type": kind, "props": {}}) == []
+    without_key = {"remoteAccess": {"sourceSecurityGroupIds": []}}
+    assert ask(rule_name, {"type": kind, "props": without_key}) == []
     named = {"ec2SshKey": UNKNOWN, "sourceSecurityGroupIds": [UNKNOWN]}
     assert ask(rule_name, {"type": kind, "props": {"remoteAccess": named}}) == []

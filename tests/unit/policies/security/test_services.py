@@ -30,6 +30,8 @@ def test_flag_that_makes_a_service_public_is_refused_at_any_depth(ask: Ask, flag
         (found,) = ask("no-public-services", _one(ANY, **props))
         assert found.violation.prop == path
         assert found.violation.unknown == (value is UNKNOWN)
+    assert len(ask("no-public-services", _one(ANY, {"ignoreChanges": [flag]}, **{flag: False}))) == 1
+    assert ask("no-public-services", _one(ANY, **{flag: None})) == []
     assert ask("no-public-services", _one(ANY, **{flag: False}), _one(ANY, tags={flag: "true"})) == []
     assert ask("no-public-services", _one(f"gcp:a/b:{flag}", **{flag: True})) == []
 
@@ -90,6 +92,8 @@ def test_encryption_is_not_switched_off_at_any_depth(ask: Ask, flag: str) -> Non
         (found,) = ask("services-encrypted", _one(ANY, volumes=[{flag: value}]))
         assert found.violation.prop == f"volumes[0].{flag}"
     assert ask("services-encrypted", _one(ANY, **{flag: True}), _one(ANY)) == []
+    assert len(ask("services-encrypted", _one(ANY, {"ignoreChanges": [flag]}, **{flag: True}))) == 1
+    assert ask("services-encrypted", _one("gcp:a/b:C", **{flag: False})) == []
 
 
 @pytest.mark.parametrize("kind", sorted(services_encrypted.NEEDED))

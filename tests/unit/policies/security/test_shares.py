@@ -93,10 +93,40 @@ def test_text_that_is_no_policy_on_callers_is_left_to_others(ask: Ask, kind: str
         ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": "block-all-sharing"}, False),
         ("ec2/imageBlockPublicAccess:ImageBlockPublicAccess", {"state": "unblocked"}, True),
         ("ec2/amiLaunchPermission:AmiLaunchPermission", {"group": UNKNOWN}, False),
+        ("ec2/amiLaunchPermission:AmiLaunchPermission", {"group": " All"}, True),
+        ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": " Block-new-sharing"}, False),
+        ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": 1}, True),
+        ("ram/resourceShare:ResourceShare", {"allowExternalPrincipals": "false"}, False),
+        ("ram/resourceShare:ResourceShare", {"allowExternalPrincipals": UNKNOWN}, False),
+        ("lambda/permission:Permission", {"principal": 123456789012}, False),
+        (
+            "cloudwatch/eventPermission:EventPermission",
+            {
+                "principal": "*",
+                "condition": {"type": "StringLike", "key": "aws:PrincipalOrgID", "value": "o-*"},
+            },
+            True,
+        ),
+        (
+            "cloudwatch/eventPermission:EventPermission",
+            {
+                "principal": "*",
+                "condition": {"type": "Null", "key": "aws:PrincipalOrgID", "value": ORGANISATION},
+            },
+            True,
+        ),
     ],
 )
 def test_permission_for_anyone_is_found(ask: Ask, kind: str, props: dict[str, Any], found: bool) -> None:
     assert bool(ask(RULE, {"type": f"aws:{kind}", "props": props})) == found
+
+
+@pytest.mark.parametrize("kind", ["aws:s3/bucket:Bucket", "aws:iam/role:Role"])
+def test_policy_that_is_not_there_may_be_under_ignore_changes(ask: Ask, kind: str) -> None:
+    described = {"type": kind, "name": "x", "props": {"inlinePolicies": [{"name": "none"}]}}
+    ignoring = {**described, "options": {"ignoreChanges": ["policy", "inlinePolicies"]}}
+    assert ask(RULE, ignoring) == []
+    assert ask("iam-no-wildcards", ignoring) == []
 
 
 def test_types_of_permissions_are_those_of_pulumi_aws() -> None:
