@@ -10,9 +10,11 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from gpufleet.kinds import SLURM_NODE_TAG
 from gpufleet.notices.scheduler import Instance
 from gpufleet.notices.settings import HandlerSettings
+
+NODE_TAG = "gpufleet:slurm-node"
+"""The tag of an instance with the name of its Slurm node."""
 
 BATCH = 10
 """Messages of one call (SQS API Reference, ReceiveMessage)."""
@@ -129,7 +131,7 @@ def _instance(found: Mapping[str, Any], tags: Mapping[str, str]) -> Instance:
         id=found["InstanceId"],
         address=found.get("PrivateIpAddress", ""),
         dns_name=found.get("PrivateDnsName", ""),
-        node=tags.get(SLURM_NODE_TAG, ""),
+        node=tags.get(NODE_TAG, ""),
         alive=found["State"]["Name"] not in _GONE,
     )
 

@@ -8,12 +8,16 @@ import json
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from cloud_nodes.aws import NODE_TAG
 from cloud_nodes.passes import Passes
 from cloud_nodes.settings import Settings
 from cloud_nodes.slurm import Slurm
 
+from gpufleet.kinds import SLURM_NODE_TAG
 from gpufleet.lab.aws.faults.plan import Shortage
+from gpufleet.notices import cloud as notices
 from tests.unit.ansible.slurm_cloud.conftest import (
+    FILES,
     GROUP,
     PREFIX,
     RETRY_S,
@@ -274,3 +278,10 @@ def test_munge_key_is_put_where_nodes_read_it_once(cluster: Cluster) -> None:
         Passes(settings, Slurm(cluster.slurm.run), munge_key="k" * 64).run()
     found = ssm.get_parameter(Name="/munge", WithDecryption=True)["Parameter"]
     assert (found["Value"], found["Version"]) == ("k" * 64, 2)
+
+
+def test_node_handler_of_notices_and_role_call_the_tag_of_a_node_the_same() -> None:
+    # The programs of hosts import nothing of gpufleet.
+    assert NODE_TAG == SLURM_NODE_TAG == notices.NODE_TAG
+    program = (FILES.parents[1] / "slurm_cloud_node/files/cloud-node").read_text()
+    assert f'"meta-data/tags/instance/{SLURM_NODE_TAG}"' in program
