@@ -59,6 +59,9 @@ _FIRST = {
 }
 """Tests of security rules -> starts of the modules that they are likeliest to find a mutant in."""
 
+_OF_RACKS = ("test_variables.py", "test_kubernetes_gpu_variables.py", "test_inventory.py", "test_secrets.py")
+"""Tests in `tests/unit/racks` of the variables of racks, which are made of their plan."""
+
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -168,7 +171,11 @@ def _modules() -> list[str]:
 
 
 def _folders() -> list[str]:
-    return [str(_folder(package)) for package in PACKAGES]
+    return [*(str(_folder(package)) for package in PACKAGES), *(str(_racks() / name) for name in _OF_RACKS)]
+
+
+def _racks() -> Path:
+    return ROOT / "tests" / "unit" / "racks"
 
 
 def _folder(package: str) -> Path:
@@ -191,8 +198,10 @@ def _tests_of(module: str) -> Iterator[Sequence[str]]:
     )
     slow = [path for path in files if path.name in _SLOW]
     # One file first: collecting the others takes longer than most need to fail.
-    for part in (files[:1], files[1 : len(files) - len(slow)], slow):
-        yield [str(path) for path in part]
+    racks = [_racks() / name for name in _OF_RACKS] if module.startswith("gpufleet.plan.rack") else []
+    for part in (files[:1], racks, files[1 : len(files) - len(slow)], slow):
+        if part:
+            yield [str(path) for path in part]
 
 
 def _rule_tests_of(module: str) -> Iterator[Sequence[str]]:

@@ -130,6 +130,12 @@ def test_neuron_quota_above_the_site_is_a_warning(judge: Judge) -> None:
     assert judge(fits | _group("trn1.32xlarge")).rules == set()
 
 
+def test_neuron_quota_of_a_site_with_an_unknown_type_is_not_judged(judge: Judge) -> None:
+    quota = {"cloud.0.kubernetes.teams.0.neuron_devices": 17}
+    assert "team-neuron-quota" in judge(quota | _group("trn1.32xlarge")).rules
+    assert "team-neuron-quota" not in judge(quota | _group("trn9.32xlarge")).rules
+
+
 def test_neuron_images_need_a_way_to_the_public_registry(judge: Judge) -> None:
     said = judge(_group("trn1.32xlarge") | {"cloud.0.network.nat": "none"}).of("registry-unreachable")
     assert any("nodes of other cannot pull Neuron's from public.ecr.aws" in each.message for each in said)

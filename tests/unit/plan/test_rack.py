@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from gpufleet.plan.rack import plan_rack
-from gpufleet.plan.rack_models import SlurmPlan
+from gpufleet.plan.rack_models import MonitoringPlan, SlurmPlan
+from gpufleet.plan.rack_monitoring import monitoring_host
 from gpufleet.spec.models import OnPremSite
 
 
@@ -160,3 +162,77 @@ def test_model_of_controllers_follows_from_the_system_unless_declared(
     plan = plan_rack(site(system=system, management=management)).management_settings
     assert plan is not None
     assert plan.model == model
+
+
+@pytest.mark.parametrize(
+    ("sharing", "kind", "replicas"),
+    [
+        (None, "none", 1),
+        ({"mps": {"replicas": 4}}, "mps", 4),
+        ({"time_slicing": {"replicas": 2}}, "time_slicing", 2),
+    ],
+)
+def test_each_gpu_is_divided_by_the_replicas_of_its_sharing(
+    sharing: dict[str, Any] | None, kind: str, replicas: int
+) -> None:
+    group = {"name": "g", "nodes": "dgx001", "gpu_sharing": sharing}
+    kubernetes = {"version": "1.35", "endpoint": "10.0.0.1", "node_groups": [group]}
+    plan = plan_rack(site(scheduler="kubernetes", kubernetes=kubernetes, controllers="ctl[01-03]")).kubernetes
+    assert plan is not None
+    (found,) = [each for each in plan.node_groups if each.name == "g"]
+    assert (found.sharing, found.replicas) == (kind, replicas)
+
+
+RECEIVERS: dict[str, Any] = {
+    "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
+    "email": {
+        "to": ["ops@example.com"],
+        "sender": "gpufleet@example.com",
+        "server": "mail.example.com:587",
+        "username": "gpufleet",
+    },
+}
+
+
+def test_monitoring_has_the_receivers_that_are_declared() -> None:
+    found = monitoring(alerts=RECEIVERS)
+    assert (found.webhook_url, found.webhook_token) == ("https://hooks.example.com/gpu", True)
+    assert (found.email_to, found.email_sender) == (("ops@example.com",), "gpufleet@example.com")
+    assert (found.email_server, found.email_user) == ("mail.example.com:587", "gpufleet")
+    plain = monitoring(alerts={"webhook": {"url": "https://hooks.example.com/gpu"}})
+    assert plain.webhook_token is False
+    none = monitoring()
+    assert (none.webhook_url, none.webhook_token, none.email_to, none.email_user) == (None, False, (), None)
+
+
+def test_monitoring_has_the_power_and_the_hourly_cost_of_the_site() -> None:
+    found = monitoring(
+        power={"per_rack": "40 kW", "pue": 1.25, "price": "0.11 USD/kWh"},
+        ownership={"acquisition": "262800 USD", "lifetime": "5 y"},
+    )
+    figures = (found.rack_kw, found.pue, found.energy_price, found.node_hour_cost)
+    assert figures == (40, Decimal("1.25"), Decimal("0.11"), 6)
+    none = monitoring()
+    assert {none.rack_kw, none.pue, none.energy_price, none.node_hour_cost} == {None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "host"),
+    [
+        ({"monitoring": {"host": "mon01"}}, "mon01"),
+        ({"monitoring": {}}, "ctl02"),
+        ({}, "ctl02"),
+        ({"controllers": None, "login": "login[01-02]"}, "login01"),
+        ({"controllers": None}, ""),
+    ],
+)
+def test_monitoring_runs_on_the_declared_host_or_the_last_controller(
+    changes: dict[str, Any], host: str
+) -> None:
+    assert monitoring_host(site(**changes)) == host
+
+
+def monitoring(*, alerts: dict[str, Any] | None = None, **changes: Any) -> MonitoringPlan:
+    plan = plan_rack(site(monitoring={"alerts": alerts or {}}, **changes)).monitoring_settings
+    assert plan is not None
+    return plan

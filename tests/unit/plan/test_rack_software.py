@@ -45,6 +45,12 @@ def test_pyxis_and_enroot_without_a_mirror_are_not_installed_with_the_remedy() -
     assert software(package_mirror=MIRROR)["Pyxis and Enroot"].source == "mirror"
 
 
+def test_gdrcopy_comes_from_the_mirror_only() -> None:
+    assert (software()["GDRCopy"].version, software()["GDRCopy"].source) == (None, "none")
+    found = software(package_mirror=MIRROR)["GDRCopy"]
+    assert (found.version, found.source) == (LOCK.gdrcopy, "mirror")
+
+
 def test_repository_of_doca_in_the_fleet_file_is_shown_unless_there_is_a_mirror() -> None:
     doca = {"repository": "https://mirror.example/doca"}
     found = software(doca=doca)["DOCA-OFED"]
