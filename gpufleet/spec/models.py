@@ -77,6 +77,7 @@ from gpufleet.spec.rack_monitoring import (
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
+from gpufleet.spec.vpn import SiteVpn
 
 __all__ = [
     "AlertReceivers",
@@ -130,6 +131,7 @@ __all__ = [
     "RuleSettings",
     "RunningCosts",
     "SitePower",
+    "SiteVpn",
     "SlackReceiver",
     "SlurmPartition",
     "SlurmQos",

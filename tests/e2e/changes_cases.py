@@ -365,6 +365,7 @@ def site_cases() -> Iterator[Case]:
     yield _site("near", "network.cidr", "another network", "10.45.0.0/16")
     yield _site("near", "network.nat", "single to per-zone", "per-zone")
     yield _site("near", "network.nat", "to none", "none")
+    yield from _vpns()
     yield _site("far", "scheduler", "another one", "kubernetes")
     yield Case(
         "cloud[].kubernetes.version",
@@ -509,6 +510,31 @@ def _notices() -> Iterator[Case]:
         yield Case(path, how, {f"cloud[batch].interruptions.{field}": value}, scheduler="slurm")
     ignored = {"cloud[kube].interruptions.rebalance": "ignore"}
     yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
+
+
+def _vpns() -> Iterator[Case]:
+    """A site with a VPN and BGP, one with static routes, and one that gets a VPN."""
+    far, more = "203.0.113.9", ["10.60.0.0/24", "10.61.0.0/24", "10.62.0.0/24"]
+    for site, scheduler, field, how, value in (
+        ("burst", "slurm", "gateway", "another address", far),
+        ("burst", "slurm", "asn", "another number", 65011),
+        ("burst", "slurm", "networks", "another list, with BGP", ["10.95.0.0/24"]),
+        ("kube", "kubernetes", "networks", "more, with static routes", more),
+        ("kube", "kubernetes", "networks", "fewer, with static routes", ["10.60.0.0/24"]),
+        ("kube", "kubernetes", "static", "on or off", False),
+    ):
+        yield Case(
+            f"cloud[].network.vpn.{field}",
+            how,
+            {f"cloud[{site}].network.vpn.{field}": value},
+            "" if how.endswith("with BGP") else f" chg-test-{site}-vpn(-|$)",
+            scheduler,
+        )
+    gateway = "cloud[].network.vpn.gateway"
+    both = "(gpufleet:network:SiteVpn chg-test-{0}$| chg-test-{0}-vpn(-|$))"
+    added = {"cloud[near].network.vpn": {"gateway": far, "networks": ["10.95.0.0/24"]}}
+    yield Case(gateway, "a VPN added", added, both.format("near"), "slurm")
+    yield Case(gateway, "the VPN removed", {"cloud[kube].network.vpn": GONE}, both.format("kube"))
 
 
 def _burst() -> Iterator[Case]:
