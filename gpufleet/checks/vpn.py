@@ -9,7 +9,7 @@ from gpufleet.checks.networks import PRIVATE, parse_network, reserved_for
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
 from gpufleet.kinds import VPN_AMAZON_ASN, VPN_ASN
 from gpufleet.plan.vpn import vpn_networks
-from gpufleet.spec.models import CloudSite, SiteVpn
+from gpufleet.spec.models import CloudSite, CloudVpn
 
 RESERVED_ASNS = {
     VPN_AMAZON_ASN: "that of AWS's side of the VPN",
@@ -147,7 +147,7 @@ def slurm_connection(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-def _vpns(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, SiteVpn]]:
+def _vpns(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, CloudVpn]]:
     for path, site in fleet.cloud():
         if site.network.vpn is not None:
             yield path, site, site.network.vpn

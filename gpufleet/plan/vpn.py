@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.kinds import VPN_AMAZON_ASN
-from gpufleet.spec.models import CloudSite, FleetSpec, SiteVpn
+from gpufleet.spec.models import CloudSite, CloudVpn, FleetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def plan_vpn(spec: FleetSpec, site: CloudSite) -> VpnPlan | None:
     return VpnPlan(vpn.gateway, vpn.asn, VPN_AMAZON_ASN, vpn_networks(spec, vpn), vpn.static)
 
 
-def vpn_networks(spec: FleetSpec, vpn: SiteVpn) -> tuple[str, ...]:
+def vpn_networks(spec: FleetSpec, vpn: CloudVpn) -> tuple[str, ...]:
     """The networks behind the router: those written, else that of the only rack site.
 
     With several rack sites nothing says which of them the router is at, so there is no default.

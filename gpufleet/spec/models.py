@@ -77,7 +77,7 @@ from gpufleet.spec.rack_monitoring import (
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
-from gpufleet.spec.vpn import SiteVpn
+from gpufleet.spec.vpn import CloudVpn
 
 __all__ = [
     "AlertReceivers",
@@ -91,6 +91,7 @@ __all__ = [
     "CloudNetwork",
     "CloudSite",
     "CloudSlurm",
+    "CloudVpn",
     "Doca",
     "EmailReceiver",
     "EtcdBackup",
@@ -131,7 +132,6 @@ __all__ = [
     "RuleSettings",
     "RunningCosts",
     "SitePower",
-    "SiteVpn",
     "SlackReceiver",
     "SlurmPartition",
     "SlurmQos",

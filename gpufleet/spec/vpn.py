@@ -11,7 +11,7 @@ from gpufleet.spec.base import Model
 from gpufleet.spec.fields import WHOLE, Cidr, Ipv4, Switch
 
 
-class SiteVpn(Model):
+class CloudVpn(Model):
     """A site-to-site VPN from the site's network to a router at the racks: two IPsec tunnels (IKEv2). Routes
     are exchanged by BGP, or are static.
     """

@@ -175,7 +175,7 @@ BURST = {
     "region": "us-west-2",
     "zones": ["us-west-2a"],
     "network": {
-        "cidr": "10.46.0.0/16",
+        "cidr": "10.47.0.0/16",
         "nat": "single",
         "vpn": {"gateway": "203.0.113.7", "asn": 65010, "networks": ["10.95.0.0/24", "10.96.0.0/24"]},
     },
