@@ -585,12 +585,12 @@ def fleet_cases() -> Iterator[Case]:
     yield Case("budget.monthly", "another amount", {"budget.monthly": "2900000 USD"}, MONEY)
     yield Case("budget.alerts", "another list", {"budget.alerts": ["60%"]}, MONEY)
     yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY + ANOMALIES)
-    # Its function uses the key of the alerts and the alert at 100%.
+    # Its function uses the key of the alerts and the alert at 100%; controllers of Slurm read its record.
     yield Case(
         "budget.on_breach",
         "another value",
         {"budget.on_breach": "stop-scale-out"},
-        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$",
+        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$|:RolePolicy chg-test-burst-launcher$",
     )
     yield Case(
         "budget.anomalies.above", "another amount", {"budget.anomalies.above": "900 USD"}, ANOMALIES[1:]
