@@ -58,6 +58,8 @@ class Network(Component):
     public_subnet_ids: Mapping[str, pulumi.Output[str]]
     """Subnet id by zone; `private_subnet_ids` has the same form."""
     private_subnet_ids: Mapping[str, pulumi.Output[str]]
+    route_table_ids: Mapping[str, pulumi.Output[str]]
+    """Route table ids by `public`, and `private-<zone>` of each zone."""
     efa_security_group_id: pulumi.Output[str]
     node_security_group_id: pulumi.Output[str]
     nat_ready: Sequence[pulumi.Resource]
@@ -84,14 +86,18 @@ class Network(Component):
         }
         self.public_subnet_ids = {zone: s.id for (zone, public), s in self._subnets.items() if public}
         self.private_subnet_ids = {zone: s.id for (zone, public), s in self._subnets.items() if not public}
-        self._route_public(name)
+        public = self._route_public(name)
         tables = self._route_private(name, args)
+        self.route_table_ids = {
+            **({"public": public.id} if public is not None else {}),
+            **{f"private-{zone}": table.id for zone, table in tables.items()},
+        }
         aws.ec2.VpcEndpoint(
             f"{name}-s3",
             vpc_id=self.vpc_id,
             vpc_endpoint_type="Gateway",
             service_name=pulumi.Output.format("com.amazonaws.{0}.s3", context.region),
-            route_table_ids=[table.id for table in tables],
+            route_table_ids=[table.id for table in tables.values()],
             tags=self.tags(f"{name}-s3"),
             opts=self.child(),
         )
@@ -127,10 +133,10 @@ class Network(Component):
             opts=self.child(),
         )
 
-    def _route_public(self, name: str) -> None:
+    def _route_public(self, name: str) -> aws.ec2.RouteTable | None:
         self._gateway: aws.ec2.InternetGateway | None = None
         if not self.public_subnet_ids:
-            return
+            return None
         self._gateway = aws.ec2.InternetGateway(
             f"{name}-internet", vpc_id=self.vpc_id, tags=self.tags(f"{name}-internet"), opts=self.child()
         )
@@ -144,12 +150,13 @@ class Network(Component):
         )
         for zone, subnet_id in self.public_subnet_ids.items():
             self._associate(f"{name}-public-{zone}", table, subnet_id)
+        return table
 
-    def _route_private(self, name: str, args: NetworkArgs) -> list[aws.ec2.RouteTable]:
+    def _route_private(self, name: str, args: NetworkArgs) -> dict[str, aws.ec2.RouteTable]:
         wanted = args.nat_zones if args.nat_zones is not None else list(self.public_subnet_ids)[:1]
         gateways = {zone: self._nat(name, zone) for zone in wanted}
         first = next(iter(gateways.values()), None)
-        tables = []
+        tables = {}
         ready: list[pulumi.Resource] = []
         for zone, subnet_id in self.private_subnet_ids.items():
             table = self._table(f"{name}-private-{zone}")
@@ -165,7 +172,7 @@ class Network(Component):
                         opts=self.child(),
                     )
                 )
-            tables.append(table)
+            tables[zone] = table
         self.nat_ready = ready
         return tables
 

@@ -88,6 +88,12 @@ NEURON_EXTENSION = "neuron-scheduler-extension"
 STOP_SUFFIX = "-stop"
 """What the function that stops the growth of node groups is called besides its budget."""
 
+VPN_ASN = 65000
+"""The BGP number of a router at the racks unless the fleet file has another: private (RFC 6996)."""
+
+VPN_AMAZON_ASN = 64512
+"""The BGP number of AWS's side of a VPN: AWS's default for virtual private gateways."""
+
 LOG_RETENTION_DAYS = 365
 """Retention of log groups: set by the stack, and the minimum that the rules require."""
 

@@ -33,6 +33,7 @@ from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.team_buckets import build_team_buckets
+from gpufleet.stacks.vpn import build_vpn
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def build_site(
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, stopped or {}, pulumi.ResourceOptions(providers=[provider]))
     network = _network(this)
+    vpn = build_vpn(name, site, network, this.opts)
     buckets = _buckets(this)
     roles = IamRoles(
         name,
@@ -127,6 +129,7 @@ def build_site(
             "vpc_id": network.vpc_id,
             "private_subnet_ids": dict(network.private_subnet_ids),
             "public_subnet_ids": dict(network.public_subnet_ids),
+            "vpn": vpn,
             "cluster": _cluster_outputs(cluster),
             "notices": _notices_outputs(notices),
             "slurm": launches,

@@ -57,6 +57,17 @@ NETWORK = (
     "logs:PutRetentionPolicy",
     "logs:TagResource",
 )
+VPN = (
+    "ec2:AttachVpnGateway",
+    "ec2:CreateCustomerGateway",
+    "ec2:CreateVpnConnection",
+    "ec2:CreateVpnGateway",
+    "ec2:DescribeCustomerGateways",
+    "ec2:DescribeVpnConnections",
+    "ec2:DescribeVpnGateways",
+    "ec2:EnableVgwRoutePropagation",
+)
+STATIC_ROUTES = ("ec2:CreateVpnConnectionRoute",)
 KEYS = (
     "kms:CreateKey",
     "kms:DescribeKey",
@@ -271,6 +282,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         yield from LUSTRE
     if site.interruptions is not None:
         yield from NOTICES
+    if site.vpn is not None:
+        yield from (*VPN, *(STATIC_ROUTES if site.vpn.static else ()))
 
 
 def linked_roles(plan: FleetPlan) -> Mapping[str, str]:

@@ -53,6 +53,7 @@ USAGES: Mapping[str, Usage] = {
     "ebs-io2-iops": Usage("AmazonEC2", "EBS:VolumeP-IOPS.io2", "IOPS-month"),
     "vpc-endpoint-interface-hour": Usage("AmazonVPC", "VpcEndpoint-Hours", "hour"),
     "public-ipv4-hour": Usage("AmazonVPC", "PublicIPv4:InUseAddress", "hour"),
+    "vpn-connection-hour": Usage("AmazonVPC", "VPN-Usage-Hours:ipsec.1", "hour"),
     "eks-control-plane": Usage("AmazonEKS", "AmazonEKS-Hours:perCluster", "hour"),
     _EXTENDED: Usage("AmazonEKS", "AmazonEKS-Hours:extendedSupport", "hour"),
     "fsx-lustre-metadata-iops": Usage("AmazonFSx", "MetadataIOPS", "IOPS-month"),

@@ -12,6 +12,7 @@ _BUCKET = "pods of the team: they lose access to the bucket"
 _VOLUME = "pods of the team with the claim: it is deleted once they have ended; files stay"
 _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
 _CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
+_TUNNELS = "traffic between the site and the racks, until the router has the new configuration"
 _AUTOSCALER = "no one: the autoscaler restarts"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
@@ -48,6 +49,27 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "to none",
             Effect.REPLACEMENT,
             "connections to the internet: they end; AWS is reached through endpoints",
+        ),
+    ),
+    "cloud[].network.vpn.gateway": (
+        FieldChange("another address", Effect.REPLACEMENT, _TUNNELS),
+        FieldChange("a VPN added", Effect.IN_PLACE, NO_ONE),
+        FieldChange("the VPN removed", Effect.REPLACEMENT, "all traffic between the site and the racks"),
+    ),
+    "cloud[].network.vpn.asn": (FieldChange("another number", Effect.REPLACEMENT, _TUNNELS),),
+    "cloud[].network.vpn.networks": (
+        FieldChange("another list, with BGP", Effect.NOTHING, "no one: the router announces its networks"),
+        FieldChange("more, with static routes", Effect.IN_PLACE, NO_ONE),
+        FieldChange(
+            "fewer, with static routes", Effect.REPLACEMENT, "traffic to the removed networks: it is cut off"
+        ),
+    ),
+    "cloud[].network.vpn.static": (
+        FieldChange(
+            "on or off",
+            Effect.REPLACEMENT,
+            "all traffic between the site and the racks, until the router has the new configuration: the"
+            " connection is made again, with other keys and addresses",
         ),
     ),
     "cloud[].scheduler": (

@@ -47,6 +47,7 @@ from gpufleet.checks import (
     tags,
     teams,
     user_data,
+    vpn,
 )
 from gpufleet.checks.rules import BoughtBlocks, Check, FieldFinding, Fleet, nothing_bought
 from gpufleet.errors import SpecError
@@ -62,6 +63,7 @@ __all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "Validated", "run_checks", "
 ALL_CHECKS: tuple[Check, ...] = (
     *networks.CHECKS,
     *reach.CHECKS,
+    *vpn.CHECKS,
     *regions.CHECKS,
     *instances.CHECKS,
     *architectures.CHECKS,

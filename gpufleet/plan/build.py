@@ -37,6 +37,7 @@ from gpufleet.plan.site_needs import (
 )
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
+from gpufleet.plan.vpn import plan_vpn
 from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, Volume
 
 
@@ -80,6 +81,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         zones=site.zones,
         cidr=site.network.cidr,
         nat=site.network.nat,
+        vpn=plan_vpn(spec, site),
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked),

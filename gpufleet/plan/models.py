@@ -34,6 +34,7 @@ from gpufleet.plan.names import group_resource_name
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
+from gpufleet.plan.vpn import VpnPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class CloudSitePlan:
 
     `interruptions` is None if nothing acts on AWS's notices. `interface_endpoints` are the AWS services
     (`ecr.api`) that nodes of a site without NAT reach through endpoints of the network, one in each zone.
-    `flow_logs` are those of the network.
+    `flow_logs` are those of the network. `vpn` is None if no VPN leads to the racks.
     """
 
     site: str
@@ -170,6 +171,7 @@ class CloudSitePlan:
     zones: tuple[str, ...]
     cidr: str
     nat: NatKind
+    vpn: VpnPlan | None
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None

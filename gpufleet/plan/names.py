@@ -29,6 +29,9 @@ MUNGE_SUFFIX = "-munge"
 AUTOSCALER_SUFFIX = "-scaling"
 """What the autoscaler of a site and the role of its pods are called besides the site."""
 
+VPN_SUFFIX = "-vpn"
+"""What the VPN of a site and its gateways are called besides the site."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 

@@ -41,6 +41,7 @@ from gpufleet.plan.names import (
     NETWORK,
     RACKS,
     SYSTEM,
+    VPN_SUFFIX,
     endpoint_resource_name,
     gateway_resource_name,
     group_resource_name,
@@ -63,6 +64,7 @@ from gpufleet.pricing.services import (
     price_endpoint,
     price_key,
     price_nat_gateway,
+    price_vpn_connection,
 )
 from gpufleet.resources import types
 
@@ -152,6 +154,11 @@ class _Site:
             self._book.price(self._thing(types.ADDRESS, name, NETWORK), lambda: price_address(self._prices))
             self._book.price(
                 self._thing(types.NAT_GATEWAY, name, NETWORK), lambda: price_nat_gateway(self._prices)
+            )
+        if self._site.vpn is not None:
+            self._book.price(
+                self._thing(types.VPN_CONNECTION, f"{self._name}{VPN_SUFFIX}", NETWORK),
+                lambda: price_vpn_connection(self._prices),
             )
         zones = len(self._site.zones)
         for service in self._site.interface_endpoints:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
+from gpufleet.pricing import by_use
 from gpufleet.pricing.cost import Cost, Sizes, steady
 from gpufleet.pricing.models import Kind
 from gpufleet.pricing.rates import MONTH, Prices, UnpricedError, number, pricing_of
+
+VPN_TUNNELS = 2
+"""Tunnels of each VPN connection (Site-to-Site VPN User Guide)."""
 
 
 def price_nat_gateway(prices: Prices) -> Cost:
@@ -43,6 +48,22 @@ def price_endpoint(prices: Prices, zones: int) -> Cost:
     what = f"VPC interface endpoint in {zones} zone{'s' if zones != 1 else ''}"
     left_out = "data through VPC endpoints"
     return _hourly(prices, what, "network", "vpc-endpoint-interface-hour", zones, left_out)
+
+
+def price_vpn_connection(prices: Prices) -> Cost:
+    """Return the cost of a site-to-site VPN connection and of the public IPv4 address of each of its two
+    tunnels (Amazon VPC pricing, "Public IPv4 address": in-use addresses of Site-to-Site VPN tunnels)."""
+    what = "site-to-site VPN connection"
+    cost = _hourly(prices, what, "network", "vpn-connection-hour", left_out=by_use.VPN_TRAFFIC)
+    addresses = _hourly(prices, what, "network", "public-ipv4-hour", VPN_TUNNELS)
+    return replace(
+        cost,
+        minimum=cost.minimum + addresses.minimum,
+        expected=cost.expected + addresses.expected,
+        maximum=cost.maximum + addresses.maximum,
+        basis=f"{cost.basis} + addresses of tunnels {addresses.basis}",
+        rates=(*cost.rates, *addresses.rates),
+    )
 
 
 def price_control_plane(prices: Prices, *, extended: bool = False, old: bool = False) -> Cost:

@@ -41,6 +41,7 @@ from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.storage import Storage
 from gpufleet.spec.teams import KubernetesTeam
+from gpufleet.spec.vpn import CloudVpn
 
 
 class Taint(Model):
@@ -153,6 +154,9 @@ class CloudNetwork(Model):
 
     cidr: Annotated[Cidr, Field(description="Its addresses, as 10.40.0.0/16.", examples=["10.40.0.0/16"])]
     nat: Annotated[NatKind, Field(description="NAT gateways: one, one a zone, or none.")] = "single"
+    vpn: Annotated[
+        CloudVpn | None, Field(description="A site-to-site VPN to the racks; none if left out.")
+    ] = None
 
 
 class SystemNodes(Model):

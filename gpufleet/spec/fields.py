@@ -153,6 +153,7 @@ KEY_SOURCE = r"^(https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*|/[A-Za-z0-9_.
 WEB_FOLDER = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*$"
 WEB_ADDRESS = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]?&#-]*$"
 HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
+IPV4 = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
 DOMAIN = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*)?$"
 CIDR = r"^[0-9A-Fa-f:][0-9A-Fa-f.:/]*$"
 MAIL = r"^[A-Za-z0-9][A-Za-z0-9._%+@-]*$"
@@ -199,6 +200,7 @@ PATTERNS = {
     WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
     WEB_ADDRESS: "a web address, such as https://metrics.example.com/api/v1/push",
     HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
+    IPV4: "an IPv4 address, such as 203.0.113.7",
     DOMAIN: "a domain name of letters, digits, '-' and '.', such as dc1.example.com",
     CIDR: "a network address and a prefix length, such as 10.40.0.0/16",
     MAIL: "an e-mail address, such as finops@example.com",
@@ -276,6 +278,7 @@ WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
 WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]
 Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]
+Ipv4 = Annotated[str, Field(pattern=IPV4)]
 Cidr = Annotated[str, Field(pattern=CIDR, max_length=64)]
 MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
 Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]

@@ -77,6 +77,7 @@ from gpufleet.spec.rack_monitoring import (
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
+from gpufleet.spec.vpn import CloudVpn
 
 __all__ = [
     "AlertReceivers",
@@ -90,6 +91,7 @@ __all__ = [
     "CloudNetwork",
     "CloudSite",
     "CloudSlurm",
+    "CloudVpn",
     "Doca",
     "EmailReceiver",
     "EtcdBackup",

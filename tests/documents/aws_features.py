@@ -82,6 +82,27 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
             (f'{_EC2}, "Get started with EFA"',),
         ),
+        AwsFeature(
+            "Site-to-site VPN: gateways, two tunnels, routes by BGP or static ones",
+            (
+                "ec2.CustomerGateway",
+                "ec2.VpnGateway",
+                "ec2.VpnConnection",
+                "ec2.VpnConnectionRoute",
+                "ec2.VpnGatewayRoutePropagation",
+            ),
+            (
+                "ec2:CreateCustomerGateway",
+                "ec2:CreateVpnGateway",
+                "ec2:AttachVpnGateway",
+                "ec2:CreateVpnConnection",
+                "ec2:ModifyVpnConnection",
+                "ec2:ModifyVpnTunnelOptions",
+                "ec2:CreateVpnConnectionRoute",
+                "ec2:EnableVgwRoutePropagation",
+            ),
+            ('Site-to-Site VPN User Guide, "Tunnel options" and "Customer gateway options"',),
+        ),
         AwsFeature("Flow logs", ("ec2.FlowLog",), ("ec2:CreateFlowLogs",)),
         AwsFeature(
             "Log groups",

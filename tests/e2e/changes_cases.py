@@ -365,6 +365,7 @@ def site_cases() -> Iterator[Case]:
     yield _site("near", "network.cidr", "another network", "10.45.0.0/16")
     yield _site("near", "network.nat", "single to per-zone", "per-zone")
     yield _site("near", "network.nat", "to none", "none")
+    yield from _vpns()
     yield _site("far", "scheduler", "another one", "kubernetes")
     yield Case(
         "cloud[].kubernetes.version",
@@ -511,6 +512,32 @@ def _notices() -> Iterator[Case]:
     yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
 
 
+def _vpns() -> Iterator[Case]:
+    """A site with a VPN and BGP, one with static routes, and one that gets a VPN."""
+    far, more = "203.0.113.9", ["10.60.0.0/24", "10.61.0.0/24", "10.62.0.0/24"]
+    for site, scheduler, field, how, value in (
+        ("burst", "slurm", "gateway", "another address", far),
+        ("burst", "slurm", "asn", "another number", 65011),
+        ("burst", "slurm", "networks", "another list, with BGP", ["10.95.0.0/24"]),
+        ("kube", "kubernetes", "networks", "more, with static routes", more),
+        ("kube", "kubernetes", "networks", "fewer, with static routes", ["10.60.0.0/24"]),
+        ("kube", "kubernetes", "static", "on or off", False),
+    ):
+        yield Case(
+            f"cloud[].network.vpn.{field}",
+            how,
+            {f"cloud[{site}].network.vpn.{field}": value},
+            "" if how.endswith("with BGP") else f" chg-test-{site}-vpn(-|$)",
+            scheduler,
+        )
+    gateway = "cloud[].network.vpn.gateway"
+    # All of the site, so that nothing else changes there in the same preview: its VPN does not exist yet.
+    added = {"cloud[near].network.vpn": {"gateway": far, "networks": ["10.95.0.0/24"]}}
+    yield Case(gateway, "a VPN added", added, " chg-test-near(-|$)", "slurm")
+    removed = "(gpufleet:network:SiteVpn chg-test-kube$| chg-test-kube-vpn(-|$))"
+    yield Case(gateway, "the VPN removed", {"cloud[kube].network.vpn": GONE}, removed)
+
+
 def _burst() -> Iterator[Case]:
     """A site whose nodes the Slurm of a rack site launches."""
     for field, how, value in (
@@ -558,12 +585,12 @@ def fleet_cases() -> Iterator[Case]:
     yield Case("budget.monthly", "another amount", {"budget.monthly": "2900000 USD"}, MONEY)
     yield Case("budget.alerts", "another list", {"budget.alerts": ["60%"]}, MONEY)
     yield Case("budget.notify", "another list", {"budget.notify": ["b@example.com"]}, MONEY + ANOMALIES)
-    # Its function uses the key of the alerts and the alert at 100%.
+    # Its function uses the key of the alerts and the alert at 100%; controllers of Slurm read its record.
     yield Case(
         "budget.on_breach",
         "another value",
         {"budget.on_breach": "stop-scale-out"},
-        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$",
+        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$|:RolePolicy chg-test-burst-launcher$",
     )
     yield Case(
         "budget.anomalies.above", "another amount", {"budget.anomalies.above": "900 USD"}, ANOMALIES[1:]

@@ -174,7 +174,11 @@ BURST = {
     "site": "burst",
     "region": "us-west-2",
     "zones": ["us-west-2a"],
-    "network": {"cidr": "10.46.0.0/16", "nat": "single"},
+    "network": {
+        "cidr": "10.47.0.0/16",
+        "nat": "single",
+        "vpn": {"gateway": "203.0.113.7", "asn": 65010, "networks": ["10.95.0.0/24", "10.96.0.0/24"]},
+    },
     "scheduler": "slurm",
     "slurm": {"controllers": "east", "identity": "arn:aws:iam::123456789012:role/east"},
     "node_groups": [
@@ -187,6 +191,14 @@ BURST = {
     ],
 }
 """A site whose nodes the Slurm of a rack site launches."""
+
+
+STATIC_VPN = {
+    "gateway": "203.0.113.8",
+    "networks": ["10.60.0.0/24", "10.62.0.0/24"],
+    "static": True,
+}
+"""A VPN to a router without BGP."""
 
 
 def small(site: str, region: str, cidr: str) -> dict[str, Any]:
@@ -230,7 +242,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 "site": "kube",
                 "region": "us-east-1",
                 "zones": ["us-east-1a", "us-east-1b"],
-                "network": {"cidr": "10.40.0.0/16", "nat": "single"},
+                "network": {"cidr": "10.40.0.0/16", "nat": "single", "vpn": STATIC_VPN},
                 "interruptions": {},
                 "scheduler": "kubernetes",
                 "kubernetes": {

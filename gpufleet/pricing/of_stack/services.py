@@ -64,6 +64,14 @@ def price_address(pricing: Pricing, resource: Resource) -> None:
     pricing.price(resource, lambda: services.price_address(prices), owner)
 
 
+def price_vpn_connection(pricing: Pricing, resource: Resource) -> None:
+    """Price a VPN connection of two tunnels. An accelerated one also uses Global Accelerator."""
+    if declared(resource, "enableAcceleration") not in (None, False):
+        raise UnpricedError("no price is known for an accelerated VPN connection")
+    prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
+    pricing.price(resource, lambda: services.price_vpn_connection(prices), owner)
+
+
 def price_endpoint(pricing: Pricing, resource: Resource) -> None:
     """Price a VPC endpoint. Gateways are free, interfaces are charged per zone with a subnet."""
     kind = text(resource, "vpcEndpointType") or "Gateway"

@@ -20,6 +20,7 @@ from gpufleet.pricing.of_stack.services import (
     price_key,
     price_lustre,
     price_nat_gateway,
+    price_vpn_connection,
 )
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import (
@@ -45,6 +46,7 @@ from gpufleet.resources.types import (
     SPOT_INSTANCE_REQUEST,
     VOLUME,
     VPC_ENDPOINT,
+    VPN_CONNECTION,
 )
 
 PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
@@ -65,6 +67,7 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     NAT_GATEWAY: ("network", price_nat_gateway),
     ADDRESS: ("network", price_address),
     VPC_ENDPOINT: ("network", price_endpoint),
+    VPN_CONNECTION: ("network", price_vpn_connection),
     KEY: ("service", price_key),
     "aws:kms/replicaKey:ReplicaKey": ("service", price_key),
     "aws:kms/externalKey:ExternalKey": ("service", price_key),
@@ -105,6 +108,8 @@ FREE: Mapping[str, str] = {
             *("NetworkInterfaceSecurityGroupAttachment", "VpcIpv4CidrBlockAssociation"),
             *("VpcIpv6CidrBlockAssociation", "VpcEndpointPolicy", "VpcEndpointRouteTableAssociation"),
             *("EipAssociation", "VpcPeeringConnection", "VpcPeeringConnectionAccepter"),
+            *("CustomerGateway", "VpnGateway", "VpnGatewayAttachment", "VpnGatewayRoutePropagation"),
+            *("VpnConnectionRoute",),
             *("PeeringConnectionOptions", "VpcBlockPublicAccessOptions", "VpcSecurityGroupRulesExclusive"),
         ),
         _ROUTING,

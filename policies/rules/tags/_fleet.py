@@ -47,6 +47,7 @@ OF_A_SITE = frozenset(
         "aws:ec2/eip:Eip",
         "aws:ec2/natGateway:NatGateway",
         "aws:ec2/vpcEndpoint:VpcEndpoint",
+        "aws:ec2/vpnConnection:VpnConnection",
     }
 )
 """Resource types that carry the tag of their site: they are billed to a site, or hold what is."""

@@ -20,7 +20,10 @@ def launched(**changes: Any) -> dict[str, Any]:
         "site": "usw2",
         "region": "us-west-2",
         "zones": ["us-west-2a"],
-        "network": {"cidr": "10.44.0.0/16"},
+        "network": {
+            "cidr": "10.44.0.0/16",
+            "vpn": {"gateway": "203.0.113.44", "networks": ["10.60.0.0/22"]},
+        },
         "scheduler": "slurm",
         "slurm": {"controllers": "dc1", "identity": IDENTITY},
         "node_groups": [

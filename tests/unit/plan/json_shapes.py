@@ -273,6 +273,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "zones": [str],
         "cidr": str,
         "nat": str,
+        "vpn": DICT_OR_NONE,
         "subnets": [{"zone": str, "kind": str, "cidr": str}],
         "scheduler": str,
         "kubernetes": {

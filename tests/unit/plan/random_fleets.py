@@ -34,6 +34,9 @@ def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> Fle
     launched = [site for site in cloud if site["scheduler"] == "slurm" and chance.random() < 0.4]
     for site in launched:
         _let_slurm_launch(site)
+    for site in cloud:
+        if chance.random() < 0.3:
+            site["network"] |= {"vpn": _vpn(chance)}
     return spec(cloud=cloud, onprem=[*racks, *([SLURM_RACK] if launched else [])], policies=assumed)
 
 
@@ -45,6 +48,15 @@ def _let_slurm_launch(site: dict[str, Any]) -> None:
         (kind, option), *_ = each["capacity"].items()
         if kind != "reserved":
             option |= {"min": 0, "desired": None}
+
+
+def _vpn(chance: random.Random) -> dict[str, Any]:
+    return {
+        "gateway": f"203.0.113.{chance.randint(1, 254)}",
+        "asn": chance.choice([65000, 65010, 4200000000]),
+        "networks": chance.choice([["10.99.0.0/24"], ["10.99.0.0/24", "172.16.0.0/20"]]),
+        "static": chance.choice([False, True]),
+    }
 
 
 def _assumptions(chance: random.Random) -> dict[str, Any]:

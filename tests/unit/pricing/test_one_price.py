@@ -17,7 +17,15 @@ from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import gateway_resource_name, site_resource_name
 from gpufleet.pricing import CostLine, FleetCost, price_plan, price_stack
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CLUSTER, KEY, NAT_GATEWAY, VPC_ENDPOINT
+from gpufleet.resources.types import (
+    BLOCK_OFFERING,
+    CAPACITY_BLOCK,
+    CLUSTER,
+    KEY,
+    NAT_GATEWAY,
+    VPC_ENDPOINT,
+    VPN_CONNECTION,
+)
 from gpufleet.spec.init import TEMPLATES, write_environment
 from gpufleet.spec.load import load_fleet
 from gpufleet.spec.models import FleetSpec
@@ -103,6 +111,22 @@ def test_plan_prices_interface_endpoints_of_a_slurm_site_without_nat() -> None:
         730 * CATALOG.service_price("vpc-endpoint-interface-hour", "us-east-1").amount
     }
     assert_one_price(fleet)
+
+
+@pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
+@pytest.mark.parametrize("region", ["us-east-1", "eu-north-1"])
+def test_plan_and_stack_price_a_vpn_alike_where_its_price_is_known_and_where_not(
+    region: str, preview: bool
+) -> None:
+    vpn = {"gateway": "203.0.113.7", "networks": ["10.60.0.0/22"], "static": True}
+    network = {"cidr": "10.40.0.0/16", "vpn": vpn}
+    fleet = spec(cloud=[cloud_site(network=network, region=region, zones=[f"{region}a"])])
+    (line,) = [
+        each for each in price_plan(build_plan(fleet, CATALOG), CATALOG).lines if each.type == VPN_CONNECTION
+    ]
+    assert (line.name, line.owner) == ("atlas-test-use1-vpn", "network")
+    assert line.estimated is (region != "us-east-1")
+    assert_one_price(fleet, preview=preview)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -19,6 +19,7 @@ from tests.unit.pricing.stacks import CATALOG, amounts, cost, scaling_group, tem
 NAT = "aws:ec2/natGateway:NatGateway"
 EIP = "aws:ec2/eip:Eip"
 ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
+VPN = "aws:ec2/vpnConnection:VpnConnection"
 KEY = "aws:kms/key:Key"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
@@ -36,6 +37,8 @@ def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
         (one(KEY, region="ap-south-1"), "1"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=["a", "b"]), "14.60"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=[UNKNOWN, UNKNOWN]), "14.60"),
+        (one(VPN, staticRoutesOnly=True), "43.80"),
+        (one(VPN, enableAcceleration=False), "43.80"),
         (one(CLUSTER, upgradePolicy={"supportType": "STANDARD"}), "73"),
         (one(CLUSTER, upgradePolicy={"supportType": "STANDARD"}, version="latest"), "73"),
         (one(EIP, publicIpv4Pool=""), "3.65"),
@@ -65,6 +68,8 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
     [
         (one(NAT, region="us-gov-west-1"), "NAT gateway in us-gov-west-1"),
         (one(NAT, availabilityMode="regional"), "regional"),
+        (one(VPN, enableAcceleration=True), "accelerated VPN"),
+        (one(VPN, region="us-gov-west-1"), "VPN connection in us-gov-west-1"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=UNKNOWN), "subnetIds"),
         (one(ENDPOINT, vpcEndpointType="Interface"), "number of its zones is not known"),
         (one(ENDPOINT, vpcEndpointType=UNKNOWN), "vpcEndpointType"),

@@ -41,6 +41,7 @@ SERVICES = {
             "ec2_fleets",
             "ec2_dependencies",
             "ec2_vpc_endpoints",
+            "ec2_vpn",
             "ec2_tags",
         ),
     ),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from gpufleet.lab.aws.backends.operation import Call, Params, operation
 
 _EC2_KINDS = {
+    "cgw": "customer-gateway",
     "cr": "capacity-reservation",
     "eipalloc": "elastic-ip",
     "fl": "vpc-flow-log",
@@ -22,8 +23,10 @@ _EC2_KINDS = {
     "sg": "security-group",
     "sgr": "security-group-rule",
     "subnet": "subnet",
+    "vgw": "vpn-gateway",
     "vpc": "vpc",
     "vpce": "vpc-endpoint",
+    "vpn": "vpn-connection",
 }
 """Prefix of an id -> the kind in ARNs (Service Authorization Reference, Amazon EC2)."""
 

@@ -91,6 +91,12 @@ LISTERS: list[tuple[str, Lister]] = [
         ),
     ),
     (
+        "ec2:customer-gateway",
+        _kind("describe_customer_gateways", "CustomerGateways", "CustomerGatewayId", _lives),
+    ),
+    ("ec2:vpn-gateway", _kind("describe_vpn_gateways", "VpnGateways", "VpnGatewayId", _lives)),
+    ("ec2:vpn-connection", _kind("describe_vpn_connections", "VpnConnections", "VpnConnectionId", _lives)),
+    (
         "ec2:network-interface",
         _kind("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
     ),

@@ -89,6 +89,8 @@ class Handler(ABC):
     """Paths of block lists that are sets; every other list of blocks is ordered."""
     documents: ClassVar[Collection[str]] = frozenset()
     """Paths of JSON documents, compared by meaning."""
+    secrets: ClassVar[frozenset[str]] = frozenset()
+    """Properties that the real provider marks secret."""
     auto_name: ClassVar[AutoName | None] = None
     delete_before_replace: ClassVar[bool] = False
     """True if the old and the new resource cannot exist at the same time."""

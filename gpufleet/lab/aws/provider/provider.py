@@ -126,7 +126,7 @@ class AwsProvider(api.Provider):
             handler, self._config, given, plain_map(request.old_inputs), request.name, request.random_seed
         )
         answer = {key: value for key, value in request.new_inputs.items() if key in given}
-        secrets = secret_keys(request.new_inputs)
+        secrets = secret_keys(request.new_inputs) | handler.secrets
         answer |= {
             key: wrap(value, secret=key in secrets)
             for key, value in filled.items()
@@ -162,7 +162,7 @@ class AwsProvider(api.Provider):
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
         """Create a resource, or return what a creation would return."""
         handler = handler_for(request.type)
-        inputs, secrets = plain_map(request.properties), secret_keys(request.properties)
+        inputs, secrets = plain_map(request.properties), secret_keys(request.properties) | handler.secrets
         if request.preview:
             return api.CreateResponse(
                 "", wrap_map(planning.planned_create(handler, self._config, inputs), secrets)
@@ -215,7 +215,7 @@ class AwsProvider(api.Provider):
             return api.ReadResponse("", {}, {})
         now = planning.state_of(handler, self._config, inputs, request.resource_id, observed)
         found = drifted_inputs(handler, inputs, state, observed)
-        secrets = secret_keys(request.inputs) | secret_keys(request.properties)
+        secrets = secret_keys(request.inputs) | secret_keys(request.properties) | handler.secrets
         kept = {key: value for key, value in request.inputs.items() if found.get(key) == inputs.get(key)}
         return api.ReadResponse(
             request.resource_id,
@@ -242,7 +242,8 @@ class AwsProvider(api.Provider):
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
         """Change a resource in place, or return what a change would return."""
         handler = handler_for(request.type)
-        old, new, secrets = plain_map(request.olds), plain_map(request.news), secret_keys(request.news)
+        old, new = plain_map(request.olds), plain_map(request.news)
+        secrets = secret_keys(request.news) | handler.secrets
         before = self._old_inputs(handler, request, old, new)
         if request.preview:
             planned = planning.planned_update(handler, self._config, new, before, old)

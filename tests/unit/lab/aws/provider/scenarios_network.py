@@ -58,6 +58,18 @@ def endpoint_drift(world: World, resource: Resource) -> str:
     return "routeTableIds"
 
 
+def tunnel_drift(world: World, resource: Resource) -> str:
+    ec2 = world.client("ec2")
+    (found,) = ec2.describe_vpn_connections(VpnConnectionIds=[resource.id])["VpnConnections"]
+    first = min(one["OutsideIpAddress"] for one in found["Options"]["TunnelOptions"])
+    ec2.modify_vpn_tunnel_options(
+        VpnConnectionId=resource.id,
+        VpnTunnelOutsideIpAddress=first,
+        TunnelOptions={"IKEVersions": [{"Value": "ikev1"}]},
+    )
+    return "tunnel1IkeVersions"
+
+
 def single_rule(world: World) -> Inputs:
     return {
         "securityGroupId": world.bare_group.id, "ipProtocol": "tcp", "fromPort": 443, "toPort": 443,
@@ -126,6 +138,40 @@ NETWORK = (
         lambda w: {"routeTableIds": [w.table.id, w.other_table.id]},
         lambda w: {"serviceName": "com.amazonaws.us-east-1.dynamodb"},
         endpoint_drift,
+    ),
+    Scenario(
+        "aws:ec2/customerGateway:CustomerGateway",
+        lambda w: {"type": "ipsec.1", "ipAddress": "203.0.113.20", "bgpAsn": "65010"},
+        retagged,
+        lambda w: {"bgpAsn": None, "bgpAsnExtended": "4200000000"},
+        drift_tag,
+    ),
+    Scenario(
+        "aws:ec2/vpnGateway:VpnGateway",
+        lambda w: {"amazonSideAsn": "64513", "tags": {"Name": "vgw"}},
+        lambda w: {"vpcId": w.other_vpc.id},
+        lambda w: {"amazonSideAsn": "64514"},
+        drift_tag,
+    ),
+    Scenario(
+        "aws:ec2/vpnConnection:VpnConnection",
+        lambda w: {
+            "type": "ipsec.1", "customerGatewayId": w.router.id, "vpnGatewayId": w.vpn_gateway.id,
+            "tunnel1IkeVersions": ["ikev2"], "tunnel2Phase1DhGroupNumbers": [19, 20],
+        },
+        lambda w: {"customerGatewayId": w.other_router.id, "tunnel2Phase1DhGroupNumbers": [20, 21]},
+        lambda w: {"staticRoutesOnly": True},
+        tunnel_drift,
+    ),
+    Scenario(
+        "aws:ec2/vpnConnectionRoute:VpnConnectionRoute",
+        lambda w: {"vpnConnectionId": w.static_vpn.id, "destinationCidrBlock": "10.60.0.0/22"},
+        replace=lambda w: {"destinationCidrBlock": "10.64.0.0/22"},
+    ),
+    Scenario(
+        "aws:ec2/vpnGatewayRoutePropagation:VpnGatewayRoutePropagation",
+        lambda w: {"vpnGatewayId": w.vpn_gateway.id, "routeTableId": w.table.id},
+        replace=lambda w: {"routeTableId": w.other_table.id},
     ),
     Scenario(
         "aws:ec2/securityGroup:SecurityGroup",

@@ -12,7 +12,7 @@ from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.runtime.proto import provider_pb2
 
 from gpufleet.lab.aws import daemon
-from gpufleet.lab.aws.provider.wire import UNKNOWN
+from gpufleet.lab.aws.provider.wire import UNKNOWN, wrap_map
 from tests.unit.lab.aws.provider.driver import Engine, Resource, Server, as_struct
 from tests.unit.lab.aws.provider.world import World
 
@@ -57,6 +57,34 @@ def test_secrets_stay_secret_from_check_to_state(engine: Engine) -> None:
         assert PropertyValue.unmarshal_map(read.properties)["displayName"].is_secret
     finally:
         engine.stub.Delete(provider_pb2.DeleteRequest(urn=URN, id=made.id, properties=made.properties))
+
+
+def test_keys_that_aws_makes_for_a_vpn_are_secret_in_every_answer(engine: Engine, world: World) -> None:
+    token = "aws:ec2/vpnConnection:VpnConnection"
+    ends = {"customerGatewayId": world.router.id, "vpnGatewayId": world.vpn_gateway.id}
+    inputs = PropertyValue.marshal_map(wrap_map({**ends, "type": "ipsec.1"}))
+    urn = Resource(token, "keys", {}).urn
+    made = engine.stub.Create(provider_pb2.CreateRequest(urn=urn, properties=inputs))
+    known = {"urn": urn, "id": made.id}
+    try:
+        tagged = PropertyValue.marshal_map(wrap_map({**ends, "type": "ipsec.1", "tags": {"a": "b"}}))
+        read = engine.stub.Read(provider_pb2.ReadRequest(**known, properties=made.properties, inputs=inputs))
+        updated = engine.stub.Update(
+            provider_pb2.UpdateRequest(**known, olds=made.properties, old_inputs=inputs, news=tagged)
+        )
+        imported = engine.stub.Read(provider_pb2.ReadRequest(**known))
+        for answer in (made.properties, read.properties, updated.properties, imported.properties):
+            found = PropertyValue.unmarshal_map(answer)
+            assert {key for key, value in found.items() if value.is_secret} == {
+                "customerGatewayConfiguration",
+                "tunnel1PresharedKey",
+                "tunnel2PresharedKey",
+            }
+            assert len({found[f"tunnel{number}PresharedKey"].value for number in (1, 2)}) == 2
+        taken = PropertyValue.unmarshal_map(imported.inputs)
+        assert all(taken[key].is_secret for key in taken if key.endswith("PresharedKey"))
+    finally:
+        engine.stub.Delete(provider_pb2.DeleteRequest(**known, properties=made.properties))
 
 
 def test_unknown_inputs_stay_unknown_in_a_preview(engine: Engine) -> None:

@@ -68,6 +68,33 @@ class World:
         return self.make("aws:ec2/routeTable:RouteTable", "rtb2", vpcId=self.vpc.id)
 
     @cached_property
+    def router(self) -> Resource:
+        token = "aws:ec2/customerGateway:CustomerGateway"
+        return self.make(token, "router", type="ipsec.1", ipAddress="203.0.113.7", bgpAsn="65000")
+
+    @cached_property
+    def other_router(self) -> Resource:
+        token = "aws:ec2/customerGateway:CustomerGateway"
+        return self.make(token, "other-router", type="ipsec.1", ipAddress="203.0.113.8", bgpAsn="65000")
+
+    @cached_property
+    def vpn_gateway(self) -> Resource:
+        return self.make("aws:ec2/vpnGateway:VpnGateway", "vgw", vpcId=self.vpc.id)
+
+    @cached_property
+    def static_vpn(self) -> Resource:
+        token = "aws:ec2/customerGateway:CustomerGateway"
+        router = self.make(token, "static-router", type="ipsec.1", ipAddress="203.0.113.9", bgpAsn="65000")
+        return self.make(
+            "aws:ec2/vpnConnection:VpnConnection",
+            "static-vpn",
+            type="ipsec.1",
+            customerGatewayId=router.id,
+            vpnGatewayId=self.vpn_gateway.id,
+            staticRoutesOnly=True,
+        )
+
+    @cached_property
     def addresses(self) -> list[Resource]:
         return [self.make("aws:ec2/eip:Eip", f"eip-{index}", domain="vpc") for index in range(2)]
 

@@ -1,0 +1,126 @@
+"""A site-to-site VPN between a VPC and a router elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from gpufleet.components.base import Component, Tags
+from gpufleet.kinds import VPN_AMAZON_ASN, VPN_ASN
+
+LONGEST_SHORT_ASN = 2**31 - 1
+"""EC2 takes larger BGP numbers in another field (CreateCustomerGateway, BgpAsn and BgpAsnExtended)."""
+
+ENCRYPTION = ("AES256", "AES256-GCM-16")
+INTEGRITY = ("SHA2-256", "SHA2-384", "SHA2-512")
+DH_GROUPS = (15, 16, 19, 20, 21)
+"""Algorithms with 128 bits of security or more, of those that AWS offers (Site-to-Site VPN User Guide,
+"Tunnel options"; NIST SP 800-57 part 1, table 2). AWS's defaults also accept SHA-1 and 1024-bit keys."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteVpnArgs:
+    """Inputs of `SiteVpn`.
+
+    `gateway` is the public IPv4 address of the router, `asn` its BGP number, `amazon_asn` that of AWS's side.
+    `route_table_ids` are the tables of the VPC that take routes to the router, by a name of each. With
+    `static`, these routes lead to `networks` (CIDRs); else the router announces them by BGP.
+    """
+
+    vpc_id: pulumi.Input[str]
+    route_table_ids: Mapping[str, pulumi.Input[str]]
+    gateway: str
+    asn: int = VPN_ASN
+    amazon_asn: int = VPN_AMAZON_ASN
+    networks: Sequence[str] = ()
+    static: bool = False
+    tags: Tags
+
+
+class SiteVpn(Component):
+    """Two IPsec tunnels (IKEv2) between a VPC and a router, with routes by BGP or static ones.
+
+    AWS makes the pre-shared keys. They are secrets of the state and no outputs; the router's administrator
+    gets them with the configuration from AWS.
+    """
+
+    vpn_connection_id: pulumi.Output[str]
+    customer_gateway_id: pulumi.Output[str]
+    vpn_gateway_id: pulumi.Output[str]
+    tunnel_addresses: Sequence[pulumi.Output[str]]
+    """AWS's public addresses of the two tunnels."""
+
+    def __init__(self, name: str, args: SiteVpnArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("gpufleet:network:SiteVpn", name, args.tags, opts)
+        label = f"{name}-vpn"
+        long = args.asn > LONGEST_SHORT_ASN
+        router = aws.ec2.CustomerGateway(
+            label,
+            type="ipsec.1",
+            ip_address=args.gateway,
+            bgp_asn=None if long else str(args.asn),
+            bgp_asn_extended=str(args.asn) if long else None,
+            tags=self.tags(label),
+            opts=self.child(),
+        )
+        gateway = aws.ec2.VpnGateway(
+            label,
+            vpc_id=args.vpc_id,
+            amazon_side_asn=str(args.amazon_asn),
+            tags=self.tags(label),
+            opts=self.child(),
+        )
+        connection = aws.ec2.VpnConnection(
+            label,
+            type="ipsec.1",
+            customer_gateway_id=router.id,
+            vpn_gateway_id=gateway.id,
+            static_routes_only=args.static,
+            **_tunnel_options(),
+            tags=self.tags(label),
+            # A region takes one connection to an address of a router.
+            opts=self.child(delete_before_replace=True),
+        )
+        for network in args.networks if args.static else ():
+            aws.ec2.VpnConnectionRoute(
+                f"{label}-{network}",
+                vpn_connection_id=connection.id,
+                destination_cidr_block=network,
+                opts=self.child(),
+            )
+        for table, table_id in args.route_table_ids.items():
+            aws.ec2.VpnGatewayRoutePropagation(
+                f"{label}-{table}", vpn_gateway_id=gateway.id, route_table_id=table_id, opts=self.child()
+            )
+        self.vpn_connection_id = connection.id
+        self.customer_gateway_id = router.id
+        self.vpn_gateway_id = gateway.id
+        self.tunnel_addresses = (connection.tunnel1_address, connection.tunnel2_address)
+        self.register_outputs(
+            {
+                "vpnConnectionId": self.vpn_connection_id,
+                "customerGatewayId": self.customer_gateway_id,
+                "vpnGatewayId": self.vpn_gateway_id,
+                "tunnelAddresses": list(self.tunnel_addresses),
+            }
+        )
+
+
+def _tunnel_options() -> dict[str, Any]:
+    """Return the options of both tunnels: IKEv2, strong algorithms, and AWS starts and restarts them."""
+    options = {
+        "ike_versions": ["ikev2"],
+        "phase1_encryption_algorithms": list(ENCRYPTION),
+        "phase2_encryption_algorithms": list(ENCRYPTION),
+        "phase1_integrity_algorithms": list(INTEGRITY),
+        "phase2_integrity_algorithms": list(INTEGRITY),
+        "phase1_dh_group_numbers": list(DH_GROUPS),
+        "phase2_dh_group_numbers": list(DH_GROUPS),
+        "startup_action": "start",
+        "dpd_timeout_action": "restart",
+    }
+    return {f"tunnel{number}_{key}": value for number in (1, 2) for key, value in options.items()}

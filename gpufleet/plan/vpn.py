@@ -1,0 +1,42 @@
+"""The site-to-site VPN of a cloud site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.kinds import VPN_AMAZON_ASN
+from gpufleet.spec.models import CloudSite, CloudVpn, FleetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class VpnPlan:
+    """A VPN to the router `gateway` (public IPv4 address), and the networks (CIDRs) behind it.
+
+    `asn` is the BGP number of the router, `amazon_asn` that of AWS's side. Routes are `static`, or come by
+    BGP.
+    """
+
+    gateway: str
+    asn: int
+    amazon_asn: int
+    networks: tuple[str, ...]
+    static: bool
+
+
+def plan_vpn(spec: FleetSpec, site: CloudSite) -> VpnPlan | None:
+    """The VPN of a site; None if the fleet file declares none."""
+    vpn = site.network.vpn
+    if vpn is None:
+        return None
+    return VpnPlan(vpn.gateway, vpn.asn, VPN_AMAZON_ASN, vpn_networks(spec, vpn), vpn.static)
+
+
+def vpn_networks(spec: FleetSpec, vpn: CloudVpn) -> tuple[str, ...]:
+    """The networks behind the router: those written, else that of the only rack site.
+
+    With several rack sites nothing says which of them the router is at, so there is no default.
+    """
+    if vpn.networks or len(spec.onprem) != 1:
+        return vpn.networks
+    network = spec.onprem[0].network
+    return () if network is None else (network,)
