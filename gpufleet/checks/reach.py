@@ -172,17 +172,17 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("slurm-cloud-unconnected")
 def slurm_cloud_unconnected(fleet: Fleet) -> Iterator[FieldFinding]:
     """Slurm's controller and nodes connect to each other in both directions (slurm.conf, SlurmctldPort and
-    SlurmdPort), and Ansible uses SSH. The nodes' security group admits only its members, and gpufleet creates
-    no VPN or peering. Until you connect the networks, the nodes cannot be reached."""
+    SlurmdPort), and Ansible uses SSH. The nodes' security group admits only its members, also where a VPN
+    connects the networks."""
     for path, site in fleet.cloud():
         if site.scheduler == "slurm" and site.node_groups and site.slurm is None:
             yield FieldFinding(
                 (*path, "scheduler"),
-                f"the Slurm nodes of site {site.site!r} are created without a connection: no VPN, SSH key"
-                " or security group rule lets a controller or Ansible reach them",
+                f"the Slurm nodes of site {site.site!r} are created without a connection: no SSH key or"
+                " security group rule lets a controller or Ansible reach them",
                 "let the Slurm of a rack site launch them ('slurm: {controllers: ...}'); or connect its"
-                " network to the racks' (VPN or Direct Connect) and allow SSH and slurmd (tcp 22, 6818) in"
-                " the nodes' security group, which gpufleet does not do",
+                " network to the racks' and allow SSH and slurmd (tcp 22, 6818) in the nodes' security group,"
+                " which gpufleet does not do",
                 "warning",
             )
 
