@@ -139,8 +139,10 @@ def _statements(
 ) -> list[dict[str, Any]]:
     """Return what controllers may do: launch from the site's templates, name and terminate these nodes.
 
-    A launch needs rights on all that it uses; the condition on the template keeps it to what that says (EC2
-    User Guide, "Control the use of launch templates").
+    A launch needs rights on all that it uses. `ec2:LaunchTemplate` keeps it to the site's templates, and
+    `ec2:IsLaunchTemplateResource` to their image, security group, placement group, reservation and key pair.
+    The latter is not asked of what a launch overrides (subnets) or makes. Requests for spot instances know
+    neither key, and the actions on fleets neither (Service Authorization Reference, Amazon EC2).
     """
 
     def ec2(resource: str) -> pulumi.Output[str]:
@@ -152,28 +154,47 @@ def _statements(
         return pulumi.Output.format("arn:{0}:ec2:{1}::{2}", context.partition, context.region, resource)
 
     ours = {f"aws:ResourceTag/{tag}": value for tag, value in args.own_tags.items()}
-    from_template = {
-        "ArnEquals": {"ec2:LaunchTemplate": list(args.launch_template_arns)},
-        "Bool": {"ec2:IsLaunchTemplateResource": "true"},
-    }
-    launched = ("instance/*", "volume/*", "network-interface/*", "fleet/*", "spot-instances-request/*")
-    used = ("subnet/*", "security-group/*", "placement-group/*", "capacity-reservation/*", "key-pair/*")
+    by_template = {"ArnEquals": {"ec2:LaunchTemplate": list(args.launch_template_arns)}}
+    as_it_says = {**by_template, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    image, snapshot = shared("image/*"), shared("snapshot/*")
+    made = [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
+    requests = [ec2("fleet/*"), ec2("spot-instances-request/*")]
+    subnet, placement_group = ec2("subnet/*"), ec2("placement-group/*")
+    from_it = [
+        image,
+        placement_group,
+        *map(ec2, ("security-group/*", "capacity-reservation/*", "key-pair/*")),
+    ]
     launches: list[dict[str, Any]] = [
         {
             "Effect": "Allow",
             "Action": ["ec2:CreateFleet"],
-            "Resource": [*args.launch_template_arns, ec2("fleet/*")],
+            "Resource": [
+                *args.launch_template_arns,
+                *requests,
+                *made,
+                image,
+                snapshot,
+                subnet,
+                placement_group,
+            ],
         },
-        {"Effect": "Allow", "Action": ["ec2:RunInstances"], "Resource": list(args.launch_template_arns)},
         {
             "Effect": "Allow",
             "Action": ["ec2:RunInstances"],
-            "Resource": [
-                *(ec2(each) for each in (*launched, *used)),
-                shared("image/*"),
-                shared("snapshot/*"),
-            ],
-            "Condition": from_template,
+            "Resource": [*args.launch_template_arns, *requests],
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:RunInstances"],
+            "Resource": [*made, subnet, snapshot],
+            "Condition": by_template,
+        },
+        {
+            "Effect": "Allow",
+            "Action": ["ec2:RunInstances"],
+            "Resource": from_it,
+            "Condition": as_it_says,
         },
     ]
     return [
@@ -183,7 +204,7 @@ def _statements(
         {
             "Effect": "Allow",
             "Action": ["ec2:CreateTags"],
-            "Resource": [ec2(each) for each in launched],
+            "Resource": [*made, *requests],
             "Condition": {"StringEquals": {"ec2:CreateAction": ["RunInstances", "CreateFleet"]}},
         },
         {

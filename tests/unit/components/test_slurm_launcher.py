@@ -46,21 +46,28 @@ def of_action(
     return [each for each in statements(launcher, name) if action in each["Action"]]
 
 
+def kinds(statement: dict[str, Any]) -> set[str]:
+    return {each.rsplit(":", 1)[1].split("/")[0] for each in statement["Resource"]}
+
+
 def test_only_the_controllers_identity_assumes_the_role(launcher: Recording) -> None:
     (trust,) = json.loads(launcher.one("Role").inputs["assumeRolePolicy"])["Statement"]
     assert trust == {"Effect": "Allow", "Principal": {"AWS": BASE.identity}, "Action": "sts:AssumeRole"}
 
 
 def test_instances_are_launched_from_the_templates_and_as_these_say(launcher: Recording) -> None:
-    template, others = of_action(launcher, "ec2:RunInstances")
-    assert template["Resource"] == [TEMPLATE]
-    assert others["Condition"] == {
-        "ArnEquals": {"ec2:LaunchTemplate": [TEMPLATE]},
-        "Bool": {"ec2:IsLaunchTemplateResource": "true"},
-    }
-    assert "*" not in others["Resource"]
+    requested, made, given = of_action(launcher, "ec2:RunInstances")
+    assert kinds(requested) == {"launch-template", "fleet", "spot-instances-request"}
+    assert TEMPLATE in requested["Resource"]
+    by_template = {"ArnEquals": {"ec2:LaunchTemplate": [TEMPLATE]}}
+    # Controllers say the subnet: EC2 does not count it as the template's.
+    assert made["Condition"] == by_template
+    assert kinds(made) == {"instance", "volume", "network-interface", "subnet", "snapshot"}
+    assert given["Condition"] == {**by_template, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
+    assert {"image", "security-group", "capacity-reservation"} < kinds(given)
     (fleet,) = of_action(launcher, "ec2:CreateFleet")
     assert fleet["Resource"][0] == TEMPLATE
+    assert {"fleet", "instance"} < kinds(fleet)
 
 
 def test_only_own_instances_are_named_and_terminated(launcher: Recording) -> None:
