@@ -174,6 +174,20 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ("ec2:DescribeCapacityBlockOfferings", "ec2:PurchaseCapacityBlock"),
             (f'{_EC2}, "Capacity Blocks for ML"',),
         ),
+        AwsFeature(
+            "Nodes that Slurm launches and terminates",
+            (),
+            (
+                "ec2:CreateFleet",
+                "ec2:CreateTags",
+                "ec2:DescribeInstances",
+                "ec2:TerminateInstances",
+                "sts:AssumeRole",
+                "ssm:GetParameter",
+                "ssm:PutParameter",
+            ),
+            ("EC2 API Reference, CreateFleet", f'{_EC2}, "Configure an EC2 Fleet of type instant"'),
+        ),
     ),
     "EKS": (
         AwsFeature(
@@ -266,7 +280,10 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             "Roles, their policies, instance profiles",
             ("iam.Role", "iam.RolePolicy", "iam.RolePolicyAttachment", "iam.InstanceProfile"),
             ("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:CreateInstanceProfile"),
-            ('IAM User Guide, "Tags for IAM resources"',),
+            (
+                'IAM User Guide, "Tags for IAM resources"',
+                "Service Authorization Reference: actions, resources and condition keys of every policy",
+            ),
         ),
         AwsFeature("KMS keys", ("kms.Key",), ("kms:CreateKey", "kms:PutKeyPolicy")),
     ),

@@ -104,6 +104,7 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         region="us-west-2",
         zones=("us-west-2a",),
         cidr="10.41.0.0/16",
+        vpn=None,
         nat="single",
         subnets=(),
         scheduler=scheduler,  # type: ignore[arg-type]
