@@ -5,8 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.racks import price_power
+from gpufleet.pricing.rates import UnpricedError
 from tests.unit.plan.fleets import CATALOG, cost_of, line, rack_site, spec
 
 
@@ -64,3 +68,11 @@ def test_running_costs_count_as_declared_and_the_others_are_named() -> None:
 def test_running_cost_of_nothing_is_unknown() -> None:
     (unknown,) = cost_of(_racks(running_costs={"support": "0 USD"})).unknown
     assert "running_costs.support" in unknown.reason
+
+
+@pytest.mark.parametrize(("pue", "price"), [(None, Decimal("0.11")), (Decimal("1.25"), None), (None, None)])
+def test_electricity_without_the_efficiency_or_the_price_is_unknown(
+    pue: Decimal | None, price: Decimal | None
+) -> None:
+    with pytest.raises(UnpricedError, match="declares no `power`"):
+        price_power("dgx-h100", 2, Decimal("10.2"), pue, price)
