@@ -125,7 +125,7 @@ def prepare(*, tests: bool) -> Base:
             importlib.import_module(name)
     if not tests:
         return Base(seen, ())
-    files = sorted({file for mutant in all_mutants() for file in tests_of(mutant.module)})
+    files = sorted({file for mutant in all_mutants() for file in judges_of(mutant.module)})
     return Base(seen, _in_child(lambda: failed_tests(files, all_of_them=True)))
 
 
@@ -146,7 +146,7 @@ def judge_mutant(mutant: Mutant, base: Base, *, tests: bool) -> Outcome:
             # The rules accept the weaker resources: other environments are alike.
             break
     if tests:
-        failed = failed_tests(tests_of(mutant.module), broken=base.broken_tests)
+        failed = failed_tests(judges_of(mutant.module), broken=base.broken_tests)
         if failed:
             return Outcome("test", failed[0], changed)
     return Outcome("nothing", "", changed)
@@ -218,7 +218,7 @@ def collect_tests(files: Sequence[str]) -> None:
         raise RuntimeError(f"pytest ended with {code!r} as it collected {', '.join(files)}")
 
 
-def tests_of(module: str) -> list[str]:
+def judges_of(module: str) -> list[str]:
     """Test files for a module: its mirror, or those of what is built with it; after it, those of stacks."""
     folder, _, name = module.partition(".")
     names = USED_BY.get(name, (name,)) if folder == "components" else dict.fromkeys((name, *WHOLE_STACK))

@@ -17,7 +17,7 @@ from tests.mutation.accepted import ACCEPTED
 from tests.mutation.curated import CURATED
 from tests.mutation.operators import mutated
 from tests.mutation.protective import NAMES
-from tests.mutation.run import all_mutants, failed_tests, path_of, tests_of
+from tests.mutation.run import all_mutants, failed_tests, judges_of, path_of
 
 pytestmark = pytest.mark.xdist_group("mutation")
 
@@ -65,7 +65,7 @@ def test_every_protective_name_is_in_the_program() -> None:
 
 
 def test_every_module_of_the_program_is_judged_by_tests() -> None:
-    assert [name for name in {each.module for each in all_mutants()} if not tests_of(name)] == []
+    assert [name for name in {each.module for each in all_mutants()} if not judges_of(name)] == []
 
 
 def test_run_that_pytest_ends_before_a_test_fails_is_no_survivor(tmp_path: Path) -> None:
