@@ -141,6 +141,7 @@ def test_function_is_the_code_of_the_package_with_its_settings() -> None:
     assert texts["stop_scale_out.py"] == Path(stop_scale_out.__file__).read_text(encoding="utf-8")
     settings = json.loads(texts["settings.json"])
     assert settings["budget"] == "budget"
+    assert settings["tags"] == {"gpufleet:fleet": "atlas", "gpufleet:environment": "prod"}
     assert settings["budgets"] == {"budget": STOP.groups, "budget-site-usw2": STOP.groups[1:]}
     assert settings["sites"][1] == {"name": "usw2", "region": "us-west-2", "cluster": ""}
     assert function.inputs["handler"] == "stop_scale_out.handler"
@@ -206,7 +207,7 @@ def test_role_changes_only_groups_with_the_cost_tags() -> None:
 def test_stopped_groups_are_kept_in_a_parameter_whose_value_pulumi_leaves_alone() -> None:
     parameter = guard(stop=STOP).one("Parameter")
     assert (parameter.inputs["name"], parameter.inputs["insecureValue"]) == (STOP.parameter, "{}")
-    assert "insecureValue" in parameter.ignore_changes
+    assert set(parameter.ignore_changes) == {"insecureValue", "tier"}
 
 
 def test_log_group_of_the_function_is_encrypted_with_a_key_that_allows_it() -> None:

@@ -71,6 +71,11 @@ def test_other_plugins_have_no_token_beside_neurons() -> None:
     }
 
 
+def test_second_scheduler_and_extension_never_run_beside_the_first() -> None:
+    strategies = [each.inputs["spec"]["strategy"] for each in base().of("Deployment")]
+    assert strategies == [{"type": "Recreate"}] * 2
+
+
 def test_scheduler_and_extension_run_on_system_nodes_without_privileges() -> None:
     built = base()
     images = {}
