@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmNode
 
 if TYPE_CHECKING:
     from tests.unit.ansible.collection.controller import Controller
@@ -54,6 +55,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    # Jobs of racks that other tests run meanwhile are processes of this machine too.
+    monkeypatch.setattr(SlurmNode.__init__, "__defaults__", ("", str(tmp_path)))
     return Programs(folder)
 
 
