@@ -6,7 +6,7 @@ _SERVICES = (
     *("autoscaling", "budgets", "cloudwatch", "ec2", "eks", "fsx"),
     *("costexplorer", "iam", "kms", "lambda_", "s3", "sns", "sqs", "ssm", "vpc"),
 )
-_GROUPS = ("apps", "core", "meta", "networking", "rbac", "scheduling")
+_GROUPS = ("apps", "core", "meta", "networking", "policy", "rbac", "scheduling")
 
 ACCOUNT: tuple[str, ...] = (
     *("pydantic.main", "pydantic.root_model", "boto3", "botocore.client"),

@@ -50,7 +50,7 @@ def autoscaler_program() -> str:
     """The autoscaler's program; skips the test where the variable names none."""
     named = os.environ.get(PROGRAM_VARIABLE)
     if not named:
-        pytest.skip(f"{PROGRAM_VARIABLE} names no program")
+        pytest.skip("GPUFLEET_TEST_CLUSTER_AUTOSCALER names no program")
     return named
 
 
