@@ -16,6 +16,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.base import AwsContext, Component
+from gpufleet.components.pod_security import as_nobody, unprivileged
 from gpufleet.kinds import AUTOSCALED_TAG, CLUSTER_AUTOSCALER, Expander
 
 PRIORITIES = "cluster-autoscaler-priority-expander"
@@ -27,7 +28,6 @@ GPU_IDLE = "0.001"
 
 _NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io"
-_NOBODY = 65534
 _READ = "get list watch"
 _LONGEST_DELAY_S = 600
 
@@ -182,11 +182,7 @@ class ClusterAutoscaler(Component):
                 initial_delay_seconds=30,
                 period_seconds=30,
             ),
-            security_context=k8s.core.v1.SecurityContextArgs(
-                allow_privilege_escalation=False,
-                read_only_root_filesystem=True,
-                capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-            ),
+            security_context=unprivileged(),
         )
         apart = k8s.core.v1.TopologySpreadConstraintArgs(
             max_skew=1,
@@ -209,12 +205,7 @@ class ClusterAutoscaler(Component):
                         priority_class_name="system-cluster-critical",
                         node_selector={"gpufleet.io/node-group": "system"},
                         topology_spread_constraints=[apart],
-                        security_context=k8s.core.v1.PodSecurityContextArgs(
-                            run_as_non_root=True,
-                            run_as_user=_NOBODY,
-                            run_as_group=_NOBODY,
-                            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-                        ),
+                        security_context=as_nobody(),
                         containers=[container],
                     ),
                 ),

@@ -17,8 +17,8 @@ from gpufleet.components.plugin_daemon_set import (
     host_path,
     plugin_daemon_set,
     small,
-    unprivileged,
 )
+from gpufleet.components.pod_security import unprivileged
 
 GPU_NODE_LABEL = "gpufleet.io/gpu"
 """The label of GPU nodes; its value is the GPU's name."""
@@ -49,7 +49,7 @@ def nvidia_device_plugin(
             k8s.core.v1.EnvVarArgs(name="FAIL_ON_INIT_ERROR", value="false"),
         ],
         resources=small(),
-        security_context=unprivileged(),
+        security_context=unprivileged(read_only=False),
         volume_mounts=[k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=PLUGINS)],
     )
     return plugin_daemon_set(
@@ -78,7 +78,7 @@ def efa_device_plugin(
         name="efa-device-plugin",
         image=image,
         resources=small(),
-        security_context=unprivileged(),
+        security_context=unprivileged(read_only=False),
         volume_mounts=[
             k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=PLUGINS),
             k8s.core.v1.VolumeMountArgs(name="infiniband", mount_path="/dev/infiniband"),

@@ -20,8 +20,8 @@ from gpufleet.components.plugin_daemon_set import (
     host_path,
     plugin_daemon_set,
     small,
-    unprivileged,
 )
+from gpufleet.components.pod_security import unprivileged
 from gpufleet.kinds import NEURON_DEVICE_PLUGIN
 
 NEURON_NODE_LABEL = "gpufleet.io/neuron"
@@ -105,7 +105,7 @@ def _device_plugin(
             )
         ],
         resources=small(),
-        security_context=unprivileged(),
+        security_context=unprivileged(read_only=False),
         volume_mounts=[
             k8s.core.v1.VolumeMountArgs(name=each, mount_path=path, read_only=each == "aws-config" or None)
             for each, path in _HOST_PATHS.items()

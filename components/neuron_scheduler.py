@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_kubernetes as k8s
 
+from gpufleet.components.pod_security import as_nobody, unprivileged
 from gpufleet.kinds import (
     KUBE_SCHEDULER,
     NEURON_CORE_RESOURCE,
@@ -27,7 +28,6 @@ EXTENSION_PORT = 12345
 
 _NAMESPACE = "kube-system"
 _RBAC = "rbac.authorization.k8s.io"
-_NOBODY = 65534
 _HEALTH_PORT = 10259
 _READ = "get list watch"
 
@@ -194,7 +194,7 @@ class _Parts:
             env=[k8s.core.v1.EnvVarArgs(name="PORT", value=str(EXTENSION_PORT))],
             ports=[k8s.core.v1.ContainerPortArgs(name="http", container_port=EXTENSION_PORT)],
             resources=_resources("200m", "128Mi", "256Mi"),
-            security_context=_unprivileged(),
+            security_context=unprivileged(),
         )
         self._deployment(EXTENSION, container)
         selected = {"app.kubernetes.io/name": EXTENSION}
@@ -251,7 +251,7 @@ class _Parts:
             liveness_probe=probe,
             readiness_probe=probe,
             resources=_resources("100m", "128Mi", "512Mi"),
-            security_context=_unprivileged(),
+            security_context=unprivileged(),
             volume_mounts=[
                 k8s.core.v1.VolumeMountArgs(name="config", mount_path="/etc/neuron-scheduler", read_only=True)
             ],
@@ -281,12 +281,7 @@ class _Parts:
                         automount_service_account_token=True,
                         priority_class_name="system-cluster-critical",
                         node_selector={"gpufleet.io/node-group": "system"},
-                        security_context=k8s.core.v1.PodSecurityContextArgs(
-                            run_as_non_root=True,
-                            run_as_user=_NOBODY,
-                            run_as_group=_NOBODY,
-                            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-                        ),
+                        security_context=as_nobody(),
                         containers=[container],
                         volumes=list(volumes),
                     ),
@@ -307,12 +302,4 @@ class _Parts:
 def _resources(cpu: str, memory: str, limit: str) -> k8s.core.v1.ResourceRequirementsArgs:
     return k8s.core.v1.ResourceRequirementsArgs(
         requests={"cpu": cpu, "memory": memory}, limits={"memory": limit}
-    )
-
-
-def _unprivileged() -> k8s.core.v1.SecurityContextArgs:
-    return k8s.core.v1.SecurityContextArgs(
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
     )

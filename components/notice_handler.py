@@ -16,6 +16,7 @@ import pulumi_kubernetes as k8s
 
 from gpufleet import notices
 from gpufleet.components.base import Component
+from gpufleet.components.pod_security import NOBODY, as_nobody, unprivileged
 from gpufleet.kinds import NOTICES_NAMESPACE, NOTICES_SERVICE_ACCOUNT
 
 IMAGE = "public.ecr.aws/lambda/python:3.13"
@@ -27,7 +28,6 @@ METRICS_PORT = 9823
 STATE = "/var/lib/gpufleet-notices"
 _CODE = "notices.pyz"
 _MAIN = "import sys\n\nfrom gpufleet.notices.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
-_NOBODY = 65534
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +152,7 @@ class NoticeHandler(Component):
                 initial_delay_seconds=30,
                 period_seconds=30,
             ),
-            security_context=k8s.core.v1.SecurityContextArgs(
-                allow_privilege_escalation=False,
-                read_only_root_filesystem=True,
-                capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-            ),
+            security_context=unprivileged(),
             volume_mounts=[
                 k8s.core.v1.VolumeMountArgs(name="code", mount_path="/etc/gpufleet", read_only=True),
                 k8s.core.v1.VolumeMountArgs(name="state", mount_path=STATE),
@@ -179,13 +175,7 @@ class NoticeHandler(Component):
                         automount_service_account_token=True,
                         priority_class_name="system-cluster-critical",
                         node_selector={"kubernetes.io/os": "linux"},
-                        security_context=k8s.core.v1.PodSecurityContextArgs(
-                            run_as_non_root=True,
-                            run_as_user=_NOBODY,
-                            run_as_group=_NOBODY,
-                            fs_group=_NOBODY,
-                            seccomp_profile=k8s.core.v1.SeccompProfileArgs(type="RuntimeDefault"),
-                        ),
+                        security_context=as_nobody(fs_group=NOBODY),
                         containers=[container],
                         volumes=[
                             k8s.core.v1.VolumeArgs(

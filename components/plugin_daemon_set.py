@@ -77,14 +77,6 @@ def small() -> k8s.core.v1.ResourceRequirementsArgs:
     )
 
 
-def unprivileged() -> k8s.core.v1.SecurityContextArgs:
-    """Return the security context of a container without capabilities."""
-    return k8s.core.v1.SecurityContextArgs(
-        allow_privilege_escalation=False,
-        capabilities=k8s.core.v1.CapabilitiesArgs(drop=["ALL"]),
-    )
-
-
 def host_path(name: str, path: str) -> k8s.core.v1.VolumeArgs:
     """Return a volume that is a folder of the node."""
     return k8s.core.v1.VolumeArgs(name=name, host_path=k8s.core.v1.HostPathVolumeSourceArgs(path=path))
