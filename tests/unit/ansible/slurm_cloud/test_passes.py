@@ -255,7 +255,7 @@ def test_group_that_a_breach_of_the_budget_stopped_launches_nothing_until_it_is_
     cluster = cluster_of(account, stopped=stopped)
     cluster.slurm.submit(1, nodes=1, seconds=30)
     cluster.live(60)
-    # Without the record nobody knows whether the budget is spent.
+    # Without the record it is unknown whether the budget is spent.
     assert not account.instances() and not cluster.down()
     record({GROUP: [6, 0, 0]})
     cluster.live(20)

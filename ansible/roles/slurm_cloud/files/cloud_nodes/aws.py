@@ -107,7 +107,7 @@ class Ec2:
         for purchase in launch.group.purchases:
             found, error = self._fleet(launch, purchase, len(nodes))
             if launch.all_or_nothing and len(found) < len(nodes):
-                # EC2 launches none then. A part of them would cost money and help nobody.
+                # EC2 launches none then. A part of them would cost money for no work.
                 self.terminate(found)
                 found = []
             given, nodes = nodes[: len(found)], nodes[len(found) :]

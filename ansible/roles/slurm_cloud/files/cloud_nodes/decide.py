@@ -107,7 +107,7 @@ def decide(
         mine = of_node.get(name, [])
         if name in resumed:
             old = [each for each in mine if each.launched < since - CLOCKS_S]
-            _terminate(actions, old, "its node starts anew")
+            _terminate(actions, old, "its node starts again")
             mine = [each for each in mine if each not in old]
         without_s = _without(memory, name, mine, now)
         if _decide(settings, node, mine, without_s, actions, now, asked=name in resumed):
