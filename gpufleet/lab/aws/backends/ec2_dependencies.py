@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.lab.aws.backends import ec2_support as ec2
-from gpufleet.lab.aws.backends import ec2_vpn
+from gpufleet.lab.aws.backends import ec2_vpn_gateways
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Passthrough, operation
 
 
@@ -97,7 +97,7 @@ def _inside(backend: Any, vpc_id: str) -> Iterator[bool]:
     yield any(group.name != "default" for group in backend.groups.get(vpc_id, {}).values())
     yield any(one.vpc_id == vpc_id for one in _nat_gateways(backend))
     yield any(eni.subnet.vpc_id == vpc_id for eni in backend.enis.values())
-    yield ec2_vpn.has_attached_gateway(backend, vpc_id)
+    yield ec2_vpn_gateways.has_attached_gateway(backend, vpc_id)
 
 
 def _nat_gateways(backend: Any) -> list[Any]:

@@ -1,10 +1,8 @@
-"""Site-to-site VPN: gateways, connections with two tunnels, static routes, and route propagation.
+"""Connections of site-to-site VPNs: tunnels with their options, static routes, a router's setup.
 
-moto has the three resources, without tunnels, options, routes, propagation and the order of deletions. No
-router is at the other end here: tunnels stay down, and nothing is propagated. Sources: EC2 API reference
-(CreateCustomerGateway, CreateVpnConnection, ModifyVpnConnection, ModifyVpnTunnelOptions,
-EnableVgwRoutePropagation), its error codes (InvalidCustomerGateway.DuplicateIpAddress, IncorrectState,
-Gateway.NotAttached), and the Site-to-Site VPN User Guide, "Tunnel options".
+moto has connections without these. No router is at the other end here: tunnels stay down. Sources: EC2 API
+reference (CreateVpnConnection, ModifyVpnConnection, ModifyVpnTunnelOptions), its error codes
+(InvalidCustomerGateway.DuplicateIpAddress), and the Site-to-Site VPN User Guide, "Tunnel options".
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 import string
-from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -51,142 +48,6 @@ _CONNECTION_FILTERS = {
 }
 
 
-@operation("ec2", "CreateCustomerGateway")
-def create_customer_gateway(call: Call) -> Params | Passthrough:
-    """Create it; the same request again returns the existing gateway."""
-    backend, wanted = ec2.ec2_backend(call), call.params
-    asn = wanted.get("BgpAsn") or wanted.get("BgpAsnExtended")
-    if not 1 <= int(asn or 0) <= 4294967295:
-        raise AwsError("InvalidParameterValue", f"Value ({asn}) for parameter bgpAsn is invalid.")
-    for one in backend.customer_gateways.values():
-        if one.state == "available" and (one.ip_address, int(one.bgp_asn)) == (
-            wanted.get("IpAddress"),
-            int(asn or 0),
-        ):
-            return {"CustomerGateway": _customer_gateway(call, one)}
-    made = backend.create_customer_gateway(
-        wanted["Type"], wanted.get("IpAddress"), str(asn), ec2.tags_from(call, "customer-gateway")
-    )
-    return {"CustomerGateway": _customer_gateway(call, made)}
-
-
-@operation("ec2", "DescribeCustomerGateways")
-def describe_customer_gateways(call: Call) -> Params:
-    """The gateways, with long BGP numbers in a field of their own."""
-    ids = call.params.get("CustomerGatewayIds") or []
-    gateways = ec2.ec2_backend(call).customer_gateways
-    _known(ids, gateways, "InvalidCustomerGatewayID.NotFound", "customerGateway")
-    shown = [_customer_gateway(call, one) for one in gateways.values() if not ids or one.id in ids]
-    fields = {
-        "customer-gateway-id": "CustomerGatewayId",
-        "ip-address": "IpAddress",
-        "state": "State",
-        "type": "Type",
-    }
-    filters = call.params.get("Filters") or []
-    return {
-        "CustomerGateways": [
-            item for item in shown if ec2.matches(call, item["CustomerGatewayId"], item, filters, fields)
-        ]
-    }
-
-
-def _customer_gateway(call: Call, one: Any) -> Params:
-    asn = "BgpAsn" if int(one.bgp_asn) < 2**31 else "BgpAsnExtended"
-    return {
-        "CustomerGatewayId": one.id,
-        "Type": one.type,
-        "IpAddress": one.ip_address,
-        "State": one.state,
-        asn: str(one.bgp_asn),
-        "Tags": ec2.tag_list(call, one.id),
-    }
-
-
-@operation("ec2", "DeleteCustomerGateway")
-def delete_customer_gateway(call: Call) -> Passthrough:
-    """Reject the deletion while a connection uses the gateway."""
-    gateway = call.params["CustomerGatewayId"]
-    if any(one.customer_gateway_id == gateway for one in _connections(ec2.ec2_backend(call))):
-        raise AwsError("IncorrectState", f"The customer gateway {gateway} is in use.")
-    answer = call.original()
-    ec2.forget_tags(call, gateway)
-    return answer
-
-
-@operation("ec2", "CreateVpnGateway")
-def create_vpn_gateway(call: Call) -> Passthrough:
-    """Create it with AWS's BGP number unless the request has another."""
-    answer = call.original()
-    made = answer.result["VpnGateway"]
-    made.amazon_side_asn = int(made.amazon_side_asn or AMAZON_ASN)
-    return answer
-
-
-@operation("ec2", "AttachVpnGateway")
-def attach_vpn_gateway(call: Call) -> Passthrough:
-    """A VPC has one virtual private gateway at most."""
-    backend, vpc_id = ec2.ec2_backend(call), call.params["VpcId"]
-    for other in _attached(backend, vpc_id):
-        if other.id != call.params["VpnGatewayId"]:
-            raise AwsError(
-                "VpnGatewayAttachmentLimitExceeded", f"The vpc {vpc_id} has the gateway {other.id}."
-            )
-    return call.original()
-
-
-@operation("ec2", "DetachVpnGateway")
-def detach_vpn_gateway(call: Call) -> Passthrough:
-    """Detach it; route tables of the VPC take no routes from it any more."""
-    answer, backend = call.original(), ec2.ec2_backend(call)
-    for table in backend.route_tables.values():
-        _propagate(table, call.params["VpnGatewayId"], on=False)
-    backend.vpn_gateways[call.params["VpnGatewayId"]].attachments.pop(call.params["VpcId"], None)
-    return answer
-
-
-@operation("ec2", "DeleteVpnGateway")
-def delete_vpn_gateway(call: Call) -> Passthrough:
-    """Reject the deletion while the gateway is attached or has connections."""
-    backend, gateway = ec2.ec2_backend(call), call.params["VpnGatewayId"]
-    found = backend.get_vpn_gateway(gateway)
-    if found.attachments or any(one.vpn_gateway_id == gateway for one in _connections(backend)):
-        raise AwsError("IncorrectState", f"The vpnGateway ID '{gateway}' is in use.")
-    answer = call.original()
-    ec2.forget_tags(call, gateway)
-    return answer
-
-
-@operation("ec2", "EnableVgwRoutePropagation")
-def enable_propagation(call: Call) -> Params:
-    """Let a route table of the gateway's VPC take its routes."""
-    table, gateway = _table_and_gateway(call)
-    if table.vpc_id not in gateway.attachments:
-        raise AwsError("Gateway.NotAttached", f"{gateway.id} is not attached to {table.vpc_id}")
-    _propagate(table, gateway.id, on=True)
-    return {}
-
-
-@operation("ec2", "DisableVgwRoutePropagation")
-def disable_propagation(call: Call) -> Params:
-    """Stop it, and remove the routes that came that way."""
-    table, gateway = _table_and_gateway(call)
-    _propagate(table, gateway.id, on=False)
-    return {}
-
-
-def _table_and_gateway(call: Call) -> tuple[Any, Any]:
-    backend = ec2.ec2_backend(call)
-    return backend.get_route_table(call.params["RouteTableId"]), backend.get_vpn_gateway(
-        call.params["GatewayId"]
-    )
-
-
-def _propagate(table: Any, gateway: str, *, on: bool) -> None:
-    others = [one for one in getattr(table, "propagating_vgws", ()) if one["GatewayId"] != gateway]
-    table.propagating_vgws = [*others, {"GatewayId": gateway}] if on else others
-
-
 @operation("ec2", "CreateVpnConnection")
 def create_vpn_connection(call: Call) -> Params:
     """Create a connection with two tunnels; AWS makes keys and addresses that the request lacks."""
@@ -194,7 +55,7 @@ def create_vpn_connection(call: Call) -> Params:
     if wanted["Type"] != "ipsec.1":
         raise AwsError("InvalidParameterValue", f"Value ({wanted['Type']}) for parameter type is invalid.")
     router = backend.get_customer_gateway(wanted["CustomerGatewayId"])
-    for one in _connections(backend):
+    for one in live_connections(backend):
         other = backend.get_customer_gateway(one.customer_gateway_id)
         if other.ip_address == router.ip_address:
             message = f"Conflict among chosen gateway IP addresses: {one.id} has {router.ip_address}."
@@ -254,7 +115,7 @@ def describe_vpn_connections(call: Call) -> Params:
     """The connections; deleted ones are shown for a while."""
     ids = call.params.get("VpnConnectionIds") or []
     every = ec2.ec2_backend(call).vpn_connections
-    _known(ids, every, "InvalidVpnConnectionID.NotFound", "vpnConnection")
+    check_known(ids, every, "InvalidVpnConnectionID.NotFound", "vpnConnection")
     shown = [_connection(call, one) for one in every.values() if not ids or one.id in ids]
     filters = call.params.get("Filters") or []
     return {
@@ -322,31 +183,22 @@ def delete_vpn_connection_route(call: Call) -> Params:
 
 def _live(call: Call) -> Any:
     wanted = call.params["VpnConnectionId"]
-    for one in _connections(ec2.ec2_backend(call)):
+    for one in live_connections(ec2.ec2_backend(call)):
         if one.id == wanted:
             return one
     raise AwsError("InvalidVpnConnectionID.NotFound", f"The vpnConnection ID '{wanted}' does not exist")
 
 
-def _known(ids: list[str], every: Any, code: str, what: str) -> None:
+def check_known(ids: list[str], every: Any, code: str, what: str) -> None:
+    """Raise the error `code` for an id that is not among `every`."""
     for one in ids:
         if one not in every:
             raise AwsError(code, f"The {what} ID '{one}' does not exist")
 
 
-def _connections(backend: Any) -> list[Any]:
+def live_connections(backend: Any) -> list[Any]:
+    """Return the connections that are not deleted."""
     return [one for one in backend.vpn_connections.values() if one.state != "deleted"]
-
-
-def _attached(backend: Any, vpc_id: str) -> Iterator[Any]:
-    for gateway in backend.vpn_gateways.values():
-        if gateway.state != "deleted" and vpc_id in gateway.attachments:
-            yield gateway
-
-
-def has_attached_gateway(backend: Any, vpc_id: str) -> bool:
-    """Return whether a VPC has a virtual private gateway."""
-    return any(_attached(backend, vpc_id))
 
 
 def _connection(call: Call, one: Any) -> Params:
