@@ -158,7 +158,8 @@ def _statements(
     as_it_says = {**by_template, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
     image, snapshot = shared("image/*"), shared("snapshot/*")
     made = [ec2("instance/*"), ec2("volume/*"), ec2("network-interface/*")]
-    requests = [ec2("fleet/*"), ec2("spot-instances-request/*")]
+    spot_request = ec2("spot-instances-request/*")
+    requests = [ec2("fleet/*"), spot_request]
     subnet, placement_group = ec2("subnet/*"), ec2("placement-group/*")
     from_it = [
         image,
@@ -182,7 +183,7 @@ def _statements(
         {
             "Effect": "Allow",
             "Action": ["ec2:RunInstances"],
-            "Resource": [*args.launch_template_arns, *requests],
+            "Resource": [*args.launch_template_arns, spot_request],
         },
         {
             "Effect": "Allow",

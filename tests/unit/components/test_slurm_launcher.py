@@ -57,7 +57,7 @@ def test_only_the_controllers_identity_assumes_the_role(launcher: Recording) -> 
 
 def test_instances_are_launched_from_the_templates_and_as_these_say(launcher: Recording) -> None:
     requested, made, given = of_action(launcher, "ec2:RunInstances")
-    assert kinds(requested) == {"launch-template", "fleet", "spot-instances-request"}
+    assert kinds(requested) == {"launch-template", "spot-instances-request"}
     assert TEMPLATE in requested["Resource"]
     by_template = {"ArnEquals": {"ec2:LaunchTemplate": [TEMPLATE]}}
     # Controllers say the subnet: EC2 does not count it as the template's.
