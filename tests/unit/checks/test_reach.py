@@ -131,5 +131,5 @@ def test_slurm_nodes_need_no_nvidia_registry(judge: Judge) -> None:
 def test_cloud_slurm_nodes_without_a_connection_are_a_warning(judge: Judge) -> None:
     changes = {"cloud.0.scheduler": "slurm", KUBERNETES: None}
     finding = judge(changes).only("slurm-cloud-unconnected", "warning")
-    assert "VPN" in finding.remedy
+    assert "'slurm: {controllers: ...}'" in finding.remedy and "'network: {vpn: ...}'" in finding.remedy
     assert "slurm-cloud-unconnected" not in judge(changes | {"cloud.0.node_groups": []}).rules
