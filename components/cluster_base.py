@@ -12,8 +12,9 @@ import pulumi_kubernetes as k8s
 from gpufleet.components.device_plugins import (
     EFA_NODE_LABEL,
     GPU_NODE_LABEL,
+    SharedGpusArgs,
     efa_device_plugin,
-    nvidia_device_plugin,
+    nvidia_device_plugins,
 )
 from gpufleet.components.file_system_volume import FileSystemArgs, file_system_volume
 from gpufleet.components.gpu_operator import gpu_operator
@@ -34,7 +35,8 @@ class TeamArgs:
     """A team: its namespace, the maximum number of GPUs of its pods, and their highest priority.
 
     In a cluster with Neuron devices, `neuron_devices` is their maximum, in whole devices: the quota allows no
-    pods that request single cores.
+    pods that request single cores. In one whose GPUs are shared or divided, `gpu_shares` is the maximum of
+    each kind of share: the quota of GPUs does not count them.
 
     Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
     other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
@@ -45,6 +47,7 @@ class TeamArgs:
     name: str
     gpus: int
     neuron_devices: int = 0
+    gpu_shares: int = 0
     priority: Priority = "normal"
     ingress_namespaces: Sequence[str] = ()
     ingress_cidrs: Sequence[str] = ()
@@ -57,12 +60,16 @@ class ClusterBaseArgs:
     """Inputs of `ClusterBase`.
 
     `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack` selects
-    NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `neuron` is for
-    clusters with Trainium or Inferentia. `images` replaces image names, for clusters with their own registry.
+    NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `shared_gpus` are
+    configurations of the plugin for GPUs that pods share, and `share_resources` what pods request instead of
+    whole GPUs. `neuron` is for clusters with Trainium or Inferentia. `images` replaces image names, for
+    clusters with their own registry.
     """
 
     teams: Sequence[TeamArgs] = ()
     gpu_stack: Literal["device-plugin", "gpu-operator"] = "device-plugin"
+    shared_gpus: Sequence[SharedGpusArgs] = ()
+    share_resources: Sequence[str] = ()
     efa: bool = False
     region: str
     taint_keys: Sequence[str] = ("nvidia.com/gpu",)
@@ -98,12 +105,26 @@ class ClusterBase(pulumi.ComponentResource):
                 opts=child,
             )
         self._neuron = args.neuron is not None
+        self._share_resources = args.share_resources
         self.namespaces = {team.name: self._team(name, team) for team in args.teams}
         if args.gpu_stack == "gpu-operator":
-            gpu_operator(name, args.gpu_operator_version, args.taint_keys, child)
+            gpu_operator(
+                name,
+                args.gpu_operator_version,
+                args.shared_gpus,
+                args.taint_keys,
+                child,
+                divided=any("/mig-" in resource for resource in args.share_resources),
+            )
         else:
-            nvidia_device_plugin(
-                name, args.device_plugin_version, args.taint_keys, self._labels, args.images, child
+            nvidia_device_plugins(
+                name,
+                args.device_plugin_version,
+                args.shared_gpus,
+                args.taint_keys,
+                self._labels,
+                args.images,
+                child,
             )
         if args.neuron is not None:
             neuron(name, args.neuron, args.taint_keys, self._labels, args.images, child)
@@ -139,6 +160,15 @@ class ClusterBase(pulumi.ComponentResource):
             spec=k8s.core.v1.ResourceQuotaSpecArgs(hard={f"requests.{GPU_RESOURCE}": str(team.gpus)}),
             opts=child,
         )
+        if self._share_resources:
+            k8s.core.v1.ResourceQuota(
+                f"{label}-gpu-shares",
+                metadata=self._meta("gpu-shares", inside),
+                spec=k8s.core.v1.ResourceQuotaSpecArgs(
+                    hard={f"requests.{each}": str(team.gpu_shares) for each in self._share_resources}
+                ),
+                opts=child,
+            )
         if self._neuron:
             # Cores would count apart from the devices that they are part of.
             k8s.core.v1.ResourceQuota(
@@ -244,6 +274,7 @@ __all__ = [
     "ClusterBaseArgs",
     "FileSystemArgs",
     "NeuronArgs",
+    "SharedGpusArgs",
     "TeamArgs",
     "priority_class",
 ]

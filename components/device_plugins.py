@@ -7,6 +7,7 @@ repository during a run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -16,6 +17,7 @@ from gpufleet.components.plugin_daemon_set import (
     PLUGINS,
     host_path,
     plugin_daemon_set,
+    requirement,
     small,
 )
 from gpufleet.components.pod_security import unprivileged
@@ -26,41 +28,93 @@ GPU_NODE_LABEL = "gpufleet.io/gpu"
 EFA_NODE_LABEL = "gpufleet.io/efa"
 """The label of nodes with EFA devices."""
 
+SHARING_NODE_LABEL = "gpufleet.io/gpu-sharing"
+"""The label of nodes whose GPUs pods share; its value is the name of the configuration."""
+
 NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
 EFA_IMAGE = "eks/aws-efa-k8s-device-plugin:v0.5.20"
 """Chart 0.5.30 of aws/eks-charts, August 2026; pulled from EKS's own registry of the region."""
 
+_CONFIG_FOLDER, _CONFIG_FILE = "/config", "config.yaml"
 
-def nvidia_device_plugin(
+
+@dataclass(frozen=True, kw_only=True)
+class SharedGpusArgs:
+    """A configuration of NVIDIA's device plugin for GPUs that pods share: its name and its text (YAML)."""
+
+    name: str
+    text: str
+
+
+def nvidia_device_plugins(
     name: str,
     version: str,
+    shared: Sequence[SharedGpusArgs],
     taint_keys: Sequence[str],
     labels: Mapping[str, str],
     images: Mapping[str, str],
     opts: pulumi.ResourceOptions,
-) -> k8s.apps.v1.DaemonSet:
-    """Deploy NVIDIA's plugin on every node with a GPU. The node's image has driver and container toolkit."""
-    container = k8s.core.v1.ContainerArgs(
-        name="nvidia-device-plugin",
-        image=images.get(NVIDIA_IMAGE, f"{NVIDIA_IMAGE}:{version}"),
-        env=[
-            # The plugin must not crash-loop on a node whose driver is not loaded yet.
-            k8s.core.v1.EnvVarArgs(name="FAIL_ON_INIT_ERROR", value="false"),
-        ],
-        resources=small(),
-        security_context=unprivileged(read_only=False),
-        volume_mounts=[k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=PLUGINS)],
-    )
-    return plugin_daemon_set(
+) -> None:
+    """Deploy NVIDIA's plugin on every node with a GPU: one DaemonSet for whole GPUs, and one for each
+    configuration, on the nodes with its name as `gpufleet.io/gpu-sharing`. The node's image has driver and
+    container toolkit."""
+    image = images.get(NVIDIA_IMAGE, f"{NVIDIA_IMAGE}:{version}")
+    whole = requirement(SHARING_NODE_LABEL, "DoesNotExist")
+    plugin_daemon_set(
         f"{name}-nvidia-device-plugin",
         "nvidia-device-plugin",
-        GPU_NODE_LABEL,
-        container,
+        [requirement(GPU_NODE_LABEL), *([whole] if shared else [])],
+        _nvidia_container(image),
         [host_path("device-plugins", PLUGINS)],
         taint_keys,
         labels,
         opts,
+    )
+    for each in shared:
+        app = f"nvidia-device-plugin-{each.name}"
+        config = k8s.core.v1.ConfigMap(
+            f"{name}-{app}",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=app, namespace="kube-system", labels=labels),
+            data={_CONFIG_FILE: each.text},
+            opts=opts,
+        )
+        mounted = k8s.core.v1.ConfigMapVolumeSourceArgs(name=config.metadata.name)
+        plugin_daemon_set(
+            f"{name}-{app}",
+            app,
+            [requirement(GPU_NODE_LABEL), requirement(SHARING_NODE_LABEL, "In", [each.name])],
+            _nvidia_container(image, config="config"),
+            [
+                host_path("device-plugins", PLUGINS),
+                k8s.core.v1.VolumeArgs(name="config", config_map=mounted),
+            ],
+            taint_keys,
+            labels,
+            opts,
+        )
+
+
+def _nvidia_container(image: str, *, config: str = "") -> k8s.core.v1.ContainerArgs:
+    """Return the plugin's container; `config` is the volume with its configuration."""
+    environment = {
+        # The plugin must not crash-loop on a node whose driver is not loaded yet.
+        "FAIL_ON_INIT_ERROR": "false",
+        **({"CONFIG_FILE": f"{_CONFIG_FOLDER}/{_CONFIG_FILE}"} if config else {}),
+    }
+    mounts = {"device-plugins": PLUGINS, **({config: _CONFIG_FOLDER} if config else {})}
+    return k8s.core.v1.ContainerArgs(
+        name="nvidia-device-plugin",
+        image=image,
+        env=[k8s.core.v1.EnvVarArgs(name=key, value=value) for key, value in environment.items()],
+        resources=small(),
+        security_context=unprivileged(read_only=False),
+        volume_mounts=[
+            k8s.core.v1.VolumeMountArgs(
+                name=volume, mount_path=path, read_only=True if volume == config else None
+            )
+            for volume, path in mounts.items()
+        ],
     )
 
 
@@ -87,7 +141,7 @@ def efa_device_plugin(
     return plugin_daemon_set(
         f"{name}-efa-device-plugin",
         "efa-device-plugin",
-        EFA_NODE_LABEL,
+        [requirement(EFA_NODE_LABEL)],
         container,
         [host_path("device-plugins", PLUGINS), host_path("infiniband", "/dev/infiniband")],
         taint_keys,

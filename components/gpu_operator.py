@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from gpufleet.components.device_plugins import SharedGpusArgs
+
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 NAMESPACE = "gpu-operator"
+CONFIG_MAP = "gpufleet-device-plugin"
+UNSHARED = "default"
 
 
 def gpu_operator(
-    name: str, version: str, taint_keys: Sequence[str], opts: pulumi.ResourceOptions
+    name: str,
+    version: str,
+    shared: Sequence[SharedGpusArgs],
+    taint_keys: Sequence[str],
+    opts: pulumi.ResourceOptions,
+    *,
+    divided: bool = False,
 ) -> k8s.helm.v3.Release:
     """Deploy the release. EKS's NVIDIA image has driver and container toolkit, so the operator installs
     neither: nodes with two managers of one driver do not become ready.
+
+    `shared` are configurations of its device plugin, which nodes choose by the label
+    `nvidia.com/device-plugin.config`. With `divided`, some nodes have a MIG layout: each profile is a
+    resource of its own, and the MIG manager may reboot a node, as a GPU of an instance cannot be reset.
     """
     tolerations = [{"key": key, "operator": "Exists"} for key in dict.fromkeys(taint_keys)]
     return k8s.helm.v3.Release(
@@ -34,6 +50,20 @@ def gpu_operator(
             "toolkit": {"enabled": False},
             "daemonsets": {"tolerations": tolerations},
             "node-feature-discovery": {"worker": {"tolerations": tolerations}},
+            **(_sharing(shared) if shared else {}),
+            **(_MIG if divided else {}),
         },
         opts=opts,
     )
+
+
+_MIG: dict[str, Any] = {
+    "mig": {"strategy": "mixed"},
+    "migManager": {"env": [{"name": "WITH_REBOOT", "value": "true"}]},
+}
+
+
+def _sharing(shared: Sequence[SharedGpusArgs]) -> dict[str, Any]:
+    texts = {UNSHARED: json.dumps({"version": "v1"}), **{each.name: each.text for each in shared}}
+    config = {"create": True, "name": CONFIG_MAP, "default": UNSHARED, "data": texts}
+    return {"devicePlugin": {"config": config}}

@@ -19,6 +19,7 @@ from gpufleet.components.plugin_daemon_set import (
     PLUGINS,
     host_path,
     plugin_daemon_set,
+    requirement,
     small,
 )
 from gpufleet.components.pod_security import unprivileged
@@ -114,7 +115,7 @@ def _device_plugin(
     return plugin_daemon_set(
         label,
         _NAME,
-        NEURON_NODE_LABEL,
+        [requirement(NEURON_NODE_LABEL)],
         container,
         [host_path(each, path) for each, path in _HOST_PATHS.items()],
         taint_keys,

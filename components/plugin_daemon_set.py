@@ -14,7 +14,7 @@ PLUGINS = "/var/lib/kubelet/device-plugins"
 def plugin_daemon_set(
     resource: str,
     app: str,
-    node_label: str,
+    nodes: Sequence[k8s.core.v1.NodeSelectorRequirementArgs],
     container: k8s.core.v1.ContainerArgs,
     volumes: list[k8s.core.v1.VolumeArgs],
     taint_keys: Sequence[str],
@@ -24,15 +24,11 @@ def plugin_daemon_set(
     host_network: bool = False,
     service_account: str | None = None,
 ) -> k8s.apps.v1.DaemonSet:
-    """Return a device plugin in `kube-system` on all nodes with the label. Its pods get a token for the
-    Kubernetes API only with a service account of their own."""
+    """Return a device plugin in `kube-system` on all nodes that meet the requirements. Its pods get a token
+    for the Kubernetes API only with a service account of their own."""
     selector = {"app.kubernetes.io/name": app}
     on_labelled_nodes = k8s.core.v1.NodeSelectorArgs(
-        node_selector_terms=[
-            k8s.core.v1.NodeSelectorTermArgs(
-                match_expressions=[k8s.core.v1.NodeSelectorRequirementArgs(key=node_label, operator="Exists")]
-            )
-        ]
+        node_selector_terms=[k8s.core.v1.NodeSelectorTermArgs(match_expressions=nodes)]
     )
     return k8s.apps.v1.DaemonSet(
         resource,
@@ -68,6 +64,13 @@ def plugin_daemon_set(
         ),
         opts=opts,
     )
+
+
+def requirement(
+    key: str, operator: str = "Exists", values: Sequence[str] | None = None
+) -> k8s.core.v1.NodeSelectorRequirementArgs:
+    """Return what a node's label must be."""
+    return k8s.core.v1.NodeSelectorRequirementArgs(key=key, operator=operator, values=values)
 
 
 def small() -> k8s.core.v1.ResourceRequirementsArgs:

@@ -8,12 +8,19 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.cluster import EksCluster
-from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, NeuronArgs, TeamArgs
+from gpufleet.components.cluster_base import (
+    ClusterBase,
+    ClusterBaseArgs,
+    NeuronArgs,
+    SharedGpusArgs,
+    TeamArgs,
+)
 from gpufleet.components.file_system_volume import FileSystemArgs
 from gpufleet.components.identity import PodRole
 from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
 from gpufleet.components.storage import SharedStorage
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
+from gpufleet.plan.gpu_sharing import config_text, share_resources
 from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
@@ -74,6 +81,7 @@ def build_cluster_base(
                     name=team.name,
                     gpus=team.gpus,
                     neuron_devices=team.neuron_devices,
+                    gpu_shares=team.gpu_shares,
                     priority=team.priority,
                     service_accounts=[TEAM_SERVICE_ACCOUNT] if team.buckets else [],
                     file_systems=[_file_system(each, site, storage) for each in team.file_systems],
@@ -86,6 +94,8 @@ def build_cluster_base(
             neuron=None
             if settings.neuron is None
             else NeuronArgs(version=settings.neuron.version, scheduler_image=settings.neuron.scheduler_image),
+            shared_gpus=_shared_gpus(site),
+            share_resources=share_resources(site.node_groups),
             efa=any(group.efa for group in site.node_groups),
             region=site.region,
             taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),
@@ -93,6 +103,19 @@ def build_cluster_base(
         ),
         pulumi.ResourceOptions(providers=[provider]),
     )
+
+
+def _shared_gpus(site: CloudSitePlan) -> list[SharedGpusArgs]:
+    """Return the configurations of shared GPUs, each once."""
+    plans = [group.gpu_sharing for group in site.node_groups if group.gpu_sharing is not None]
+    shared = {plan.config_name: plan for plan in plans if plan.kind != "none"}
+    return [
+        SharedGpusArgs(
+            name=name,
+            text=config_text(plan.kind, plan.replicas, plan.mig_profile),
+        )
+        for name, plan in sorted(shared.items())
+    ]
 
 
 def _file_system(

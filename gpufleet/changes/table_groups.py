@@ -22,6 +22,10 @@ _MAXIMUM = (
 _LIMITS = f"no one; nodes are terminated or launched{_MAXIMUM.removeprefix('no one')}"
 _ALL_AT_ONCE = "running jobs of the group: its nodes are terminated; Slurm: no one, new nodes use it"
 _START = "no one: it is the initial size; an autoscaler or scheduler sets it afterwards"
+_SHARES = (
+    "new pods of the group: they request another resource, and may get GPUs that other pods still hold;"
+    " drain the nodes first"
+)
 _AGAIN = "the budget: another block is bought and the first stays paid for; its group moves"
 
 
@@ -151,6 +155,15 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     f"{_G}.public_ip": _replaces("on or off"),
     f"{_G}.local_nvme.use": _rolls("used or not"),
     f"{_G}.local_nvme.mount": in_place("another folder", "no one; Slurm sites only, new nodes use it"),
+    f"{_G}.gpu_sharing.time_slicing": in_place("on or off", _SHARES),
+    f"{_G}.gpu_sharing.time_slicing.replicas": in_place("another number", _SHARES),
+    f"{_G}.gpu_sharing.mps": in_place("on or off", _SHARES),
+    f"{_G}.gpu_sharing.mps.replicas": in_place("another number", _SHARES),
+    f"{_G}.mig_profile": in_place(
+        "another one, or none",
+        "running jobs of the group: the MIG manager stops GPU services, divides the GPUs anew, and may reboot"
+        " nodes; drain them first",
+    ),
     f"{_G}.image": (*_rolls("your own instead of AWS's, or back"), *_rolls("another of your own")),
     f"{_G}.user_data": _rolls("another text"),
 }

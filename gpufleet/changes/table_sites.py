@@ -183,6 +183,9 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     ),
     "cloud[].kubernetes.teams[].name": (FieldChange("another name", Effect.REPLACEMENT, _TEAM),),
     "cloud[].kubernetes.teams[].gpus": in_place("another number", "new pods of the team; running ones stay"),
+    "cloud[].kubernetes.teams[].gpu_shares": in_place(
+        "another number", "new pods of the team; running ones stay"
+    ),
     "cloud[].kubernetes.teams[].neuron_devices": in_place(
         "another number", "new pods of the team; running ones stay"
     ),

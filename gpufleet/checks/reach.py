@@ -181,8 +181,8 @@ def slurm_cloud_unconnected(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"the Slurm nodes of site {site.site!r} are created without a connection: no SSH key or"
                 " security group rule lets a controller or Ansible reach them",
                 "let the Slurm of a rack site launch them ('slurm: {controllers: ...}'); or connect its"
-                " network to the racks' ('network: {vpn: ...}') and allow SSH and slurmd (tcp 22, 6818) in the"
-                " nodes' security group, which gpufleet does not do",
+                " network to the racks' ('network: {vpn: ...}') and allow SSH and slurmd (tcp 22, 6818) in"
+                " the nodes' security group, which gpufleet does not do",
                 "warning",
             )
 

@@ -14,6 +14,7 @@ from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import CLUSTER_AUTOSCALER_IMAGE, Expander
 from gpufleet.plan.accelerators import AcceleratorPlan
 from gpufleet.plan.capacity_models import CapacityPlan, OnDemandPlan, SpotPlan
+from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.rack_models import TaintPlan
 from gpufleet.spec.models import CloudSite, Kubernetes
 
@@ -72,6 +73,7 @@ def plan_autoscaled(
     interfaces: Sequence[NetworkInterface],
     taints: Sequence[TaintPlan],
     volume_gib: int,
+    sharing: GpuSharingPlan | None,
     *,
     drawn: bool,
 ) -> AutoscaledPlan | None:
@@ -85,17 +87,21 @@ def plan_autoscaled(
         return None
     if settings.autoscaler is None or settings.autoscaler.kind == "none":
         return None
-    gpu = accelerator is not None and accelerator.kind == "gpu"
+    # Nodes that wait for shares would never be ready for it: it knows the resource of whole GPUs only.
+    gpu = accelerator is not None and accelerator.kind == "gpu" and sharing is None
     resources = {"ephemeral-storage": f"{int(volume_gib * _USABLE_DISK)}Gi"}
     if accelerator is not None:
         # A fraction of a GPU is one device.
-        resources[accelerator.resource] = str(max(accelerator.count, 1))
+        count = max(accelerator.count, 1)
+        resources[accelerator.resource] = str(count if sharing is None else 0)
+        if sharing is not None:
+            resources[sharing.resource] = str(count * sharing.per_gpu)
     if adapters := sum(1 for each in interfaces if each.interface_type != "interface"):
         resources[EFA_RESOURCE] = str(adapters)
     # Of the taints in EKS's description the autoscaler leaves out those that have no value there.
     scaling = {f"{_TEMPLATE}/taint/{each.key}": f":{each.effect}" for each in taints if not each.value}
     if accelerator is not None and not gpu:
-        # It knows the use of GPUs only: a job on Neuron devices needs little CPU, and must stay.
+        # It knows the use of whole GPUs only: a job on Neuron devices needs little CPU, and must stay.
         scaling |= {
             f"{_TEMPLATE}/autoscaling-options/scaledownutilizationthreshold": _IDLE,
             f"{_TEMPLATE}/autoscaling-options/ignoredaemonsetsutilization": "true",

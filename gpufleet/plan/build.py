@@ -151,6 +151,7 @@ def _plan_kubernetes(
                     TeamFileSystemPlan(each.storage, each.access == "read-write")
                     for each in team.file_systems
                 ),
+                team.gpu_shares,
             )
             for team in settings.teams
         ),

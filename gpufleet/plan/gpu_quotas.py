@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from gpufleet.plan.models import TeamPlan
 
-GPU_RESOURCE = "nvidia.com/gpu"
-
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
@@ -18,17 +16,6 @@ class GpuPool:
     resource: str
     per_gpu: int
     gpus: int
-
-
-def resource_name(*, mig_profile: str | None, shared: bool) -> str:
-    """Return the extended resource of a GPU, a MIG device, or a share of either.
-
-    These are the names of NVIDIA's device plugin with MIG strategy `mixed` and `renameByDefault`: a part of a
-    GPU never counts as a GPU (k8s-device-plugin README, "Shared Access to GPUs").
-    """
-    # The plugin replaces the `+` of profiles such as 1g.10gb+me by a dot.
-    device = f"nvidia.com/mig-{mig_profile.replace('+', '.')}" if mig_profile else GPU_RESOURCE
-    return f"{device}.shared" if shared else device
 
 
 def guarantees(teams: Sequence[TeamPlan], pools: Sequence[GpuPool]) -> dict[str, dict[str, int]]:

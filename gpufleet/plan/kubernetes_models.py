@@ -41,7 +41,8 @@ class TeamPlan:
     """A team's share of a Kubernetes or Slurm site; `buckets` and `file_systems` are those that its pods
     reach.
 
-    `neuron_devices` is what its pods may hold at once on an EKS site.
+    `neuron_devices` is what its pods may hold at once on an EKS site, and `gpu_shares` how many shares of
+    GPUs of each kind.
     """
 
     name: str
@@ -50,6 +51,7 @@ class TeamPlan:
     buckets: tuple[TeamBucketPlan, ...] = ()
     neuron_devices: int = 0
     file_systems: tuple[TeamFileSystemPlan, ...] = ()
+    gpu_shares: int = 0
 
 
 @dataclass(frozen=True, slots=True)

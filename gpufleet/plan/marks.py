@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from gpufleet.kinds import CapacityKind
 from gpufleet.plan.accelerators import AcceleratorPlan
+from gpufleet.plan.gpu_sharing import GpuSharingPlan, sharing_labels
 from gpufleet.plan.models import TaintPlan
-from gpufleet.spec.models import FleetSpec, NodeGroup
+from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup
 
 TAG_PREFIX = "gpufleet:"
 _LASTING = frozenset(f"{TAG_PREFIX}{name}" for name in ("fleet", "environment", "site", "node-group"))
@@ -62,10 +63,11 @@ def label_value(text: str) -> str:
 
 def group_labels(
     spec: FleetSpec,
-    site: str,
+    site: CloudSite,
     group: NodeGroup,
     accelerator: AcceleratorPlan | None,
     capacity: CapacityKind,
+    sharing: GpuSharingPlan | None,
 ) -> dict[str, str]:
     """Labels of a node group's nodes: what a workload selects by. The user's own come on top.
 
@@ -74,7 +76,7 @@ def group_labels(
     labels = {
         f"{LABEL_PREFIX}fleet": spec.fleet,
         f"{LABEL_PREFIX}environment": spec.environment,
-        f"{LABEL_PREFIX}site": site,
+        f"{LABEL_PREFIX}site": site.site,
         f"{LABEL_PREFIX}node-group": group.name,
         f"{LABEL_PREFIX}capacity": capacity,
         f"{LABEL_PREFIX}workload": group.workload,
@@ -83,6 +85,9 @@ def group_labels(
         labels[f"{LABEL_PREFIX}{accelerator.kind}"] = label_value(accelerator.name)
     if group.team is not None:
         labels[f"{LABEL_PREFIX}team"] = group.team
+    if sharing is not None:
+        stack = site.kubernetes.gpu_stack if site.kubernetes is not None else "device-plugin"
+        labels |= sharing_labels(sharing, stack)
     return {**labels, **group.labels}
 
 

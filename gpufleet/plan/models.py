@@ -21,6 +21,7 @@ from gpufleet.plan.autoscaler import AutoscalerPlan as AutoscalerPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan
+from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
@@ -57,7 +58,7 @@ class NodeGroupPlan:
     of a group have the same layout; a check enforces it). `placement_group` is True when the
     stack creates a cluster placement group for it. `accelerator` has the GPUs or Neuron devices of a node;
     `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only. `autoscaled` is None if no
-    autoscaler sets its size.
+    autoscaler sets its size, `gpu_sharing` if pods get whole GPUs.
     """
 
     site: str
@@ -86,6 +87,7 @@ class NodeGroupPlan:
     team: str | None = None
     accelerator: AcceleratorPlan | None = None
     autoscaled: AutoscaledPlan | None = None
+    gpu_sharing: GpuSharingPlan | None = None
 
     @property
     def public_addresses(self) -> int:

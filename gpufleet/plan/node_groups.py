@@ -6,6 +6,7 @@ from gpufleet.catalog import Catalog, InstanceType, NodeImage, efa_layout, ena_l
 from gpufleet.plan.accelerators import plan_accelerator
 from gpufleet.plan.autoscaler import plan_autoscaled
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
+from gpufleet.plan.gpu_sharing import plan_gpu_sharing
 from gpufleet.plan.images import group_image
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
 from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
@@ -41,6 +42,7 @@ def plan_node_group(
     image, kind, release, software = group_image(spec, site, group, first, locked, catalog)
     local_nvme = plan_local_nvme(site, group, types)
     interfaces = plan_interfaces(first, efa=group.network == "efa")
+    sharing = plan_gpu_sharing(first, group.gpu_sharing, group.mig_profile)
     taints, volume = group_taints(group, accelerator), plan_volume(group.volume)
     return NodeGroupPlan(
         site=site.site,
@@ -55,7 +57,7 @@ def plan_node_group(
         zones=zones,
         placement_group=wants_placement_group(group, types, capacity, zones),
         workload=group.workload,
-        labels=group_labels(spec, site.site, group, accelerator, capacity.kind),
+        labels=group_labels(spec, site, group, accelerator, capacity.kind, sharing),
         taints=taints,
         volume=volume,
         public_ip=group.public_ip,
@@ -69,8 +71,9 @@ def plan_node_group(
         team=group.team,
         accelerator=accelerator,
         autoscaled=plan_autoscaled(
-            site, capacity, accelerator, interfaces, taints, volume.size_gib, drawn=drawn is not None
+            site, capacity, accelerator, interfaces, taints, volume.size_gib, sharing, drawn=drawn is not None
         ),
+        gpu_sharing=sharing,
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from typing import Literal
 
+from gpufleet.plan.gpu_sharing import sharing_of
 from gpufleet.plan.marks import LABEL_PREFIX, label_value
 from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan, TaintPlan
 from gpufleet.plan.rack_slurm import plan_switches
-from gpufleet.spec.models import GpuSharing, OnPremSite, RackNodeGroup
+from gpufleet.spec.models import OnPremSite, RackNodeGroup
 
 DEFAULT_GROUP = "gpu"
 
@@ -57,7 +57,7 @@ def plan_groups(site: OnPremSite) -> tuple[KubernetesGroupPlan, ...]:
 
 
 def _group(site: OnPremSite, group: RackNodeGroup) -> KubernetesGroupPlan:
-    sharing, replicas = _sharing(group.gpu_sharing)
+    sharing, replicas = sharing_of(group.gpu_sharing)
     profile, devices = _divided(site, group.nodes.hosts)
     return KubernetesGroupPlan(
         name=group.name,
@@ -78,14 +78,6 @@ def _divided(site: OnPremSite, nodes: tuple[str, ...]) -> tuple[str | None, int]
         if nodes and nodes[0] in layout.nodes.hosts and layout.profiles:
             return next(iter(layout.profiles.items()))
     return None, 1
-
-
-def _sharing(sharing: GpuSharing | None) -> tuple[Literal["none", "time_slicing", "mps"], int]:
-    if sharing is not None and sharing.time_slicing is not None:
-        return "time_slicing", sharing.time_slicing.replicas
-    if sharing is not None and sharing.mps is not None:
-        return "mps", sharing.mps.replicas
-    return "none", 1
 
 
 def _labels(site: OnPremSite, groups: tuple[KubernetesGroupPlan, ...]) -> dict[str, dict[str, str]]:

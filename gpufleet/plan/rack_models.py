@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from gpufleet.plan.gpu_sharing import SharingKind
+
 
 @dataclass(frozen=True, slots=True)
 class TaintPlan:
@@ -129,7 +131,7 @@ class KubernetesGroupPlan:
     hosts: tuple[str, ...]
     labels: Mapping[str, str]
     taints: tuple[TaintPlan, ...]
-    sharing: Literal["none", "time_slicing", "mps"]
+    sharing: SharingKind
     replicas: int
     mig_profile: str | None
     mig_devices: int

@@ -26,6 +26,21 @@ def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]
     yield f"{_how(cluster.autoscaler)}: {', '.join(groups) or 'no group'}"
 
 
+def sharing_lines(site: CloudSitePlan) -> Iterator[str]:
+    """Yield `notebooks: 4 pods share a GPU in turns; pods request nvidia.com/gpu.shared, 32 a node`."""
+    for group in site.node_groups:
+        plan = group.gpu_sharing
+        if plan is None:
+            continue
+        part = f"a GPU is {plan.mig_devices} x {plan.mig_profile}" if plan.mig_profile else ""
+        device = "a MIG device" if part else "a GPU"
+        how = {"none": "", "time_slicing": " in turns", "mps": " at once (MPS)"}[plan.kind]
+        shared = f"{plan.replicas} pods share {device}{how}" if how else ""
+        each = max(group.gpus_per_node, 1) * plan.per_gpu
+        words = ", ".join(filter(None, (part, shared)))
+        yield f"{group.name}: {words}; pods request {plan.resource}, {each} a node"
+
+
 def _how(plan: AutoscalerPlan) -> str:
     version = plan.image.rpartition(":")[2]
     ends = (

@@ -30,12 +30,14 @@ from gpufleet.spec.fields import (
     ImageReference,
     KubernetesVersion,
     LabelKey,
+    MigProfile,
     Name,
     NodeCount,
     Switch,
     UserData,
     Word,
 )
+from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.quantity import Size
@@ -130,6 +132,21 @@ class NodeGroup(Model):
         False
     )
     local_nvme: Annotated[InstanceStore, Field(description="The NVMe drives of its nodes.")] = InstanceStore()
+    gpu_sharing: Annotated[
+        GpuSharing | None,
+        Field(
+            description="Whether pods share GPUs (EKS); each has its own if left out.",
+            examples=[{"time_slicing": {"replicas": 4}}],
+        ),
+    ] = None
+    mig_profile: Annotated[
+        MigProfile | None,
+        Field(
+            description="The MIG profile into whose instances each GPU is divided, as many as fit (EKS with"
+            " `gpu_stack: gpu-operator`); GPUs are whole if left out.",
+            examples=["1g.10gb"],
+        ),
+    ] = None
     image: Annotated[
         ImageReference | None,
         Field(

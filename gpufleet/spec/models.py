@@ -47,6 +47,7 @@ from gpufleet.spec.fields import (
     TagKey,
     Word,
 )
+from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.management import Management, MigLayout
 from gpufleet.spec.onprem import (
@@ -65,7 +66,7 @@ from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
-from gpufleet.spec.rack_kubernetes import EtcdBackup, GpuSharing, RackKubernetes, RackNodeGroup
+from gpufleet.spec.rack_kubernetes import EtcdBackup, RackKubernetes, RackNodeGroup
 from gpufleet.spec.rack_monitoring import (
     AlertReceivers,
     EmailReceiver,

@@ -22,36 +22,8 @@ from gpufleet.spec.fields import (
     Switch,
     Word,
 )
+from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.quantity import Duration, HostRange
-
-
-class SharedGpu(Model):
-    """One GPU shown as several to the scheduler."""
-
-    replicas: Annotated[
-        int,
-        Field(
-            ge=2,
-            le=48,
-            description="How many pods share a GPU.",
-            examples=[4],
-            json_schema_extra={"unit": "pods"},
-        ),
-        WHOLE,
-    ]
-
-
-class GpuSharing(Model):
-    """How pods share a GPU: exactly one of the two."""
-
-    exactly_one_of = ("time_slicing", "mps")
-
-    time_slicing: Annotated[
-        SharedGpu | None, Field(description="Pods take turns; memory is neither shared out nor protected.")
-    ] = None
-    mps: Annotated[
-        SharedGpu | None, Field(description="Pods run at once, each with its part of memory and threads.")
-    ] = None
 
 
 class RackNodeGroup(Model):

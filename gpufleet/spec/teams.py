@@ -60,6 +60,17 @@ class KubernetesTeam(Team):
     file_systems: Annotated[
         tuple[TeamFileSystem, ...], Field(description="File systems that its pods mount.")
     ] = ()
+    gpu_shares: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1_000_000,
+            description="Shares of GPUs (time slices, MPS, MIG devices) it may hold at once, of each kind.",
+            examples=[16],
+            json_schema_extra={"unit": "shares"},
+        ),
+        WHOLE,
+    ] = 0
     neuron_devices: Annotated[
         int,
         Field(

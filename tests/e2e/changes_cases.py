@@ -77,7 +77,7 @@ def _zoned(value: Any, site: str) -> Any:
     return value
 
 
-PLUGINS = r"kubernetes:apps/v1:DaemonSet chg-test-kube-base"
+PLUGINS = r":(DaemonSet|Release) chg-test-kube-base"
 NEW_GROUP = {
     "name": "added",
     "instance_types": ["g6e.2xlarge"],
@@ -92,6 +92,17 @@ SPOT_PRICE = "capacity.spot.max_price"
 NVME_MOUNT = "local_nvme.mount"
 SLURM_ONLY = frozenset({f"{GROUP}.{SPOT_PRICE}", f"{GROUP}.{NVME_MOUNT}"})
 """Fields of node groups that a Kubernetes site does not take."""
+KUBERNETES_ONLY = frozenset(
+    f"{GROUP}.{path}"
+    for path in (
+        "gpu_sharing.time_slicing",
+        "gpu_sharing.time_slicing.replicas",
+        "gpu_sharing.mps",
+        "gpu_sharing.mps.replicas",
+        "mig_profile",
+    )
+)
+"""Fields of node groups that a Slurm site does not take."""
 
 
 def node_group_cases() -> Iterator[Case]:
@@ -173,6 +184,16 @@ def node_group_cases() -> Iterator[Case]:
     yield from (
         case for case in _group("three", NVME_MOUNT, "another folder", "/fast") if case.scheduler == "slurm"
     )
+    shares = r":(ConfigMap|DaemonSet|Release) chg-test-kube-base|chg-test-kube-base-.*-gpu-shares"
+    for name, path, how, value in (
+        ("one", "gpu_sharing.time_slicing", "on or off", {"replicas": 4}),
+        ("sliced", "gpu_sharing.time_slicing.replicas", "another number", 8),
+        ("two", "gpu_sharing.mps", "on or off", {"replicas": 2}),
+        ("served", "gpu_sharing.mps.replicas", "another number", 4),
+        ("kept", "mig_profile", "another one, or none", "1g.10gb"),
+    ):
+        cases = _group(name, path, how, value, also=shares)
+        yield from (case for case in cases if case.scheduler == "kubernetes")
     yield from _group("three", "image", "your own instead of AWS's, or back", MINE)
     yield from _group("mine", "image", "another of your own", OTHER)
     yield from _group("three", "user_data", "another text", ["#!/bin/sh\ntrue\n"])
@@ -395,7 +416,13 @@ def site_cases() -> Iterator[Case]:
     yield from _notices()
     yield from _orders()
     yield from _burst()
-    yield _kube("gpu_stack", "another one", "gpu-operator", ":(DaemonSet|Release) chg-test-kube-base")
+    yield Case(
+        "cloud[].kubernetes.gpu_stack",
+        "another one",
+        # MPS is the operator's.
+        {"cloud[kube].kubernetes.gpu_stack": "device-plugin", "cloud[kube].node_groups[served]": GONE},
+        f":ConfigMap chg-test-kube-base|{PLUGINS}|chg-test-kube-(served|sliced)",
+    )
     system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
     yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
     scheduler = "chg-test-kube-base-neuron-scheduler"
@@ -463,6 +490,13 @@ def site_cases() -> Iterator[Case]:
             f"chg-test-kube-base-{claims}",
             at=f"teams[{team}].file_systems",
         )
+    yield _kube(
+        "teams[].gpu_shares",
+        "another number",
+        8,
+        "ResourceQuota chg-test-kube-base-green-gpu-shares",
+        at="teams[green].gpu_shares",
+    )
     yield _kube(
         "teams[].neuron_devices",
         "another number",

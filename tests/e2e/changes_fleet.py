@@ -170,6 +170,22 @@ TRAINIUM = {
 """A group with Neuron devices, for whose scheduler and quotas the cluster has fields."""
 
 
+SHARED = [
+    {
+        "name": name,
+        "instance_types": ["g6e.2xlarge"],
+        "zones": ["us-east-1a"],
+        "capacity": {"on_demand": {"min": 0, "max": 1}},
+        "gpu_sharing": sharing,
+    }
+    for name, sharing in (
+        ("sliced", {"time_slicing": {"replicas": 4}}),
+        ("served", {"mps": {"replicas": 2}}),
+    )
+]
+"""Groups whose GPUs pods share."""
+
+
 BURST = {
     "site": "burst",
     "region": "us-west-2",
@@ -250,6 +266,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                     "private_cidrs": ["10.60.0.0/24"],
                     "public_cidrs": ["198.51.100.0/24"],
                     "admins": ["arn:aws:iam::123456789012:role/first"],
+                    "gpu_stack": "gpu-operator",
                     "system_nodes": {"instance_types": ["m7i.xlarge"], "min": 2, "max": 3},
                     "teams": [
                         {
@@ -269,7 +286,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                         {"name": "green", "gpus": 8, "priority": "low"},
                     ],
                 },
-                "node_groups": [*groups("us-east-1a", "us-east-1b", held["kube"]), TRAINIUM],
+                "node_groups": [*groups("us-east-1a", "us-east-1b", held["kube"]), TRAINIUM, *SHARED],
                 "ordered_capacity": orders(),
                 "storage": storage(),
             },

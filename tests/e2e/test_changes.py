@@ -25,7 +25,15 @@ from gpufleet.changes.guard import (
 from gpufleet.changes.observe import Effect, ObservedStep
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.errors import RefusedError
-from tests.e2e.changes_cases import SITES, SLURM_ONLY, Case, all_cases, rack_cases, rounds
+from tests.e2e.changes_cases import (
+    KUBERNETES_ONLY,
+    SITES,
+    SLURM_ONLY,
+    Case,
+    all_cases,
+    rack_cases,
+    rounds,
+)
 from tests.e2e.changes_fleet import changed, fleet
 from tests.e2e.changes_lab import Lab, steps_text
 from tests.e2e.changes_racks import RACKS_AFTER, written
@@ -140,7 +148,7 @@ def test_every_node_group_field_is_tested_with_both_schedulers(world: World) -> 
     ran = Counter((case.path, case.how) for case in of_groups)
     assert len({case.scheduler for case in of_groups}) == len(SITES)
     once = {path for (path, _), times in ran.items() if times == 1}
-    assert once == SLURM_ONLY
+    assert once == SLURM_ONLY | KUBERNETES_ONLY
     assert {times for (path, _), times in ran.items() if path not in once} == {len(SITES)}
 
 

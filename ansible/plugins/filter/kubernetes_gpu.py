@@ -26,33 +26,6 @@ CONTROL_PLANE = {
 }
 
 
-def plugin_config_name(pool: Mapping[str, Any]) -> str:
-    """Key of a pool's device plugin configuration; pools with the same sharing have the same key."""
-    if pool["sharing"] == "none":
-        return UNSHARED
-    name = f"{pool['sharing'].replace('_', '-')}-{pool['replicas']}"
-    return f"{name}-{pool['mig_profile'].replace('+', '.')}" if pool["mig_profile"] else name
-
-
-def plugin_config(pool: Mapping[str, Any]) -> str:
-    """The device plugin configuration (k8s-device-plugin, api/config/v1) as JSON, which is valid YAML.
-
-    A share of a GPU has its own resource name (`renameByDefault`), so that GPU quotas count whole GPUs.
-    A pod that requests two time slices could get both on one GPU: such requests fail.
-    """
-    if pool["sharing"] == "none":
-        return json.dumps({"version": "v1"})
-    device = pool["resource"].removesuffix(".shared")
-    shared: Object = {
-        "renameByDefault": True,
-        "resources": [{"name": device, "replicas": pool["replicas"]}],
-    }
-    if pool["sharing"] == "mps":
-        return json.dumps({"version": "v1", "sharing": {"mps": shared}})
-    shared["failRequestsGreaterThanOne"] = True
-    return json.dumps({"version": "v1", "sharing": {"timeSlicing": shared}})
-
-
 def tolerations_of(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
     """Tolerations of a service that runs on every GPU node."""
     found = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
@@ -71,7 +44,7 @@ def gpu_operator_values(pools: Sequence[Mapping[str, Any]]) -> Object:
     """
     tolerations = tolerations_of(pools)
     configs = {UNSHARED: json.dumps({"version": "v1"})}
-    configs |= {plugin_config_name(pool): plugin_config(pool) for pool in pools}
+    configs |= {pool["config"]["name"]: pool["config"]["text"] for pool in pools}
     return {
         "driver": {"enabled": False},
         "toolkit": {"enabled": False},
@@ -192,7 +165,7 @@ def node_objects(pools: Sequence[Mapping[str, Any]]) -> list[Object]:
             "metadata": {"name": node, "labels": {} if name == UNSHARED else {CONFIG_LABEL: name}},
         }
         for pool in pools
-        for node, name in ((node, plugin_config_name(pool)) for node in pool["nodes"])
+        for node, name in ((node, pool["config"]["name"]) for node in pool["nodes"])
     ]
 
 

@@ -7,7 +7,8 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
+from gpufleet.plan.gpu_quotas import GpuPool, guarantees, thousandths
+from gpufleet.plan.gpu_sharing import config_name, config_text, resource_name
 from gpufleet.plan.marks import LABEL_PREFIX
 from gpufleet.plan.models import OnPremSitePlan
 from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
@@ -35,6 +36,10 @@ def _pools(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, A
             "sharing": group.sharing,
             "replicas": group.replicas,
             "mig_profile": group.mig_profile or "",
+            "config": {
+                "name": config_name(group.sharing, group.replicas, group.mig_profile),
+                "text": config_text(group.sharing, group.replicas, group.mig_profile),
+            },
             "resource": pool.resource,
             "per_gpu": pool.per_gpu,
             "gpus": pool.gpus,

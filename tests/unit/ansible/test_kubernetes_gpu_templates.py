@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
+from gpufleet.plan.gpu_sharing import SharingKind, config_name, config_text
 from tests.unit.ansible.gpu_roles import Role
+
+
+def config(kind: SharingKind, replicas: int = 1, mig_profile: str | None = None) -> dict[str, str]:
+    """A pool's configuration, as in the inventory."""
+    return {
+        "name": config_name(kind, replicas, mig_profile),
+        "text": config_text(kind, replicas, mig_profile),
+    }
+
 
 WHOLE = {
     "name": "train",
@@ -20,6 +30,7 @@ WHOLE = {
     "resource": "nvidia.com/gpu",
     "per_gpu": 1,
     "gpus": 16,
+    "config": config("none"),
 }
 SLICED = WHOLE | {
     "name": "notebooks",
@@ -30,8 +41,16 @@ SLICED = WHOLE | {
     "resource": "nvidia.com/gpu.shared",
     "per_gpu": 4,
     "gpus": 8,
+    "config": config("time_slicing", 4),
 }
-MPS = SLICED | {"name": "serve", "nodes": ["dgx04"], "sharing": "mps", "replicas": 2, "per_gpu": 2}
+MPS = SLICED | {
+    "name": "serve",
+    "nodes": ["dgx04"],
+    "sharing": "mps",
+    "replicas": 2,
+    "per_gpu": 2,
+    "config": config("mps", 2),
+}
 MIG = WHOLE | {
     "name": "mig",
     "nodes": ["dgx05"],
@@ -142,6 +161,7 @@ def test_shares_of_a_mig_device_are_named_after_it() -> None:
         "replicas": 2,
         "resource": "nvidia.com/mig-1g.10gb.shared",
         "per_gpu": 14,
+        "config": config("time_slicing", 2, "1g.10gb"),
     }
     shared = plugin_configs([both])["time-slicing-2-1g.10gb"]["sharing"]["timeSlicing"]
     assert shared["resources"] == [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from gpufleet.catalog import load_catalog
 from gpufleet.catalog.eks_registries import REGISTRY_ACCOUNTS
-from gpufleet.components.cluster_base import PRIORITIES, ClusterBase, ClusterBaseArgs, TeamArgs
+from gpufleet.components.cluster_base import (
+    PRIORITIES,
+    ClusterBase,
+    ClusterBaseArgs,
+    SharedGpusArgs,
+    TeamArgs,
+)
 from gpufleet.components.device_plugins import EFA_IMAGE
 from gpufleet.errors import InputError
 from tests.unit.components.recording import Recording, record
@@ -95,8 +102,62 @@ def test_nvidia_plugin_runs_on_gpu_nodes_and_tolerates_their_taints() -> None:
     assert term["matchExpressions"] == [{"key": "gpufleet.io/gpu", "operator": "Exists"}]
 
 
+SLICED = SharedGpusArgs(name="time-slicing-4", text='{"version": "v1"}')
+
+
+def requirements(plugin: Mapping[str, Any]) -> Any:
+    """What the labels of a plugin's nodes must be."""
+    affinity = plugin["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return term["matchExpressions"]
+
+
+def test_each_gpu_node_has_one_plugin_with_the_configuration_of_its_group() -> None:
+    built = base(shared_gpus=[SLICED])
+    plugins = {each.inputs["metadata"]["name"]: each.inputs for each in built.of("DaemonSet")}
+    shared = "nvidia-device-plugin-time-slicing-4"
+    gpu = {"key": "gpufleet.io/gpu", "operator": "Exists"}
+    label = "gpufleet.io/gpu-sharing"
+    assert requirements(plugins["nvidia-device-plugin"]) == [gpu, {"key": label, "operator": "DoesNotExist"}]
+    assert requirements(plugins[shared]) == [
+        gpu,
+        {"key": label, "operator": "In", "values": ["time-slicing-4"]},
+    ]
+    assert built.one("ConfigMap").inputs["data"] == {"config.yaml": SLICED.text}
+    pod = plugins[shared]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"name": "CONFIG_FILE", "value": "/config/config.yaml"} in container["env"]
+    assert {"name": "config", "mountPath": "/config", "readOnly": True} in container["volumeMounts"]
+    assert {"name": "config", "configMap": {"name": shared}} in pod["volumes"]
+
+
+def test_gpu_operator_gets_the_configurations_and_divides_gpus() -> None:
+    values = base(gpu_stack="gpu-operator").one("Release").inputs["values"]
+    assert not {"devicePlugin", "mig", "migManager"} & values.keys()
+    mig = {"share_resources": ["nvidia.com/mig-1g.10gb"]}
+    values = base(gpu_stack="gpu-operator", shared_gpus=[SLICED], **mig).one("Release").inputs["values"]
+    config = values["devicePlugin"]["config"]
+    assert config["data"] == {"default": '{"version": "v1"}', "time-slicing-4": SLICED.text}
+    assert config["default"] == "default" and config["create"] is True
+    assert values["mig"] == {"strategy": "mixed"}
+    assert values["migManager"] == {"env": [{"name": "WITH_REBOOT", "value": "true"}]}
+
+
+def test_shares_have_a_quota_of_their_own_where_there_are_some() -> None:
+    team = TeamArgs(name="research", gpus=2, gpu_shares=6)
+
+    def quotas(**args: Any) -> dict[str, Any]:
+        found = in_namespace(base(teams=[team], **args), "ResourceQuota", "research")
+        return {each["metadata"]["name"]: each["spec"].get("hard") for each in found}
+
+    assert "gpu-shares" not in quotas()
+    assert quotas(share_resources=["nvidia.com/gpu.shared"])["gpu-shares"] == {
+        "requests.nvidia.com/gpu.shared": "6"
+    }
+
+
 def test_device_plugins_are_unprivileged_and_have_no_token() -> None:
-    for plugin in base(efa=True).of("DaemonSet"):
+    for plugin in base(efa=True, shared_gpus=[SLICED]).of("DaemonSet"):
         pod = plugin.inputs["spec"]["template"]["spec"]
         assert pod["automountServiceAccountToken"] is False
         context = pod["containers"][0]["securityContext"]

@@ -19,6 +19,7 @@ TEAM = {
     "buckets": list,
     "neuron_devices": int,
     "file_systems": list,
+    "gpu_shares": int,
 }
 
 SHAPE: dict[str, Any] = {
@@ -91,6 +92,7 @@ SHAPE: dict[str, Any] = {
                 "gres": str,
             },
             "autoscaled": DICT_OR_NONE,
+            "gpu_sharing": DICT_OR_NONE,
             "public_addresses": int,
         }
     ],

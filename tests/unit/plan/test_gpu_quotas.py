@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gpufleet.plan.gpu_quotas import GpuPool, guarantees, resource_name, thousandths
+from gpufleet.plan.gpu_quotas import GpuPool, guarantees, thousandths
 from gpufleet.plan.models import TeamPlan
 
 
@@ -56,19 +56,6 @@ def test_no_group_is_overcommitted_and_no_team_exceeds_its_limit(seed):
         assert own <= each.gpus
         assert abs(own - each.gpus * min(1, there / max(asked, 1))) < 1
     assert sum(sum(item.values()) for item in found.values()) == min(there, asked)
-
-
-@pytest.mark.parametrize(
-    ("profile", "shared", "name"),
-    [
-        (None, False, "nvidia.com/gpu"),
-        (None, True, "nvidia.com/gpu.shared"),
-        ("1g.10gb", False, "nvidia.com/mig-1g.10gb"),
-        ("1g.10gb+me", True, "nvidia.com/mig-1g.10gb.me.shared"),
-    ],
-)
-def test_fraction_of_a_gpu_has_its_own_resource_name(profile, shared, name):
-    assert resource_name(mig_profile=profile, shared=shared) == name
 
 
 def test_shares_with_one_name_count_as_the_largest():
