@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.report.scaling_text import scaling_lines
+from gpufleet.report.scaling_text import scaling_lines, sharing_lines
 from tests.unit.plan.fleets import block, group, on_demand, plan_of, spot
 
 
@@ -47,3 +47,24 @@ def test_groups_that_nothing_scales_are_listed_with_the_field_to_write() -> None
 
 def test_fleet_of_fixed_sizes_has_no_line() -> None:
     assert lines(None, *GROUPS[1:3]) == []
+
+
+def test_groups_with_parts_of_gpus_say_what_pods_request() -> None:
+    slices = {"time_slicing": {"replicas": 4}}
+    groups = (
+        group("whole", "p5.48xlarge", on_demand(0, 2)),
+        group("turns", "g6.12xlarge", on_demand(0, 2)) | {"gpu_sharing": slices},
+        group("both", "p5.48xlarge", on_demand(0, 2)) | {"gpu_sharing": slices, "mig_profile": "3g.40gb"},
+        group("parts", "p5.48xlarge", on_demand(0, 2)) | {"mig_profile": "1g.10gb"},
+        group("once", "g6.xlarge", on_demand(0, 2)) | {"gpu_sharing": {"mps": {"replicas": 2}}},
+    )
+    (site,) = plan_of(*groups, scheduler="kubernetes", kubernetes={"version": "1.35"}).cloud
+    assert list(sharing_lines(site)) == [
+        "turns: 4 pods share a GPU in turns; pods request nvidia.com/gpu.shared, 16 a node",
+        (
+            "both: a GPU is 2 x 3g.40gb, 4 pods share a MIG device in turns;"
+            " pods request nvidia.com/mig-3g.40gb.shared, 64 a node"
+        ),
+        "parts: a GPU is 7 x 1g.10gb; pods request nvidia.com/mig-1g.10gb, 56 a node",
+        "once: 2 pods share a GPU at once (MPS); pods request nvidia.com/gpu.shared, 2 a node",
+    ]
