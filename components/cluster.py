@@ -26,6 +26,7 @@ from gpufleet.components.node_group import (
 )
 from gpufleet.errors import InputError
 from gpufleet.kinds import (
+    BUCKET_ADDON,
     CONTROL_PLANE_LOGS,
     EKS_ADDONS,
     LOG_RETENTION_DAYS,
@@ -63,9 +64,9 @@ class EksClusterArgs:
     read everything and change nothing. `token` is the command of the kubeconfig. With `support_type`
     STANDARD, EKS upgrades a cluster automatically when the standard support of `version` ends; EXTENDED keeps
     the version, at six times the hourly price (EKS pricing). Only `addons` are installed; supported are those
-    of EKS_ADDONS and `aws-fsx-csi-driver`. An add-on without an entry in `addon_versions` gets EKS's default
-    for `version` once, and keeps it. System nodes launch once everything in `after` exists (the routes of
-    their subnets).
+    of EKS_ADDONS, `aws-fsx-csi-driver` and `aws-mountpoint-s3-csi-driver`. An add-on without an entry in
+    `addon_versions` gets EKS's default for `version` once, and keeps it. System nodes launch once everything
+    in `after` exists (the routes of their subnets).
     """
 
     cluster_name: str
@@ -313,6 +314,9 @@ class EksCluster(Component):
             ]
             lustre = self._pod_role(f"{name}-fsx-csi", args, "fsx-csi-controller-sa", statements=look)
             addons.append(self._addon(name, LUSTRE_ADDON, args, [system, lustre]))
+        if BUCKET_ADDON in args.addons:
+            # Without a role: volumes are mounted with the roles of the pods that use them.
+            addons.append(self._addon(name, BUCKET_ADDON, args, [system]))
         return addons
 
     def _pod_role(
@@ -364,7 +368,7 @@ def _cluster_group(vpc_config: Any) -> Any:
 
 
 def _check(name: str, args: EksClusterArgs) -> None:
-    known = (*EKS_ADDONS, LUSTRE_ADDON)
+    known = (*EKS_ADDONS, LUSTRE_ADDON, BUCKET_ADDON)
     unknown = [each for each in args.addons if each not in known]
     if unknown:
         raise InputError(

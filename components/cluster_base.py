@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
+from gpufleet.components.bucket_volume import BucketFolderArgs, bucket_volume
 from gpufleet.components.device_plugins import (
     EFA_NODE_LABEL,
     GPU_NODE_LABEL,
@@ -19,6 +20,7 @@ from gpufleet.components.device_plugins import (
 from gpufleet.components.file_system_volume import FileSystemArgs, file_system_volume
 from gpufleet.components.gpu_operator import gpu_operator
 from gpufleet.components.neuron import NEURON_NODE_LABEL, NeuronArgs, neuron
+from gpufleet.components.team_volume import team_volume
 from gpufleet.kinds import GPU_RESOURCE, NEURON_CORE_RESOURCE, NEURON_RESOURCE
 
 PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
@@ -41,7 +43,8 @@ class TeamArgs:
     Its pods can be reached from their own namespace. `ingress_namespaces` (names) and `ingress_cidrs` allow
     other sources (an ingress controller, a load balancer that sends to pod addresses, a metrics collector);
     probes of the node's kubelet are always allowed. `service_accounts` are created for its pods, without a
-    token for the Kubernetes API. `file_systems` are mounted by claims with their names.
+    token for the Kubernetes API. `file_systems` and `bucket_folders` are mounted by claims with their names,
+    the latter with the role of the pod's service account.
     """
 
     name: str
@@ -53,6 +56,7 @@ class TeamArgs:
     ingress_cidrs: Sequence[str] = ()
     service_accounts: Sequence[str] = ()
     file_systems: Sequence[FileSystemArgs] = ()
+    bucket_folders: Sequence[BucketFolderArgs] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +110,7 @@ class ClusterBase(pulumi.ComponentResource):
             )
         self._neuron = args.neuron is not None
         self._share_resources = args.share_resources
-        self.namespaces = {team.name: self._team(name, team) for team in args.teams}
+        self.namespaces = {team.name: self._team(name, team, args.region) for team in args.teams}
         if args.gpu_stack == "gpu-operator":
             gpu_operator(
                 name,
@@ -137,7 +141,7 @@ class ClusterBase(pulumi.ComponentResource):
     ) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace, labels={**self._labels, **labels})
 
-    def _team(self, name: str, team: TeamArgs) -> pulumi.Output[str]:
+    def _team(self, name: str, team: TeamArgs, region: str) -> pulumi.Output[str]:
         child = pulumi.ResourceOptions(parent=self)
         label = f"{name}-{team.name}"
         namespace = k8s.core.v1.Namespace(
@@ -233,8 +237,10 @@ class ClusterBase(pulumi.ComponentResource):
                 automount_service_account_token=False,
                 opts=child,
             )
-        for system in team.file_systems:
-            file_system_volume(label, team.name, inside, system, self._labels, child)
+        volumes = [file_system_volume(team.name, each) for each in team.file_systems]
+        volumes += [bucket_volume(team.name, each, region) for each in team.bucket_folders]
+        for volume in volumes:
+            team_volume(label, team.name, inside, volume, self._labels, child)
         return inside
 
 
@@ -270,6 +276,7 @@ __all__ = [
     "GPU_NODE_LABEL",
     "NEURON_NODE_LABEL",
     "PRIORITIES",
+    "BucketFolderArgs",
     "ClusterBase",
     "ClusterBaseArgs",
     "FileSystemArgs",

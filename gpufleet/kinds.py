@@ -99,7 +99,9 @@ LOG_RETENTION_DAYS = 365
 
 EKS_ADDONS = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy", "coredns", "aws-ebs-csi-driver")
 LUSTRE_ADDON = "aws-fsx-csi-driver"
-"""The add-ons of every EKS cluster, and the one of a site with FSx for Lustre."""
+BUCKET_ADDON = "aws-mountpoint-s3-csi-driver"
+"""The add-ons of every EKS cluster, that of a site with FSx for Lustre, and that of one whose teams mount
+buckets."""
 
 TEAM_SERVICE_ACCOUNT = "gpufleet-data"
 """The service account in a team's namespace whose pods reach the team's buckets."""

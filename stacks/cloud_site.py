@@ -116,7 +116,7 @@ def build_site(
     notices = build_notices(name, site, cluster, this.opts)
     scaler = build_autoscaler_role(name, site, cluster, this.opts)
     ways = (
-        _contents(this, site.kubernetes, cluster, storage, notices, scaler)
+        _contents(this, site.kubernetes, cluster, storage, buckets, notices, scaler)
         if cluster and site.kubernetes
         else {}
     )
@@ -148,6 +148,7 @@ def _contents(
     plan: KubernetesPlan,
     cluster: EksCluster,
     storage: Mapping[str, SharedStorage],
+    buckets: Mapping[str, Bucket],
     notices: NoticeParts | None,
     scaler: PodRole | None,
 ) -> dict[str, pulumi.Output[str]]:
@@ -166,6 +167,7 @@ def _contents(
         cluster,
         kubeconfig,
         storage=storage,
+        buckets=buckets,
         identifier=identifier,
         notices=notices,
         scaler=scaler,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pulumi
 import pulumi_kubernetes as k8s
 
+from gpufleet.components.bucket import Bucket
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.cluster_base import (
     ClusterBase,
@@ -26,6 +27,7 @@ from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.autoscaler import build_autoscaler
 from gpufleet.stacks.interruptions import NoticeParts
+from gpufleet.stacks.team_buckets import bucket_folders
 
 
 def build_cluster_base(
@@ -36,6 +38,7 @@ def build_cluster_base(
     kubeconfig: pulumi.Output[str],
     *,
     storage: Mapping[str, SharedStorage],
+    buckets: Mapping[str, Bucket],
     identifier: pulumi.Output[str] | None = None,
     notices: NoticeParts | None = None,
     scaler: PodRole | None = None,
@@ -85,6 +88,7 @@ def build_cluster_base(
                     priority=team.priority,
                     service_accounts=[TEAM_SERVICE_ACCOUNT] if team.buckets else [],
                     file_systems=[_file_system(each, site, storage) for each in team.file_systems],
+                    bucket_folders=bucket_folders(team, buckets),
                 )
                 for team in settings.teams
             ],

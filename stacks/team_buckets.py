@@ -1,18 +1,19 @@
-"""What a team's pods reach in the site's buckets, by EKS Pod Identity."""
+"""What a team's pods reach in the site's buckets, by EKS Pod Identity, and mount of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pulumi
 
 from gpufleet.components.bucket import Bucket
+from gpufleet.components.bucket_volume import BucketFolderArgs
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.identity import PodRole, PodRoleArgs, TeamBucketArgs, team_bucket_statements
-from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
+from gpufleet.kinds import TEAM_SERVICE_ACCOUNT, TEAMS_SHARED
 from gpufleet.plan.marks import TAG_PREFIX
-from gpufleet.plan.models import CloudSitePlan, TeamPlan
-from gpufleet.plan.names import TEAM_DATA_SUFFIX
+from gpufleet.plan.models import CloudSitePlan, TeamBucketPlan, TeamPlan
+from gpufleet.plan.names import TEAM_DATA_SUFFIX, bucket_claims
 
 
 def build_team_buckets(
@@ -36,6 +37,23 @@ def build_team_buckets(
                 ),
                 opts,
             )
+
+
+def bucket_folders(team: TeamPlan, buckets: Mapping[str, Bucket]) -> list[BucketFolderArgs]:
+    """Return what a team mounts of its buckets: its own folder, and read-only the one of all teams.
+
+    These are two volumes, since the team's role may not list what is above them.
+    """
+    return [folder for each in team.buckets if each.mount for folder in _folders(team, each, buckets)]
+
+
+def _folders(
+    team: TeamPlan, bucket: TeamBucketPlan, buckets: Mapping[str, Bucket]
+) -> Iterator[BucketFolderArgs]:
+    own, shared = bucket_claims(bucket.storage)
+    name = buckets[bucket.storage].bucket_name
+    yield BucketFolderArgs(name=own, bucket=name, prefix=f"{team.name}/", write=bucket.write)
+    yield BucketFolderArgs(name=shared, bucket=name, prefix=f"{TEAMS_SHARED}/", write=False)
 
 
 def _buckets(team: TeamPlan, buckets: Mapping[str, Bucket]) -> list[TeamBucketArgs]:

@@ -194,9 +194,20 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
         FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange("remove one of several", Effect.IN_PLACE, _BUCKET),
         FieldChange("remove the last", Effect.REPLACEMENT, _BUCKET),
+        FieldChange("remove a mounted one", Effect.REPLACEMENT, _VOLUME),
     ),
-    "cloud[].kubernetes.teams[].buckets[].storage": in_place("another bucket", _BUCKET),
-    "cloud[].kubernetes.teams[].buckets[].access": in_place("another one", "pods of the team, at once"),
+    "cloud[].kubernetes.teams[].buckets[].storage": (
+        *in_place("another bucket", _BUCKET),
+        FieldChange("another bucket, mounted", Effect.REPLACEMENT, _VOLUME),
+    ),
+    "cloud[].kubernetes.teams[].buckets[].access": (
+        *in_place("another one", "pods of the team, at once"),
+        FieldChange("another one of a mounted bucket", Effect.REPLACEMENT, _VOLUME),
+    ),
+    "cloud[].kubernetes.teams[].buckets[].mount": (
+        FieldChange("on", Effect.IN_PLACE, NO_ONE),
+        FieldChange("off", Effect.REPLACEMENT, _VOLUME),
+    ),
     "cloud[].kubernetes.teams[].file_systems[]": (
         FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange("remove an entry", Effect.REPLACEMENT, _VOLUME),

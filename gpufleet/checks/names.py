@@ -19,7 +19,7 @@ from gpufleet.spec.models import NodeGroup, Spot
 
 EKS_NODE_GROUP = 63
 IAM_ROLE = 64
-NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty")
+NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty", "mount-s3")
 RACK_NAMESPACES = (
     "default",
     "gpu-operator",

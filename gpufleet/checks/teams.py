@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.kinds import TEAMS_SHARED
+from gpufleet.plan.names import bucket_claims
+from gpufleet.spec.models import CloudSite, KubernetesTeam
 
 
 @check("team-known", "kubernetes", "teams", "name")
@@ -110,6 +112,40 @@ def team_file_system(fleet: Fleet) -> Iterator[FieldFinding]:
             yield from _storage(where, team.name, site.site, named, known, "file system")
 
 
+@check("team-claim", "storage", "kubernetes")
+def team_claim(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A file system makes one claim and a mounted bucket two, in the namespace of the team. Their volumes
+    are called after team and claim, and no two volumes of a cluster have the same name."""
+    for path, site in fleet.cloud():
+        taken: dict[str, tuple[str, str, str]] = {}
+        for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
+            where = (*path, "kubernetes", "teams", index)
+            for at, storage, claim in _claims(site, team):
+                mine = (team.name, storage, claim)
+                other = taken.setdefault(f"{team.name}-{claim}", mine)
+                if other != mine:
+                    yield FieldFinding(
+                        (*where, *at),
+                        f"claim '{claim}' of team '{team.name}', for '{storage}', and claim '{other[2]}' of"
+                        f" team '{other[0]}', for '{other[1]}', would have volumes of the same name,"
+                        f" '{team.name}-{claim}'",
+                        "rename one of the two in `storage`, or one of the teams",
+                    )
+
+
+def _claims(site: CloudSite, team: KubernetesTeam) -> Iterator[tuple[SpecPath, str, str]]:
+    """Yield the field, the storage and the name of each claim of a team, of storage that the site has."""
+    systems = {item.name for item in site.storage if item.lustre is not None}
+    buckets = {item.name for item in site.storage if item.bucket is not None}
+    for number, system in enumerate(team.file_systems):
+        if system.storage in systems:
+            yield ("file_systems", number, "storage"), system.storage, system.storage
+    for number, bucket in enumerate(team.buckets):
+        if bucket.mount and bucket.storage in buckets:
+            for claim in bucket_claims(bucket.storage):
+                yield ("buckets", number, "mount"), bucket.storage, claim
+
+
 def _storage(
     where: SpecPath, team: str, site: str, named: Sequence[str], known: Sequence[str], what: str
 ) -> Iterator[FieldFinding]:
@@ -134,4 +170,4 @@ def _storage(
             )
 
 
-CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket, team_file_system)
+CHECKS = (team_known, team_quota, team_neuron_quota, team_bucket, team_file_system, team_claim)

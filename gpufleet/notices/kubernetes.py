@@ -39,6 +39,9 @@ GANG_LABELS = (
     "batch.kubernetes.io/job-name",
 )
 
+MOUNTS = "mount-s3"
+"""The namespace of Mountpoint for Amazon S3, whose pods hold the volumes of others and end after them."""
+
 CLOCKS_S = 5
 GRACE_S = 5
 PARALLEL = 16
@@ -216,8 +219,10 @@ def _gang(pod: Mapping[str, Any]) -> str:
 
 
 def _is_work(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod is moved: not ended, nor of a DaemonSet, nor of the kubelet itself."""
+    """Return whether a pod is moved: not ended, nor of a DaemonSet, the kubelet itself, or a volume."""
     meta = pod["metadata"]
+    if meta["namespace"] == MOUNTS:
+        return False
     if pod.get("status", {}).get("phase") in _ENDED or meta.get("deletionTimestamp"):
         return False
     if "kubernetes.io/config.mirror" in (meta.get("annotations") or {}):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import eks_image_name
 from gpufleet.catalog.models import SoftwareLock
-from gpufleet.kinds import CONTROL_PLANE_LOGS, EKS_ADDONS, KUBE_SCHEDULER, LUSTRE_ADDON
+from gpufleet.kinds import (
+    BUCKET_ADDON,
+    CONTROL_PLANE_LOGS,
+    EKS_ADDONS,
+    KUBE_SCHEDULER,
+    LUSTRE_ADDON,
+)
 from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.autoscaler import plan_autoscaler
 from gpufleet.plan.budget import plan_budget
@@ -110,7 +116,7 @@ def _plan_kubernetes(
         return None
     settings = site.kubernetes or Kubernetes()
     lock = catalog.lock(spec.software.channel)
-    addons = (*EKS_ADDONS, LUSTRE_ADDON) if any(each.lustre for each in site.storage) else EKS_ADDONS
+    addons = (*EKS_ADDONS, *_storage_addons(site, settings))
     system_types = settings.system_nodes.instance_types
     architecture = system_architecture(system_types, catalog)
     locked_addons = catalog.addon_versions(spec.software.channel, settings.version)
@@ -145,7 +151,10 @@ def _plan_kubernetes(
                 team.name,
                 team.gpus,
                 team.priority,
-                tuple(TeamBucketPlan(each.storage, each.access == "read-write") for each in team.buckets),
+                tuple(
+                    TeamBucketPlan(each.storage, each.access == "read-write", each.mount)
+                    for each in team.buckets
+                ),
                 team.neuron_devices,
                 tuple(
                     TeamFileSystemPlan(each.storage, each.access == "read-write")
@@ -158,6 +167,13 @@ def _plan_kubernetes(
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
     )
+
+
+def _storage_addons(site: CloudSite, settings: Kubernetes) -> tuple[str, ...]:
+    """Return the drivers of what pods mount."""
+    lustre = any(each.lustre for each in site.storage)
+    buckets = any(each.mount for team in settings.teams for each in team.buckets)
+    return (*([LUSTRE_ADDON] if lustre else []), *([BUCKET_ADDON] if buckets else []))
 
 
 def _plan_neuron(

@@ -22,10 +22,14 @@ class VolumePlan:
 
 @dataclass(frozen=True, slots=True)
 class TeamBucketPlan:
-    """A bucket that a team's pods reach, by its name in the storage; `write`: below the team's prefix."""
+    """A bucket that a team's pods reach, by its name in the storage; `write`: below the team's prefix.
+
+    With `mount`, claims show it as folders (`bucket_claims`).
+    """
 
     storage: str
     write: bool
+    mount: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpufleet.kinds import TEAMS_SHARED
+
 PULUMI_SUFFIX = 8
 """Pulumi makes a physical name of a logical one by adding '-' and seven random characters."""
 
@@ -19,6 +21,10 @@ BUDGET_SUFFIX = "-budget"
 
 TEAM_DATA_SUFFIX = "-data"
 """What the role of a team's pods is called besides the site and the team."""
+
+SHARED_CLAIM_SUFFIX = f"-{TEAMS_SHARED}"
+"""What the claim of a mounted bucket's shared folder is called besides the bucket's name in the storage, by
+which the claim of the team's own folder is called."""
 
 NOTICES_SUFFIX = "-notices"
 """What the queue of AWS's notices and the role of its handler are called besides the site."""
@@ -72,6 +78,11 @@ def gateway_resource_name(site_name: str, zone: str) -> str:
 def endpoint_resource_name(site_name: str, service: str) -> str:
     """The name of the interface endpoint of a service (`ecr.api`)."""
     return f"{site_name}-{service.replace('.', '-')}"
+
+
+def bucket_claims(storage: str) -> tuple[str, str]:
+    """The claims of a bucket that a team mounts: of the team's own folder, and of the shared one."""
+    return storage, f"{storage}{SHARED_CLAIM_SUFFIX}"
 
 
 def stopped_groups_parameter(fleet: str, environment: str) -> str:

@@ -47,14 +47,17 @@ def _cluster_lines(cluster: KubernetesPlan) -> Iterator[str]:
     for team in cluster.teams:
         if team.buckets:
             reached = ", ".join(
-                f"{each.storage} ({'read-write' if each.write else 'read'})" for each in team.buckets
+                f"{each.storage} ({_access(each.write)}{', mounted' if each.mount else ''})"
+                for each in team.buckets
             )
             yield f"pods of {team.name} reach {reached}"
         if team.file_systems:
-            mounted = ", ".join(
-                f"{each.storage} ({'read-write' if each.write else 'read'})" for each in team.file_systems
-            )
+            mounted = ", ".join(f"{each.storage} ({_access(each.write)})" for each in team.file_systems)
             yield f"pods of {team.name} mount {mounted}"
+
+
+def _access(write: bool) -> str:
+    return "read-write" if write else "read"
 
 
 def _row(group: NodeGroupPlan) -> tuple[str, ...]:

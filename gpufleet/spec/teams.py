@@ -33,13 +33,17 @@ class Team(Model):
 class TeamBucket(Model):
     """A bucket of the site that a team's pods reach with the service account `gpufleet-data`.
 
-    They read and write below `<team>/`, and read below `shared/`; with `access: read` they only read.
+    They read and write below `<team>/`, and read below `shared/`; with `access: read` they only read. With
+    `mount`, two claims in the team's namespace show these folders: `<storage>` and `<storage>-shared`.
     """
 
     storage: Annotated[Name, Field(description="The bucket's name in `storage`.", examples=["datasets"])]
     access: Annotated[
         Literal["read-write", "read"], Field(description="What they may do below the team's prefix.")
     ] = "read-write"
+    mount: Annotated[
+        bool, Field(description="Whether pods mount it as folders too, with Mountpoint for Amazon S3.")
+    ] = False
 
 
 class TeamFileSystem(Model):

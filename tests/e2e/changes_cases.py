@@ -279,6 +279,10 @@ def _store(name: str, path: str, how: str, value: Any, *, also: str = "", at: st
     )
 
 
+MOUNTED, COLD = {"storage": "data", "mount": True}, {"storage": "cold"}
+"""The buckets of team red, which is the only one that mounts some."""
+
+MOUNTS = r"chg-test-kube-(base-red-(data|spare)(-shared)?(-r[wo])?$|red-data$|aws-mountpoint-s3-csi-driver$)"
 BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-(node-buckets|red-data)$"
 
 
@@ -449,7 +453,7 @@ def site_cases() -> Iterator[Case]:
     )
     for team, how, value in (
         ("green", "add an entry", [{"storage": "data"}]),
-        ("red", "remove one of several", [{"storage": "data"}]),
+        ("red", "remove one of several", [MOUNTED]),
         ("blue", "remove the last", []),
     ):
         claims = f"chg-test-kube-(base-{team}|{team}-data$)"
@@ -464,6 +468,20 @@ def site_cases() -> Iterator[Case]:
     )
     yield _kube(
         "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
+    )
+    for field, how, value in (
+        ("", "remove a mounted one", [COLD]),
+        (".storage", "another bucket, mounted", [{"storage": "spare", "mount": True}, COLD]),
+        (".access", "another one of a mounted bucket", [{**MOUNTED, "access": "read"}, COLD]),
+        (".mount", "off", [{"storage": "data"}, COLD]),
+    ):
+        yield _kube(f"teams[].buckets[]{field}", how, value, MOUNTS, at="teams[red].buckets")
+    yield _kube(
+        "teams[].buckets[].mount",
+        "on",
+        [{"storage": "data", "access": "read", "mount": True}],
+        "chg-test-kube-base-blue-data(-|$)",
+        at="teams[blue].buckets",
     )
     for field, how, team, value, claims in (
         ("", "add an entry", "green", [{"storage": "pods-a"}], "green(-|$)"),

@@ -273,7 +273,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                             "name": "red",
                             "gpus": 16,
                             "priority": "normal",
-                            "buckets": [{"storage": "data"}, {"storage": "cold"}],
+                            "buckets": [{"storage": "data", "mount": True}, {"storage": "cold"}],
                             "file_systems": [{"storage": "pods-a"}],
                         },
                         {

@@ -48,6 +48,22 @@ def scaled() -> FleetPlan:
     return build_plan(spec(cloud=[site]), CATALOG)
 
 
+def mounted() -> FleetPlan:
+    buckets = [{"storage": "data", "mount": True}, {"storage": "old", "access": "read", "mount": True}]
+    kubernetes = {
+        "private_cidrs": ["10.60.0.0/24"],
+        "teams": [{"name": "red", "gpus": 4, "buckets": buckets}],
+    }
+    storage = [{"name": name, "bucket": {"name": f"atlas-{name}"}} for name in ("data", "old")]
+    site = cloud_site(
+        group("sweep", "g6.xlarge", on_demand(0, 4)),
+        scheduler="kubernetes",
+        kubernetes=kubernetes,
+        storage=storage,
+    )
+    return build_plan(spec(cloud=[site]), CATALOG)
+
+
 def example(path: str) -> Callable[[], FleetPlan]:
     return lambda: build_plan(load_fleet(path, root=ROOT).spec, CATALOG)
 
@@ -55,6 +71,7 @@ def example(path: str) -> Callable[[], FleetPlan]:
 FLEETS: dict[str, Callable[[], FleetPlan]] = {
     "launched by Slurm": launched,
     "scaled by Cluster Autoscaler": scaled,
+    "with buckets that pods mount": mounted,
     **{name: example(f"docs/examples/{name}/fleet.yaml") for name in ("enterprise", "trainium")},
 }
 

@@ -24,7 +24,13 @@ PROGRAM = """
     import pulumi
     import pulumi_kubernetes as k8s
 
-    from gpufleet.components.cluster_base import ClusterBase, ClusterBaseArgs, FileSystemArgs, TeamArgs
+    from gpufleet.components.cluster_base import (
+        BucketFolderArgs,
+        ClusterBase,
+        ClusterBaseArgs,
+        FileSystemArgs,
+        TeamArgs,
+    )
 
     config = pulumi.Config()
     provider = k8s.Provider(
@@ -53,6 +59,15 @@ PROGRAM = """
                         )
                         for name, write in (("shared", True), ("models", False))
                     ],
+                    bucket_folders=[
+                        BucketFolderArgs(
+                            name=name, bucket=config.require("bucket"), prefix=prefix, write=write
+                        )
+                        for name, prefix, write in (
+                            ("data", "serving/", True),
+                            ("data-shared", "shared/", False),
+                        )
+                    ],
                 ),
             ],
             efa=True,
@@ -71,14 +86,14 @@ class Stack:
     folder: Path
     kubeconfig: Path
 
-    def run(self, verb: str, gpus: int = 16) -> RunResult:
+    def run(self, verb: str, gpus: int = 16, bucket: str = "atlas-data") -> RunResult:
         request = StackRequest(
             project="test",
             stack="dev",
             project_root=self.folder,
             program_dir=self.folder,
             state_file=self.folder / "state.json",
-            config={"test:gpus": str(gpus)},
+            config={"test:gpus": str(gpus), "test:bucket": bucket},
             providers={"kubernetes": (sys.executable, "-m", "gpufleet.lab.kubernetes")},
             env={
                 "GPUFLEET_KUBECONFIG": str(self.kubeconfig),
@@ -158,6 +173,50 @@ def test_second_run_changes_nothing(first: RunResult, stack: Stack):
     assert again.changes.total == 0
     assert again.changes.same == first.changes.create
     assert stack.run("refresh").changes.update == 0
+
+
+def volume(rest: Rest, name: str) -> dict[str, Any]:
+    made: dict[str, Any] = rest.call("GET", f"/api/v1/persistentvolumes/{name}")
+    return made
+
+
+def claim(rest: Rest, name: str) -> dict[str, Any]:
+    made: dict[str, Any] = rest.call("GET", f"/api/v1/namespaces/serving/persistentvolumeclaims/{name}")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "called", "handle"),
+    [
+        ("shared", "serving-shared-rw", "fs-0123456789abcdef0:serving"),
+        ("models", "serving-models-ro", "fs-0123456789abcdef0:serving"),
+        ("data", "serving-data-rw.atlas-data", "atlas-data:serving:data"),
+        ("data-shared", "serving-data-shared-ro.atlas-data", "atlas-data:serving:data-shared"),
+    ],
+)
+def test_storage_of_a_team_is_a_volume_that_its_claim_asks_for(
+    first: RunResult, rest: Rest, name: str, called: str, handle: str
+):
+    made, wanted = volume(rest, called), claim(rest, name)
+    assert made["spec"]["csi"]["volumeHandle"] == handle
+    assert made["spec"]["claimRef"]["namespace"] == "serving"
+    assert made["spec"]["claimRef"]["name"] == name
+    assert wanted["spec"]["volumeName"] == made["metadata"]["name"]
+    assert wanted["spec"]["accessModes"] == made["spec"]["accessModes"]
+
+
+def test_volume_of_another_bucket_is_a_new_one_with_a_new_claim(first: RunResult, stack: Stack, rest: Rest):
+    """A volume's source is immutable, and a claim whose volume is gone stays lost."""
+    before, kept = claim(rest, "data")["metadata"]["uid"], claim(rest, "shared")["metadata"]["uid"]
+    changes = stack.run("up", bucket="atlas-other").changes
+    assert (changes.replace, changes.update, changes.create) == (4, 0, 0)
+    made = volume(rest, "serving-data-rw.atlas-other")
+    assert made["spec"]["csi"]["volumeAttributes"]["bucketName"] == "atlas-other"
+    assert claim(rest, "data")["spec"]["volumeName"] == made["metadata"]["name"]
+    assert claim(rest, "data")["metadata"]["uid"] != before
+    assert claim(rest, "shared")["metadata"]["uid"] == kept
+    assert not rest.find("/api/v1/persistentvolumes/serving-data-rw.atlas-data")
+    stack.run("up")
 
 
 def test_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):

@@ -16,6 +16,8 @@ from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import BUCKETS, LUSTRE, VOLUME
 
 KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
 DATA = (
     LUSTRE,
     VOLUME,
@@ -37,8 +39,8 @@ DATA = (
     "aws:rds/cluster:Cluster",
     "aws:rds/instance:Instance",
     "aws:backup/vault:Vault",
-    "kubernetes:core/v1:PersistentVolumeClaim",
-    "kubernetes:core/v1:PersistentVolume",
+    CLAIM,
+    PERSISTENT_VOLUME,
 )
 _ENCRYPTED_BY = ("aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",)
 
@@ -97,6 +99,8 @@ def storage_survives(
             continue
         if context.settings.scratch and str(before.get("deploymentType")).startswith("SCRATCH"):
             continue
+        if _retained(before, change):
+            continue
         if before.type in KEYS:
             users = sorted(each.name for each in change.before if _encrypted_by(each, before))
             if users:
@@ -114,6 +118,21 @@ def storage_survives(
             urn=step.urn,
             prop=step.replace_keys[0] if step.replace_keys else "",
         )
+
+
+def _retained(resource: Resource, change: StackChange) -> bool:
+    """Return whether it is a volume that Kubernetes leaves as it is, or the claim of one in this stack."""
+    if resource.type == CLAIM:
+        name = resource.get("spec.volumeName")
+        volumes = [
+            each
+            for each in change.before
+            if each.type == PERSISTENT_VOLUME and each.get("metadata.name") == name
+        ]
+        return isinstance(name, str) and bool(volumes) and all(_retained(each, change) for each in volumes)
+    return (
+        resource.type == PERSISTENT_VOLUME and resource.get("spec.persistentVolumeReclaimPolicy") == "Retain"
+    )
 
 
 def _encrypted_by(resource: Resource, key: Resource) -> bool:

@@ -57,8 +57,9 @@ OF_A_SITE = frozenset(
 class FleetTags:
     """The tags of a fleet: those on all resources, and the allowed values of site, group and storage tags.
 
-    `teams` maps (site, node group) to the team of the group, None for a group without a team. `autoscaled`
-    are the clusters with an autoscaler.
+    `teams` maps (site, node group) to the team of the group, None for a group without a team. `members` are
+    (site, team) of teams with a role of their own, for buckets, and `autoscaled` the clusters with an
+    autoscaler.
     """
 
     everywhere: Mapping[str, str]
@@ -66,6 +67,7 @@ class FleetTags:
     sites: frozenset[str]
     storage: frozenset[tuple[str, str]]
     teams: Mapping[tuple[str, str], str | None]
+    members: frozenset[tuple[str, str]]
     autoscaled: frozenset[str]
 
     def site_in(self, region: str | None) -> str | None:
@@ -105,6 +107,9 @@ class FleetTags:
             return "" if value in known else "and the fleet has none of that name"
         if is_unknown(site) or is_unknown(group):
             return ""  # reported for that tag
+        if key == TEAM and group is None:
+            known_here = (site, value) in self.members
+            return "" if known_here else f"and site {site or '(without a tag)'} has no such team"
         if key == TEAM:
             team = self.teams.get((str(site), str(group)))
             return "" if team == value else "and its node group belongs to another team"
@@ -127,6 +132,13 @@ def fleet_of(spec: FleetSpec) -> FleetTags:
         sites=frozenset(sites),
         storage=frozenset((site.site, item.name) for site in spec.cloud for item in site.storage),
         teams={(site.site, group.name): group.team for site in spec.cloud for group in site.node_groups},
+        members=frozenset(
+            (site.site, team.name)
+            for site in spec.cloud
+            if site.kubernetes is not None
+            for team in site.kubernetes.teams
+            if team.buckets
+        ),
         autoscaled=frozenset(
             site_resource_name(spec.fleet, spec.environment, site.site)
             for site in spec.cloud

@@ -7,7 +7,7 @@ import pytest
 from gpufleet.catalog import load_catalog
 from gpufleet.catalog.node_images import eks_images
 from gpufleet.errors import InputError
-from gpufleet.kinds import EKS_ADDONS, LUSTRE_ADDON
+from gpufleet.kinds import BUCKET_ADDON, EKS_ADDONS, LUSTRE_ADDON
 
 CATALOG = load_catalog()
 CHANNELS = sorted(CATALOG.locks)
@@ -21,9 +21,11 @@ def test_channel_has_an_image_and_add_ons_for_each_of_its_versions_of_kubernetes
         assert image.driver == lock.eks_ami_driver
         assert image.version.endswith(f"-{lock.eks_image}")
         addons = CATALOG.addon_versions(channel, version)
-        assert set(addons.versions) == {*EKS_ADDONS, LUSTRE_ADDON}
+        assert set(addons.versions) == {*EKS_ADDONS, LUSTRE_ADDON, BUCKET_ADDON}
         assert set(addons.unverified) <= set(addons.versions)
         assert addons.versions["kube-proxy"].startswith(f"v{version}.")
+        # Pods' own roles, by EKS Pod Identity, since version 2 (README of awslabs/mountpoint-s3-csi-driver).
+        assert addons.versions[BUCKET_ADDON].startswith("v2.")
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -119,6 +119,39 @@ def test_team_mounts_file_systems_of_its_site_once(judge: Judge) -> None:
     assert twice.only("team-file-system").field == "cloud[0].kubernetes.teams[0].file_systems[1].storage"
 
 
+def test_claims_of_a_site_make_no_two_volumes_of_one_name(judge: Judge) -> None:
+    lustre = {"deployment": "scratch-2", "capacity": "1200 GiB", "zone": "us-east-1a"}
+    store = {"cloud.0.storage.+": {"name": "data-shared", "mount": "/fsx/data-shared", "lustre": lustre}}
+    mounted = {f"{TEAM}.buckets": [{"storage": "data", "mount": True}]}
+    assert judge({**store, **mounted}).rules == set()
+    both = {**store, **mounted, f"{TEAM}.file_systems": [{"storage": "data-shared"}]}
+    finding = judge(both).only("team-claim")
+    assert finding.field == "cloud[0].kubernetes.teams[0].buckets[0].mount"
+    assert "'research-data-shared'" in finding.message
+    assert judge({**both, f"{TEAM}.buckets": [{"storage": "data"}]}).rules == set()
+
+
+def test_volumes_of_two_teams_have_names_of_their_own(judge: Judge) -> None:
+    lustre = {"deployment": "scratch-2", "capacity": "1200 GiB", "zone": "us-east-1a"}
+    changes = {
+        "cloud.0.storage.+": {"name": "big-data", "mount": "/fsx/big-data", "lustre": lustre},
+        f"{TEAM}.file_systems": [{"storage": "big-data"}],
+    }
+    other = {"name": "research-big", "gpus": 8, "buckets": [{"storage": "data"}]}
+    assert judge({**changes, "cloud.0.kubernetes.teams.+": other}).rules == set()
+    other["buckets"] = [{"storage": "data", "mount": True}]
+    (finding,) = judge({**changes, "cloud.0.kubernetes.teams.+": other}).of("team-claim")
+    assert finding.field == "cloud[0].kubernetes.teams[1].buckets[0].mount"
+    assert "claim 'big-data' of team 'research'" in finding.message
+
+
+def test_mounted_bucket_is_one_of_the_site(judge: Judge) -> None:
+    bucket = {"storage": "scratch", "mount": True}
+    assert judge({f"{TEAM}.buckets": [bucket]}).only("team-bucket").value == "scratch"
+    twice = judge({f"{TEAM}.buckets": [{"storage": "data", "mount": True}] * 2})
+    assert twice.only("team-bucket").field.endswith("buckets[1].storage")
+
+
 def test_team_with_the_name_of_the_shared_folder_gets_no_buckets(judge: Judge) -> None:
     team = {"name": "shared", "gpus": 8, "buckets": [{"storage": "data"}]}
     finding = judge({"cloud.0.kubernetes.teams.+": team}).only("team-bucket")

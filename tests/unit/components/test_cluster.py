@@ -10,7 +10,7 @@ import pytest
 from gpufleet.components.cluster import EksCluster, EksClusterArgs
 from gpufleet.components.kubeconfig import kubeconfig
 from gpufleet.errors import InputError
-from gpufleet.kinds import EKS_ADDONS, LUSTRE_ADDON
+from gpufleet.kinds import BUCKET_ADDON, EKS_ADDONS, LUSTRE_ADDON
 from tests.unit.components.recording import Recording, record
 
 
@@ -150,6 +150,14 @@ def test_lustre_driver_is_installed_only_with_lustre() -> None:
     assert "aws-fsx-csi-driver" in {
         a.inputs["addonName"] for a in cluster(addons=[*EKS_ADDONS, LUSTRE_ADDON]).of("Addon")
     }
+
+
+def test_driver_of_buckets_is_installed_without_a_role_of_its_own() -> None:
+    without, built = cluster(), cluster(addons=[*EKS_ADDONS, BUCKET_ADDON])
+    (driver,) = [a for a in built.of("Addon") if a.inputs["addonName"] == BUCKET_ADDON]
+    assert built.one("aws:eks/nodeGroup:NodeGroup").urn in driver.dependencies
+    assert {a.inputs["addonName"] for a in without.of("Addon")} == set(EKS_ADDONS)
+    assert len(built.of("PodIdentityAssociation")) == len(without.of("PodIdentityAssociation"))
 
 
 def test_unlisted_add_ons_are_not_installed() -> None:

@@ -64,6 +64,13 @@ def test_jobs_of_a_node_are_gangs_without_daemons(api: FakeApi) -> None:
     }
 
 
+def test_volume_of_a_bucket_outlives_the_pods_that_write_their_checkpoints_to_it(api: FakeApi) -> None:
+    before = {job.id for job in KubernetesScheduler(api).jobs(["node-1"])}
+    # The driver makes these without an owner (pkg/podmounter/mppod/creator.go of mountpoint-s3-csi-driver).
+    api.pod("mp-x7k2p", "node-1", namespace="mount-s3")
+    assert {job.id for job in KubernetesScheduler(api).jobs(["node-1"])} == before
+
+
 def test_all_pods_of_a_gang_are_told_the_deadline(api: FakeApi) -> None:
     kubernetes = KubernetesScheduler(api)
     assert kubernetes.signal(kubernetes.jobs(["node-1"]), 1_800_000_000) == {}

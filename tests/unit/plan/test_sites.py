@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from gpufleet.kinds import EKS_ADDONS
 from gpufleet.plan import build_plan
 from gpufleet.pricing import Amount, price_plan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, plan_of, rack_site, spec
@@ -30,6 +31,30 @@ def test_cluster_gets_the_plugin_and_operator_of_its_channel() -> None:
 def test_slurm_site_with_cluster_settings_has_no_cluster() -> None:
     (site,) = plan_of(kubernetes={"version": "1.35"}).cloud
     assert site.kubernetes is None
+
+
+def test_drivers_of_storage_are_installed_where_pods_mount_it() -> None:
+    def addons(*buckets: dict[str, object], lustre: bool = False) -> tuple[str, ...]:
+        scratch = {"deployment": "scratch-2", "capacity": "1200 GiB", "zone": "us-east-1a"}
+        storage: list[dict[str, object]] = [{"name": "data", "bucket": {"name": "atlas-data"}}]
+        storage += [{"name": "scratch", "lustre": scratch}] if lustre else []
+        teams = [{"name": "a", "gpus": 8}, {"name": "b", "gpus": 8, "buckets": list(buckets)}]
+        (site,) = plan_of(scheduler="kubernetes", kubernetes={"teams": teams}, storage=storage).cloud
+        assert site.kubernetes is not None
+        assert site.kubernetes.addon_versions.keys() == set(site.kubernetes.addons)
+        return site.kubernetes.addons[len(EKS_ADDONS) :]
+
+    assert addons({"storage": "data"}) == ()
+    assert addons({"storage": "data", "mount": True}) == ("aws-mountpoint-s3-csi-driver",)
+    assert addons({"storage": "data"}, lustre=True) == ("aws-fsx-csi-driver",)
+    both = ("aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver")
+    assert addons({"storage": "data", "access": "read", "mount": True}, lustre=True) == both
+
+
+def test_site_without_nat_reaches_what_a_mount_needs() -> None:
+    """The driver's images, and the agent of Pod Identity; S3 has a gateway endpoint in every site."""
+    (site,) = plan_of(scheduler="kubernetes", network={"cidr": "10.40.0.0/16", "nat": "none"}).cloud
+    assert {"ecr.api", "ecr.dkr", "eks-auth"} <= set(site.interface_endpoints)
 
 
 def test_storage_is_planned_with_its_defaults() -> None:

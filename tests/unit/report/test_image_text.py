@@ -68,3 +68,7 @@ def test_buckets_of_a_team_are_listed_with_their_access(eks: CloudSitePlan, text
     cluster = replace(eks.kubernetes, teams=(team,))
     lines = text(print_images, replace(eks, kubernetes=cluster), width=170)
     assert "  pods of research reach datasets (read-write), artifacts (read)" in lines
+    mounted = replace(team, buckets=tuple(replace(each, mount=True) for each in buckets))
+    cluster = replace(eks.kubernetes, teams=(mounted,))
+    lines = text(print_images, replace(eks, kubernetes=cluster), width=170)
+    assert "  pods of research reach datasets (read-write, mounted), artifacts (read, mounted)" in lines

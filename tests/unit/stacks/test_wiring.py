@@ -280,6 +280,34 @@ def test_team_reaches_its_buckets_by_a_service_account_in_its_namespace() -> Non
     assert made.one("Role", f"atlas-dev-use1-{team.name}-data").inputs["tags"]["gpufleet:team"] == team.name
 
 
+def test_mounted_bucket_shows_the_folder_of_the_team_and_the_shared_one() -> None:
+    dev = plan("dev")
+    cluster, (bucket,) = dev.cloud[0].kubernetes, dev.cloud[0].buckets
+    assert cluster is not None
+    (team,) = cluster.teams
+    reached = replace(team, buckets=(TeamBucketPlan(bucket.name, True, mount=True),))
+    made = built(with_site(dev, kubernetes=replace(cluster, teams=(reached,))))
+    volumes = {
+        each.name: (each.inputs["spec"]["mountOptions"][0], each.inputs["spec"]["csi"]["volumeAttributes"])
+        for each in made.of("PersistentVolume")
+    }
+    base = f"atlas-dev-use1-base-{team.name}-{bucket.name}"
+    assert {name: prefix for name, (prefix, _) in volumes.items()} == {
+        f"{base}-rw": f"prefix {team.name}/",
+        f"{base}-shared-ro": "prefix shared/",
+    }
+    assert {each["bucketName"] for _, each in volumes.values()} == {bucket.bucket}
+
+
+def test_bucket_that_is_not_mounted_has_no_volume() -> None:
+    dev = plan("dev")
+    cluster, (bucket,) = dev.cloud[0].kubernetes, dev.cloud[0].buckets
+    assert cluster is not None
+    reached = replace(cluster.teams[0], buckets=(TeamBucketPlan(bucket.name, True),))
+    made = built(with_site(dev, kubernetes=replace(cluster, teams=(reached,))))
+    assert made.of("PersistentVolume") == []
+
+
 def test_team_without_buckets_has_neither_role_nor_service_account() -> None:
     made = built(with_site(plan("dev")))
     assert made.of("ServiceAccount") == []

@@ -34,6 +34,40 @@ def test_every_resource_with_data_is_kept(kind: str, ask: Ask) -> None:
     assert ask(RULE, [before], [before]) == []
 
 
+def volume(policy: str | None = "Retain", name: str = "team-data") -> Described:
+    spec = {} if policy is None else {"persistentVolumeReclaimPolicy": policy}
+    return {
+        "type": "kubernetes:core/v1:PersistentVolume",
+        "name": "volume",
+        "props": {"metadata": {"name": name}, "spec": spec},
+    }
+
+
+def claim(volume_name: str | None = "team-data") -> Described:
+    spec = {} if volume_name is None else {"volumeName": volume_name}
+    return {"type": "kubernetes:core/v1:PersistentVolumeClaim", "name": "claim", "props": {"spec": spec}}
+
+
+def test_volume_that_kubernetes_retains_may_go_with_its_claim(ask: Ask) -> None:
+    assert ask(RULE, [volume(), claim()]) == []
+    replaced = {**claim(), "props": {"spec": {"volumeName": "other"}, "__replace": ["spec.volumeName"]}}
+    assert ask(RULE, [volume(), claim()], [replaced]) == []
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Recycle", UNKNOWN, None])
+def test_volume_that_may_be_deleted_with_its_data_is_kept_with_its_claim(ask: Ask, policy: Any) -> None:
+    assert {each.urn.rpartition("::")[2] for each in ask(RULE, [volume(policy), claim()])} == {
+        "volume",
+        "claim",
+    }
+
+
+@pytest.mark.parametrize("before", [[claim()], [volume(name="other"), claim()], [volume(), claim(None)]])
+def test_claim_of_a_volume_that_is_not_in_the_stack_is_kept(ask: Ask, before: list[Described]) -> None:
+    (found,) = ask(RULE, before)
+    assert found.urn.endswith("::claim")
+
+
 def test_new_resources_and_those_without_data_pass(ask: Ask) -> None:
     assert ask(RULE, [], [lustre()]) == []
     assert ask(RULE, [{"type": INSTANCE, "name": "node"}]) == []

@@ -125,6 +125,15 @@ def test_place_outside_the_fleet_is_found(ask: Ask, more: dict[str, Any], key: s
     assert repr(key) in found.message
 
 
+@pytest.mark.parametrize(("team", "wrong"), [("red", 0), ("blue", 1), ("green", 1)])
+def test_role_of_a_team_with_buckets_has_its_tag_and_no_node_group(ask: Ask, team: str, wrong: int) -> None:
+    teams = [{"name": "red", "gpus": 8, "buckets": [{"storage": "data"}]}, {"name": "blue", "gpus": 8}]
+    site = {**FLEET["cloud"][0], "scheduler": "kubernetes", "kubernetes": {"teams": teams}}
+    role = {"type": "aws:iam/role:Role", "props": {"tags": {**GOOD, "gpufleet:team": team}}}
+    found = ask(RULE, role, fleet={**FLEET, "cloud": [site]})
+    assert ["site use1 has no such team" in each.message for each in found] == [True] * wrong
+
+
 @pytest.mark.parametrize("own_region", [True, False])
 def test_site_tag_in_another_region_is_found(ask: Ask, own_region: bool) -> None:
     elsewhere = volume({**GOOD, **SITE}, region="us-east-1" if own_region else "eu-west-1")
