@@ -19,6 +19,7 @@ from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.autoscaler import build_autoscaler
 from gpufleet.stacks.interruptions import NoticeParts
+from gpufleet.stacks.queues import build_queues
 
 
 def build_cluster_base(
@@ -66,7 +67,7 @@ def build_cluster_base(
             scaler,
             pulumi.ResourceOptions(providers=[provider]),
         )
-    return ClusterBase(
+    base = ClusterBase(
         f"{name}-base",
         ClusterBaseArgs(
             teams=[
@@ -87,12 +88,15 @@ def build_cluster_base(
             if settings.neuron is None
             else NeuronArgs(version=settings.neuron.version, scheduler_image=settings.neuron.scheduler_image),
             efa=any(group.efa for group in site.node_groups),
+            queues=settings.queues is not None,
             region=site.region,
             taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),
             labels={"gpufleet.io/site": site.site},
         ),
         pulumi.ResourceOptions(providers=[provider]),
     )
+    build_queues(name, site, settings, base.namespaces, pulumi.ResourceOptions(providers=[provider]))
+    return base
 
 
 def _file_system(
