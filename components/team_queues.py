@@ -105,7 +105,8 @@ class TeamQueues(Component):
 
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "ResourceFlavor": ("Topology",),
-    "ClusterQueue": ("ResourceFlavor",),
+    "Cohort": ("ResourceFlavor",),
+    "ClusterQueue": ("ResourceFlavor", "Cohort"),
     "LocalQueue": ("ClusterQueue",),
     "ValidatingAdmissionPolicyBinding": ("ValidatingAdmissionPolicy",),
 }

@@ -139,7 +139,8 @@ def kueue_objects(
     """Topologies, flavors, workload priorities, and a queue per team in the cohort `site`.
 
     Jobs of a team use its guaranteed devices and borrow idle devices of others up to the limit of the team.
-    The owner of a guarantee gets it back by preempting borrowers.
+    The owner of a guarantee gets it back by preempting borrowers. Devices that are guaranteed to no team are
+    the cohort's own, for all to borrow.
     """
     found = [
         _object("Topology", name, spec={"levels": [{"nodeLabel": level} for level in levels]})
@@ -158,6 +159,8 @@ def kueue_objects(
         for level, value in PRIORITIES.items()
     ]
     guaranteed = [(each, each.guaranteed()) for each in devices]
+    if shared := [group for each, of_teams in guaranteed for group in _shared(each, of_teams)]:
+        found.append(_object("Cohort", site, spec={"resourceGroups": shared}))
     for name in teams:
         groups = [group for each, of_teams in guaranteed for group in _groups(each, name, of_teams[name])]
         if sums := [each for each in devices if each.summed]:
@@ -239,16 +242,38 @@ def _flavor(flavor: Flavor) -> Object:
 
 def _groups(devices: Devices, team: str, guaranteed: Mapping[str, int]) -> list[Object]:
     """One group per resource, with its flavors."""
-    groups: dict[str, list[Object]] = {}
+    quotas = []
     for pool in (flavor.pool for flavor in devices.flavors):
         own = guaranteed.get(pool.name, 0)
         most = min(devices.limits[team], pool.gpus)
-        quota = {
-            "name": pool.resource,
-            "nominalQuota": str(own * pool.per_gpu),
-            "borrowingLimit": str((most - own) * pool.per_gpu),
-        }
-        groups.setdefault(pool.resource, []).append({"name": pool.name, "resources": [quota]})
+        quotas.append(
+            (
+                pool,
+                {
+                    "nominalQuota": str(own * pool.per_gpu),
+                    "borrowingLimit": str((most - own) * pool.per_gpu),
+                },
+            )
+        )
+    return _by_resource(quotas)
+
+
+def _shared(devices: Devices, guaranteed: Mapping[str, Mapping[str, int]]) -> list[Object]:
+    """The devices that no team is guaranteed, by resource and flavor."""
+    left = [
+        (flavor.pool, flavor.pool.gpus - sum(own[flavor.pool.name] for own in guaranteed.values()))
+        for flavor in devices.flavors
+    ]
+    return _by_resource(
+        [(pool, {"nominalQuota": str(count * pool.per_gpu)}) for pool, count in left if count > 0]
+    )
+
+
+def _by_resource(quotas: Sequence[tuple[GpuPool, Object]]) -> list[Object]:
+    groups: dict[str, list[Object]] = {}
+    for pool, quota in quotas:
+        flavor = {"name": pool.name, "resources": [{"name": pool.resource, **quota}]}
+        groups.setdefault(pool.resource, []).append(flavor)
     return [{"coveredResources": [name], "flavors": flavors} for name, flavors in groups.items()]
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from gpufleet.lab.kubernetes.rest import ApiError
 from tests.kube import charts, cluster_programs
 from tests.kube.cluster import ApiServerProcess, free_ports
 
@@ -49,6 +50,7 @@ class KueueManager:
         configuration["leaderElection"]["leaderElect"] = False
         (folder / "kueue.yaml").write_text(json.dumps(configuration))
         self._process: subprocess.Popen[bytes] | None = None
+        self.refusal = ""
 
     def install(self) -> None:
         """Create what the chart does: definitions, the webhooks, and the secret of their certificate."""
@@ -84,10 +86,9 @@ class KueueManager:
         self.rest.call("POST", DEFINITIONS, made)
 
         def served() -> bool:
-            conditions = (
-                self.rest.call("GET", f"{DEFINITIONS}/{name}").get("status", {}).get("conditions", ())
-            )
-            return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+            status = self.rest.call("GET", f"{DEFINITIONS}/{name}").get("status", {})
+            found = status.get("conditions") or ()
+            return any(each["type"] == "Established" and each["status"] == "True" for each in found)
 
         wait(f"{name} is served", served)
 
@@ -125,11 +126,12 @@ class KueueManager:
 
         def answers() -> bool:
             self.check()
+            api = "kueue.x-k8s.io/v1beta2"
+            flavor = {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "asked"}, "spec": {}}
             try:
-                flavor = {"metadata": {"name": "asked"}, "spec": {}}
-                path = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
-                self.rest.call("POST", path, flavor, query={"dryRun": "All"})
-            except Exception:  # until it listens, of whatever kind
+                self.rest.call("POST", f"/apis/{api}/resourceflavors", flavor, query={"dryRun": "All"})
+            except ApiError as error:
+                self.refusal = error.message
                 return False
             return True
 
@@ -142,7 +144,7 @@ class KueueManager:
 
     def tail(self) -> str:
         """The last lines of its log."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-30:])
+        return "\n".join([self.refusal, *self._log.read_text(errors="replace").splitlines()[-30:]])
 
     def stop(self) -> None:
         """Stop the manager."""

@@ -37,6 +37,7 @@ PRUNE = {
         for name in (
             "localqueues",
             "clusterqueues",
+            "cohorts",
             "resourceflavors",
             "topologies",
             "workloadpriorityclasses",

@@ -216,7 +216,7 @@ def join(rest: Rest, name: str, labels: dict[str, str]) -> None:
 
 def condition(item: dict[str, Any], kind: str) -> tuple[str, str]:
     """(status, message) of a condition of an object."""
-    for each in item.get("status", {}).get("conditions", ()):
+    for each in item.get("status", {}).get("conditions") or ():
         if each["type"] == kind:
             return each["status"], each["message"]
     return "", ""
@@ -377,7 +377,8 @@ def test_team_uses_no_priority_above_its_own(kueue: KueueManager, jobs: Jobs) ->
 def test_job_set_is_admitted_as_one(kueue: KueueManager) -> None:
     path = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/research/jobsets"
     job = {"name": "workers", "replicas": 1, "template": {"spec": pods(2, 4, "sweep")}}
-    kueue.rest.call("POST", path, {"metadata": {"name": "set"}, "spec": {"replicatedJobs": [job]}})
+    made = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "set"}}
+    kueue.rest.call("POST", path, made | {"spec": {"replicatedJobs": [job]}})
     assert kueue.rest.call("GET", f"{path}/set")["spec"]["suspend"] is True
     wait("the set runs", lambda: not kueue.rest.call("GET", f"{path}/set")["spec"]["suspend"], kueue.tail)
     kueue.rest.call("DELETE", f"{path}/set")

@@ -60,6 +60,23 @@ def test_nominal_quotas_of_all_teams_are_never_more_than_there_is() -> None:
     assert sum(quotas) == 16
 
 
+def test_devices_that_no_team_is_guaranteed_are_for_all_to_borrow() -> None:
+    """A team can fill a flavor up to its limit, also where its guarantees are spread over several."""
+    second = flavor("serve", 8)
+    found = objects(of(WHOLE, second, SLICED))
+    shared = {
+        quota["name"]: (each["name"], int(quota["nominalQuota"]))
+        for group in found["Cohort/dc1"]["spec"]["resourceGroups"]
+        for each in group["flavors"]
+        for quota in each["resources"]
+    }
+    assert "borrowingLimit" not in str(found["Cohort/dc1"])
+    guaranteed = of(WHOLE, second, SLICED).guaranteed()
+    left = 8 - sum(own["notebooks"] for own in guaranteed.values())
+    assert shared["nvidia.com/gpu.shared"] == ("notebooks", left * 4)
+    assert "Cohort/dc1" not in objects(of(WHOLE)), "teams have it all"
+
+
 def test_sum_in_thousandths_limits_a_team_over_several_flavors() -> None:
     found = objects(of(WHOLE, SLICED))
     groups = found["ClusterQueue/research"]["spec"]["resourceGroups"]
