@@ -90,6 +90,7 @@ def apply(api_server: ApiServerProcess, run: Callable[..., dict[str, Any]]) -> A
 
 
 def site(teams: list[dict[str, Any]] = TEAMS) -> Role:
+    pools: list[dict[str, Any]] = [WHOLE, SLICED]
     flavors = tuple(
         Flavor(
             GpuPool(pool["name"], pool["resource"], pool["per_gpu"], pool["gpus"]),
@@ -97,11 +98,11 @@ def site(teams: list[dict[str, Any]] = TEAMS) -> Role:
             tuple(TaintPlan(**taint) for taint in pool["taints"]),
             "dc1",
         )
-        for pool in (WHOLE, SLICED)
+        for pool in pools
     )
     limits = {team["name"]: team["gpus"] for team in teams}
     return role(
-        [WHOLE, SLICED],
+        pools,
         kubernetes_gpu_teams=teams,
         kubernetes_gpu_queues=kueue_objects("dc1", list(limits), [Devices(flavors, limits)], {"dc1": LEVELS}),
         kubernetes_gpu_priority_policy=priority_policy(),
@@ -125,7 +126,7 @@ def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing
     for part in parts:
         for kind in ("changed_objects", "removed_objects"):
             assert reported[part][kind] == done[part][kind]
-    assert done["kubernetes-gpu-queues"]["changed_objects"] == ["ClusterQueue research"]
+    assert done["kubernetes-gpu-queues"]["changed_objects"] == ["Cohort dc1", "ClusterQueue research"]
     removed = done["kubernetes-gpu-queues"]["removed_objects"]
     assert sorted(removed) == ["ClusterQueue product", "LocalQueue product/default"]
     assert done["kubernetes-gpu"]["changed_objects"] == ["ResourceQuota research/gpus"]

@@ -277,10 +277,8 @@ class Jobs:
 
     def refused(self, team: str, name: str) -> str:
         """Why a job waits."""
-        status, message = wait(
-            f"Kueue decides on {name}",
-            lambda: (found := condition(self.workload(team, name), "QuotaReserved"))[0] and found,
-        )
+        wait(f"Kueue decides on {name}", lambda: condition(self.workload(team, name), "QuotaReserved")[0])
+        status, message = condition(self.workload(team, name), "QuotaReserved")
         assert status == "False" and self.job(team, name)["spec"]["suspend"]
         return message
 
