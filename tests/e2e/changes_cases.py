@@ -489,7 +489,7 @@ def _autoscaler() -> Iterator[Case]:
     """Settings of the autoscaler are flags of its Deployment; without it, groups lose its tags too."""
     place = "cloud[scaled].kubernetes.autoscaler"
     for field, how, value, claims in (
-        ("kind", "to none", "none", " chg-test-scaled-"),
+        ("kind", "to none", "none", " chg-test-scaled-(?!queues)"),
         ("scale_down", "on or off", False, "Deployment chg-test-scaled-scaling$"),
         ("scale_down_after", "another duration", "30 min", "Deployment chg-test-scaled-scaling$"),
         ("expander", "another one", "priority", "Deployment chg-test-scaled-scaling$"),
