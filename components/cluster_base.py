@@ -21,15 +21,18 @@ from gpufleet.components.file_system_volume import FileSystemArgs, file_system_v
 from gpufleet.components.gpu_operator import gpu_operator
 from gpufleet.components.neuron import NEURON_NODE_LABEL, NeuronArgs, neuron
 from gpufleet.components.team_volume import team_volume
-from gpufleet.kinds import GPU_RESOURCE, NEURON_CORE_RESOURCE, NEURON_RESOURCE
-
-PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
-"""Values of the priority classes, far below those of Kubernetes's own (2,000,000,000)."""
+from gpufleet.kinds import (
+    GPU_RESOURCE,
+    NEURON_CORE_RESOURCE,
+    NEURON_RESOURCE,
+    PRIORITIES,
+    PRIORITY_LABEL,
+    SYSTEM_PRIORITIES,
+    TEAM_LABEL,
+    priority_class,
+)
 
 Priority = Literal["low", "normal", "high"]
-
-SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
-"""Kubernetes's own classes, above all of ours. They work in every namespace, so quotas must limit them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +69,9 @@ class ClusterBaseArgs:
     `taint_keys` are the taints of the GPU nodes, which the device plugins tolerate. `gpu_stack` selects
     NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `shared_gpus` are
     configurations of the plugin for GPUs that pods share, and `share_resources` what pods request instead of
-    whole GPUs. `neuron` is for clusters with Trainium or Inferentia. `images` replaces image names, for
-    clusters with their own registry.
+    whole GPUs. `neuron` is for clusters with Trainium or Inferentia. With `queues`, namespaces have the label
+    by which `TeamQueues` limits priorities. `images` replaces image names, for clusters with their own
+    registry.
     """
 
     teams: Sequence[TeamArgs] = ()
@@ -80,6 +84,7 @@ class ClusterBaseArgs:
     device_plugin_version: str = "v0.20.0"
     gpu_operator_version: str = "v26.7.0"
     neuron: NeuronArgs | None = None
+    queues: bool = False
     images: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -110,6 +115,7 @@ class ClusterBase(pulumi.ComponentResource):
             )
         self._neuron = args.neuron is not None
         self._share_resources = args.share_resources
+        self._queues = args.queues
         self.namespaces = {team.name: self._team(name, team, args.region) for team in args.teams}
         if args.gpu_stack == "gpu-operator":
             gpu_operator(
@@ -150,7 +156,8 @@ class ClusterBase(pulumi.ComponentResource):
                 name=team.name,
                 labels={
                     **self._labels,
-                    "gpufleet.io/team": team.name,
+                    TEAM_LABEL: team.name,
+                    **({PRIORITY_LABEL: team.priority} if self._queues else {}),
                     "pod-security.kubernetes.io/enforce": "baseline",
                     "pod-security.kubernetes.io/warn": "restricted",
                 },
@@ -242,11 +249,6 @@ class ClusterBase(pulumi.ComponentResource):
         for volume in volumes:
             team_volume(label, team.name, inside, volume, self._labels, child)
         return inside
-
-
-def priority_class(priority: str) -> str:
-    """Return the name of a priority class in the cluster."""
-    return f"gpufleet-{priority}"
 
 
 def _peers(team: TeamArgs) -> list[k8s.networking.v1.NetworkPolicyPeerArgs]:

@@ -77,6 +77,24 @@ AutoscalerKind = Literal["cluster-autoscaler", "none"]
 Expander = Literal["least-waste", "priority"]
 """How the Cluster Autoscaler chooses between node groups that have room for the same pods."""
 
+QueuesKind = Literal["kueue", "none"]
+"""What shares out the devices of a Kubernetes site among teams."""
+
+KUEUE_CHART = "oci://registry.k8s.io/kueue/charts/kueue"
+JOBSET_CHART = "oci://registry.k8s.io/jobset/charts/jobset"
+LEADER_WORKER_SET_CHART = "oci://registry.k8s.io/lws/charts/lws"
+"""Charts of Kueue, and of the controllers of two kinds of jobs; their images are in the same registry."""
+
+PRIORITIES: Mapping[str, int] = {"low": 1_000, "normal": 10_000, "high": 100_000}
+"""Values of the priority classes of a site, far below those of Kubernetes's own (2,000,000,000)."""
+
+SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
+"""Kubernetes's own classes, above all of ours. They work in every namespace, so quotas must limit them."""
+
+TEAM_LABEL = "gpufleet.io/team"
+PRIORITY_LABEL = "gpufleet.io/priority"
+"""Labels of a team's namespace: whose it is, and the highest priority of its jobs."""
+
 AUTOSCALED_TAG = "gpufleet:autoscaler"
 """The tag of Auto Scaling groups whose size belongs to a Cluster Autoscaler; its value is the cluster."""
 
@@ -115,3 +133,8 @@ NOTICES_SERVICE_ACCOUNT = "gpufleet-notices"
 
 CONTROL_PLANE_LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 """The types of logs that an EKS control plane has (EKS User Guide, "Send control plane logs")."""
+
+
+def priority_class(priority: str) -> str:
+    """Return the name of a priority class of a Kubernetes site."""
+    return f"gpufleet-{priority}"

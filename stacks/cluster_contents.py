@@ -27,6 +27,7 @@ from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.autoscaler import build_autoscaler
 from gpufleet.stacks.interruptions import NoticeParts
+from gpufleet.stacks.queues import build_queues
 from gpufleet.stacks.team_buckets import bucket_folders
 
 
@@ -76,7 +77,7 @@ def build_cluster_base(
             scaler,
             pulumi.ResourceOptions(providers=[provider]),
         )
-    return ClusterBase(
+    base = ClusterBase(
         f"{name}-base",
         ClusterBaseArgs(
             teams=[
@@ -101,12 +102,15 @@ def build_cluster_base(
             shared_gpus=_shared_gpus(site),
             share_resources=share_resources(site.node_groups),
             efa=any(group.efa for group in site.node_groups),
+            queues=settings.queues is not None,
             region=site.region,
             taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),
             labels={"gpufleet.io/site": site.site},
         ),
         pulumi.ResourceOptions(providers=[provider]),
     )
+    build_queues(name, site, settings, base.namespaces, pulumi.ResourceOptions(providers=[provider]))
+    return base
 
 
 def _shared_gpus(site: CloudSitePlan) -> list[SharedGpusArgs]:

@@ -260,7 +260,8 @@ class SoftwareLock(Fact):
     EKS images, whichever the channel. `driver_eol` is the month (YYYY-MM) in which support of the branch
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
     `kubernetes_releases` the release of each on racks, `cluster_autoscaler` that of the Cluster Autoscaler
-    for each, `cni` the version of each CNI's chart.
+    for each, `cni` the version of each CNI's chart, `jobset` and `lws` those of the controllers of JobSet and
+    LeaderWorkerSet.
     `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image`, `slurm_image`
     and `slurm_neuron_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions
     of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension.
@@ -300,6 +301,8 @@ class SoftwareLock(Fact):
     cni: dict[str, str]
     helm: str
     kueue: str
+    jobset: str
+    lws: str
     gpus_min_driver: dict[str, int] = {}
     notes: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()

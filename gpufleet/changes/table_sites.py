@@ -163,6 +163,29 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].kubernetes.autoscaler.scale_down": in_place("on or off", _AUTOSCALER),
     "cloud[].kubernetes.autoscaler.scale_down_after": in_place("another duration", _AUTOSCALER),
     "cloud[].kubernetes.autoscaler.expander": in_place("another one", _AUTOSCALER),
+    "cloud[].kubernetes.queues.kind": (
+        FieldChange(
+            "Kueue added", Effect.IN_PLACE, "new jobs of teams: they wait for quota instead of failing"
+        ),
+        FieldChange(
+            "to none",
+            Effect.REPLACEMENT,
+            "jobs that wait in a queue: they stay suspended; Kueue and its queues are deleted",
+        ),
+    ),
+    "cloud[].kubernetes.queues.topology": (
+        FieldChange(
+            "on or off", Effect.REPLACEMENT, "no one: nodes get other flavors, and admitted jobs go on"
+        ),
+    ),
+    "cloud[].kubernetes.queues.jobset": (
+        FieldChange("on", Effect.IN_PLACE, NO_ONE),
+        FieldChange("off", Effect.REPLACEMENT, "JobSets: nothing acts on them; their jobs go on"),
+    ),
+    "cloud[].kubernetes.queues.leader_worker_set": (
+        FieldChange("on", Effect.IN_PLACE, NO_ONE),
+        FieldChange("off", Effect.REPLACEMENT, "LeaderWorkerSets: nothing acts on them; their pods go on"),
+    ),
     "cloud[].kubernetes.system_nodes.instance_types": (
         FieldChange(
             "another type",

@@ -120,6 +120,23 @@ def ordered_zones(fleet: Fleet) -> Iterator[FieldFinding]:
                 )
 
 
+@check("ordered-sharing")
+def ordered_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A job gets nodes of any group of an order, so pods must request the same of all."""
+    for _, site, order in _orders(fleet):
+        members = _groups(fleet, site, order)
+        for where, group in members[1:]:
+            for field in ("gpu_sharing", "mig_profile"):
+                if getattr(group, field) != getattr(members[0][1], field):
+                    yield FieldFinding(
+                        (*where, field),
+                        f"node groups {members[0][1].name!r} and {group.name!r} of order {order.name!r} do"
+                        f" not have the same `{field}`",
+                        f"write the same `{field}` in both, or in none",
+                        value=group.name,
+                    )
+
+
 def _orders(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, OrderedCapacity]]:
     for path, site in fleet.cloud():
         for index, order in enumerate(site.ordered_capacity):
@@ -135,4 +152,4 @@ def _groups(fleet: Fleet, site: CloudSite, order: OrderedCapacity) -> Sequence[t
     ]
 
 
-CHECKS = (ordered_groups, ordered_sizes, ordered_nodes, ordered_zones)
+CHECKS = (ordered_groups, ordered_sizes, ordered_nodes, ordered_zones, ordered_sharing)

@@ -141,9 +141,9 @@ def _free_port(port: int, taken: Collection[int]) -> int:
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
     """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron on
-    public.ecr.aws, that of the Cluster Autoscaler on registry.k8s.io. Interface endpoints reach only AWS
-    services and private registries, so that without NAT the images cannot be pulled, no pod gets a device,
-    and no group grows."""
+    public.ecr.aws, those of the Cluster Autoscaler, Kueue, JobSet and LeaderWorkerSet on registry.k8s.io.
+    Interface endpoints reach only AWS services and private registries, so that without NAT the images cannot
+    be pulled, no pod gets a device, no group grows and no job starts."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
@@ -160,13 +160,22 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
                     f"without NAT, nodes of {', '.join(names[:4])} cannot pull {plugin}",
                     "write 'nat: single' or 'nat: per-zone'",
                 )
-        scaler = site.kubernetes.autoscaler if site.kubernetes is not None else None
-        if scaler is not None and scaler.kind == "cluster-autoscaler":
+        for program in _on_system_nodes(site.kubernetes or Kubernetes()):
             yield FieldFinding(
                 (*path, "network", "nat"),
-                "without NAT, system nodes cannot pull the Cluster Autoscaler from registry.k8s.io",
+                f"without NAT, system nodes cannot pull {program} from registry.k8s.io",
                 "write 'nat: single' or 'nat: per-zone'",
             )
+
+
+def _on_system_nodes(settings: Kubernetes) -> Iterator[str]:
+    """Yield the programs from registry.k8s.io that system nodes run."""
+    if settings.autoscaler is not None and settings.autoscaler.kind == "cluster-autoscaler":
+        yield "the Cluster Autoscaler"
+    queues = settings.queues
+    if queues is not None and queues.kind == "kueue":
+        yield "Kueue"
+        yield from ["JobSet"] * queues.jobset + ["LeaderWorkerSet"] * queues.leader_worker_set
 
 
 @check("slurm-cloud-unconnected")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import eks_image_name
 from gpufleet.catalog.models import SoftwareLock
@@ -26,6 +28,7 @@ from gpufleet.plan.models import (
     KeyPlan,
     KubernetesPlan,
     NeuronPlan,
+    NodeGroupPlan,
     SystemNodesPlan,
     TeamBucketPlan,
     TeamPlan,
@@ -34,6 +37,7 @@ from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_r
 from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
 from gpufleet.plan.ordered_capacity import drawn_nodes, plan_orders
+from gpufleet.plan.queues import plan_queues
 from gpufleet.plan.site_needs import (
     cluster_logs,
     flow_logs,
@@ -44,7 +48,7 @@ from gpufleet.plan.site_needs import (
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
 from gpufleet.plan.vpn import plan_vpn
-from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, Volume
+from gpufleet.spec.models import CloudSite, FleetSpec, Kubernetes, KubernetesTeam, Volume
 
 
 def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
@@ -80,6 +84,10 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     )
     locked, orders = locked_image(spec, site, catalog), plan_orders(site)
     drawn = drawn_nodes(orders)
+    groups = tuple(
+        plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))
+        for group in site.node_groups
+    )
     return CloudSitePlan(
         site=site.site,
         provider=site.provider,
@@ -90,13 +98,10 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         vpn=plan_vpn(spec, site),
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
-        kubernetes=_plan_kubernetes(spec, site, catalog, locked),
+        kubernetes=_plan_kubernetes(spec, site, catalog, locked, groups),
         slurm=plan_cloud_slurm(spec, site),
         interruptions=plan_interruptions(name, site),
-        node_groups=tuple(
-            plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))
-            for group in site.node_groups
-        ),
+        node_groups=groups,
         ordered_capacity=orders,
         lustre=lustre,
         buckets=buckets,
@@ -109,7 +114,11 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
 
 
 def _plan_kubernetes(
-    spec: FleetSpec, site: CloudSite, catalog: Catalog, locked: NodeImage
+    spec: FleetSpec,
+    site: CloudSite,
+    catalog: Catalog,
+    locked: NodeImage,
+    groups: Sequence[NodeGroupPlan],
 ) -> KubernetesPlan | None:
     """A Kubernetes site's settings, with the defaults where the fleet file says nothing of them."""
     if site.scheduler != "kubernetes":
@@ -121,6 +130,7 @@ def _plan_kubernetes(
     architecture = system_architecture(system_types, catalog)
     locked_addons = catalog.addon_versions(spec.software.channel, settings.version)
     prefix = site_resource_name(spec.fleet, spec.environment, site.site)
+    teams = tuple(_plan_team(team) for team in settings.teams)
     return KubernetesPlan(
         version=settings.version,
         private_cidrs=settings.private_cidrs,
@@ -146,26 +156,22 @@ def _plan_kubernetes(
         addons=addons,
         addon_versions={name: locked_addons.versions[name] for name in addons},
         unverified_addons=tuple(name for name in addons if name in locked_addons.unverified),
-        teams=tuple(
-            TeamPlan(
-                team.name,
-                team.gpus,
-                team.priority,
-                tuple(
-                    TeamBucketPlan(each.storage, each.access == "read-write", each.mount)
-                    for each in team.buckets
-                ),
-                team.neuron_devices,
-                tuple(
-                    TeamFileSystemPlan(each.storage, each.access == "read-write")
-                    for each in team.file_systems
-                ),
-                team.gpu_shares,
-            )
-            for team in settings.teams
-        ),
+        teams=teams,
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
+        queues=plan_queues(site, lock, teams, groups, plan_orders(site)),
+    )
+
+
+def _plan_team(team: KubernetesTeam) -> TeamPlan:
+    return TeamPlan(
+        team.name,
+        team.gpus,
+        team.priority,
+        tuple(TeamBucketPlan(each.storage, each.access == "read-write", each.mount) for each in team.buckets),
+        team.neuron_devices,
+        tuple(TeamFileSystemPlan(each.storage, each.access == "read-write") for each in team.file_systems),
+        team.gpu_shares,
     )
 
 

@@ -1,16 +1,14 @@
-"""GPU resources of a Kubernetes rack, and the GPUs guaranteed to teams."""
+"""GPU resources of Kubernetes nodes, and the devices guaranteed to teams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufleet.plan.models import TeamPlan
-
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
-    """GPUs of one node group. Pods request `resource`; each GPU provides `per_gpu` of it."""
+    """GPUs (or Neuron devices) of one node group. Pods request `resource`; each provides `per_gpu` of it."""
 
     name: str
     resource: str
@@ -18,31 +16,31 @@ class GpuPool:
     gpus: int
 
 
-def guarantees(teams: Sequence[TeamPlan], pools: Sequence[GpuPool]) -> dict[str, dict[str, int]]:
-    """Return team -> pool -> whole GPUs guaranteed to the team.
+def guarantees(limits: Mapping[str, int], pools: Sequence[GpuPool]) -> dict[str, dict[str, int]]:
+    """Return team -> pool -> whole GPUs guaranteed to the team, from the limit of each team.
 
-    A team is guaranteed its quota, or its share of all GPUs if the quotas exceed them (largest remainder
+    A team is guaranteed its limit, or its share of all GPUs if the limits exceed them (largest remainder
     method). Its GPUs are distributed over the pools by size, never more than a pool has.
     """
-    found = {team.name: {pool.name: 0 for pool in pools} for team in teams}
+    found = {team: {pool.name: 0 for pool in pools} for team in limits}
     units = _interleaved(pools)
-    for team, share in _shares(teams, sum(pool.gpus for pool in pools)):
+    for team, share in _shares(limits, sum(pool.gpus for pool in pools)):
         for _ in range(share):
-            found[team.name][next(units)] += 1
+            found[team][next(units)] += 1
     return found
 
 
-def _shares(teams: Sequence[TeamPlan], there: int) -> Iterator[tuple[TeamPlan, int]]:
-    asked = sum(team.gpus for team in teams)
+def _shares(limits: Mapping[str, int], there: int) -> Iterator[tuple[str, int]]:
+    asked = sum(limits.values())
     if asked <= there:
-        yield from ((team, team.gpus) for team in teams)
+        yield from limits.items()
         return
-    shares = [team.gpus * there // asked for team in teams]
-    rest = [team.gpus * there % asked for team in teams]
-    order = sorted(range(len(teams)), key=lambda index: (-rest[index], index))
+    shares = [gpus * there // asked for gpus in limits.values()]
+    rest = [gpus * there % asked for gpus in limits.values()]
+    order = sorted(range(len(shares)), key=lambda index: (-rest[index], index))
     for index in order[: there - sum(shares)]:
         shares[index] += 1
-    yield from zip(teams, shares, strict=True)
+    yield from zip(limits, shares, strict=True)
 
 
 def _interleaved(pools: Sequence[GpuPool]) -> Iterator[str]:

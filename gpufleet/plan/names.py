@@ -35,6 +35,9 @@ MUNGE_SUFFIX = "-munge"
 AUTOSCALER_SUFFIX = "-scaling"
 """What the autoscaler of a site and the role of its pods are called besides the site."""
 
+QUEUES_SUFFIX = "-queues"
+"""What the queues of a site are called besides the site."""
+
 VPN_SUFFIX = "-vpn"
 """What the VPN of a site and its gateways are called besides the site."""
 

@@ -10,6 +10,7 @@ from gpufleet.plan.gpu_sharing import plan_gpu_sharing
 from gpufleet.plan.images import group_image
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
 from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
+from gpufleet.plan.queues import order_labels
 from gpufleet.plan.user_data import plan_local_nvme, plan_user_data
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, Volume
 
@@ -57,7 +58,10 @@ def plan_node_group(
         zones=zones,
         placement_group=wants_placement_group(group, types, capacity, zones),
         workload=group.workload,
-        labels=group_labels(spec, site, group, accelerator, capacity.kind, sharing),
+        labels={
+            **order_labels(site, group.name),
+            **group_labels(spec, site, group, accelerator, capacity.kind, sharing),
+        },
         taints=taints,
         volume=volume,
         public_ip=group.public_ip,

@@ -15,6 +15,7 @@ from gpufleet.plan.rack_models import SoftwareSource
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.image_text import print_images
+from gpufleet.report.queue_text import queue_lines
 from gpufleet.report.scaling_text import scaling_lines, sharing_lines
 from gpufleet.report.tables import print_table
 
@@ -77,7 +78,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
     )
     if site.kubernetes is not None:
         console.print(f"  {escape(_access(site.kubernetes))}", soft_wrap=True)
-        for line in (*scaling_lines(site, site.kubernetes), *sharing_lines(site)):
+        cluster = site.kubernetes
+        for line in (*scaling_lines(site, cluster), *sharing_lines(site), *queue_lines(cluster)):
             console.print(f"  {escape(line)}", soft_wrap=True)
     others = any(each.accelerator is not None and each.accelerator.kind != "gpu" for each in site.node_groups)
     devices = "accelerators" if others else "GPUs"

@@ -41,6 +41,7 @@ from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.interruptions import Interruptions
 from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.quantity import Size
+from gpufleet.spec.queues import Queues
 from gpufleet.spec.storage import Storage
 from gpufleet.spec.teams import KubernetesTeam
 from gpufleet.spec.vpn import CloudVpn
@@ -261,6 +262,14 @@ class Kubernetes(Model):
         Field(
             description="What sets the sizes of node groups between `min` and `max`; nothing if left out.",
             examples=[{"scale_down_after": "10 min"}],
+        ),
+    ] = None
+    queues: Annotated[
+        Queues | None,
+        Field(
+            description="What lets jobs of teams wait, borrow and give back devices; nothing if left out: a"
+            " pod above its team's quota is refused.",
+            examples=[{"jobset": True}],
         ),
     ] = None
     teams: Annotated[tuple[KubernetesTeam, ...], Field(description="Namespaces with GPU quotas.")] = ()

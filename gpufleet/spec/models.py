@@ -65,6 +65,7 @@ from gpufleet.spec.onprem import (
 from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
 from gpufleet.spec.quantity import Money, Percent
+from gpufleet.spec.queues import Queues
 from gpufleet.spec.rack_fabric import Fabric, FabricPartition, FabricSwitch, Roce, SubnetManager
 from gpufleet.spec.rack_kubernetes import EtcdBackup, RackKubernetes, RackNodeGroup
 from gpufleet.spec.rack_monitoring import (
@@ -123,6 +124,7 @@ __all__ = [
     "OrderedCapacity",
     "Ownership",
     "PurchasingOption",
+    "Queues",
     "RackKubernetes",
     "RackNodeGroup",
     "RackSlurm",

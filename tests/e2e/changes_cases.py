@@ -442,6 +442,7 @@ def site_cases() -> Iterator[Case]:
         f"(eks/nodeGroup:NodeGroup|ec2/launchTemplate:LaunchTemplate) chg-test-kube-system|{scheduler}",
     )
     yield from _autoscaler()
+    yield from _queues()
     yield _kube("system_nodes.min", "another number", 3, system)
     yield _kube("system_nodes.max", "another number", 4, system)
     yield _kube(
@@ -540,12 +541,26 @@ def _autoscaler() -> Iterator[Case]:
     """Settings of the autoscaler are flags of its Deployment; without it, groups lose its tags too."""
     place = "cloud[scaled].kubernetes.autoscaler"
     for field, how, value, claims in (
-        ("kind", "to none", "none", " chg-test-scaled-"),
+        ("kind", "to none", "none", " chg-test-scaled-(?!queues)"),
         ("scale_down", "on or off", False, "Deployment chg-test-scaled-scaling$"),
         ("scale_down_after", "another duration", "30 min", "Deployment chg-test-scaled-scaling$"),
         ("expander", "another one", "priority", "Deployment chg-test-scaled-scaling$"),
     ):
         yield Case(f"cloud[].kubernetes.autoscaler.{field}", how, {f"{place}.{field}": value}, claims)
+
+
+def _queues() -> Iterator[Case]:
+    """Kueue with its objects, and the controllers of two kinds of jobs."""
+    field = "cloud[].kubernetes.queues"
+    added, place = "cloud[scaled].kubernetes.queues", "cloud[queued].kubernetes.queues"
+    yield Case(f"{field}.kind", "Kueue added", {added: {}}, " chg-test-scaled-queues")
+    yield Case(f"{field}.kind", "to none", {place: GONE}, " chg-test-queued-(queues|base-lab$)")
+    flavors = "(ResourceFlavor|ClusterQueue|Topology) chg-test-queued-queues"
+    yield Case(f"{field}.topology", "on or off", {f"{place}.topology": False}, flavors)
+    for name, part in (("jobset", "jobset"), ("leader_worker_set", "lws")):
+        on, off = {added: {name: True}}, {f"{place}.{name}": False}
+        yield Case(f"{field}.{name}", "on", on, " chg-test-scaled-queues")
+        yield Case(f"{field}.{name}", "off", off, f" chg-test-queued-queues-{part}$")
 
 
 def _notices() -> Iterator[Case]:

@@ -237,6 +237,17 @@ def small(site: str, region: str, cidr: str) -> dict[str, Any]:
     }
 
 
+def queued() -> dict[str, Any]:
+    """A site with queues, and a group whose place in the network EC2 describes."""
+    site = small("queued", "us-west-2", "10.48.0.0/16")
+    site["node_groups"][0]["placement"] = "cluster"
+    queues = {"jobset": True, "leader_worker_set": True}
+    return site | {
+        "scheduler": "kubernetes",
+        "kubernetes": {"queues": queues, "teams": [{"name": "lab", "gpus": 1}]},
+    }
+
+
 def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """The fleet before any change; `held` has the existing reservations, by site."""
     return {
@@ -304,6 +315,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             # Its own site: a new group changes the autoscaler's settings as well.
             small("scaled", "us-west-2", "10.46.0.0/16")
             | {"scheduler": "kubernetes", "kubernetes": {"autoscaler": {}}},
+            queued(),
             small("far", "us-west-2", "10.43.0.0/16"),
             BURST,
         ],

@@ -16,6 +16,9 @@ import yaml
 
 import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from gpufleet.plan.gpu_quotas import GpuPool
+from gpufleet.plan.kueue import Devices, Flavor, kueue_objects, kueue_values, priority_policy
+from gpufleet.plan.rack_models import TaintPlan
 from tests.kube import charts, cluster_programs
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load, run  # noqa: F401
@@ -34,6 +37,7 @@ PRUNE = {
         for name in (
             "localqueues",
             "clusterqueues",
+            "cohorts",
             "resourceflavors",
             "topologies",
             "workloadpriorityclasses",
@@ -85,15 +89,30 @@ def apply(api_server: ApiServerProcess, run: Callable[..., dict[str, Any]]) -> A
     return call
 
 
-def site(teams: list[dict[str, Any]] | None = None) -> Role:
-    more = {} if teams is None else {"kubernetes_gpu_teams": teams}
-    return role([WHOLE, SLICED], kubernetes_gpu_topology_levels=LEVELS, **more)
+def site(teams: list[dict[str, Any]] = TEAMS) -> Role:
+    pools: list[dict[str, Any]] = [WHOLE, SLICED]
+    flavors = tuple(
+        Flavor(
+            GpuPool(pool["name"], pool["resource"], pool["per_gpu"], pool["gpus"]),
+            {"gpufleet.io/node-group": pool["name"]},
+            tuple(TaintPlan(**taint) for taint in pool["taints"]),
+            "dc1",
+        )
+        for pool in pools
+    )
+    limits = {team["name"]: team["gpus"] for team in teams}
+    return role(
+        pools,
+        kubernetes_gpu_teams=teams,
+        kubernetes_gpu_queues=kueue_objects("dc1", list(limits), [Devices(flavors, limits)], {"dc1": LEVELS}),
+        kubernetes_gpu_priority_policy=priority_policy(),
+    )
 
 
 def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing(
     apply: Apply, rest: Rest, kueue_definitions: None
 ) -> None:
-    parts = {"kubernetes-gpu": "kubernetes_gpu__base", "kubernetes-gpu-queues": "kubernetes_gpu__queues"}
+    parts = {"kubernetes-gpu": "kubernetes_gpu__base", "kubernetes-gpu-queues": "kubernetes_gpu_queues"}
     for part_of, variable in parts.items():
         objects = site().value(variable)
         checked = apply(objects, part_of, check=True)
@@ -107,7 +126,7 @@ def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing
     for part in parts:
         for kind in ("changed_objects", "removed_objects"):
             assert reported[part][kind] == done[part][kind]
-    assert done["kubernetes-gpu-queues"]["changed_objects"] == ["ClusterQueue research"]
+    assert done["kubernetes-gpu-queues"]["changed_objects"] == ["Cohort dc1", "ClusterQueue research"]
     removed = done["kubernetes-gpu-queues"]["removed_objects"]
     assert sorted(removed) == ["ClusterQueue product", "LocalQueue product/default"]
     assert done["kubernetes-gpu"]["changed_objects"] == ["ResourceQuota research/gpus"]
@@ -117,8 +136,8 @@ def test_server_accepts_all_objects_of_the_role_and_a_second_run_changes_nothing
     flavors = rest.call("GET", f"{QUEUES}/research")["spec"]["resourceGroups"][0]["flavors"]
     assert flavors[0]["resources"][0] == {
         "name": "nvidia.com/gpu",
-        "nominalQuota": "8",
-        "borrowingLimit": "2",
+        "nominalQuota": "7",
+        "borrowingLimit": "3",
     }
 
 
@@ -230,7 +249,8 @@ def values_of(release: str, **more: Any) -> dict[str, Any]:
 
 def test_kueue_chart_accepts_the_values_and_runs_on_the_chosen_nodes() -> None:
     folder = charts.kueue()
-    values = values_of("kueue", kubernetes_gpu_members=3)
+    labels = {"node-role.kubernetes.io/control-plane": ""}
+    values = kueue_values([], cluster_programs.KUEUE, replicas=2, node_selector=labels)
     made = rendered(folder / "chart", values)
     (manager,) = [item for item in made if item["kind"] == "Deployment"]
     pod = manager["spec"]["template"]["spec"]

@@ -16,7 +16,7 @@ from tests.unit.ansible.test_kubernetes_gpu_templates import TEAMS, role
 
 pytestmark = pytest.mark.xdist_group("kube")
 
-ISOLATED = {"name": "isolated", "gpus": 8, "priority": "normal", "guaranteed": {}, "host_network": False}
+ISOLATED = {"name": "isolated", "gpus": 8, "priority": "normal", "host_network": False}
 ON_HOSTS = ISOLATED | {"name": "on-hosts", "host_network": True}
 
 

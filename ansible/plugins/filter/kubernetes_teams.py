@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -120,53 +119,6 @@ def _hard(team: Mapping[str, Any], pools: Sequence[Mapping[str, Any]]) -> dict[s
     return {f"requests.{resource}": str(team["gpus"] * per_gpu) for resource, per_gpu in most.items()}
 
 
-def priority_policy(_site: Any = None) -> list[Object]:
-    """Refuse jobs of a team with a workload priority above that of the team: Kueue does not check it."""
-    levels = _levels()
-    allowed = {level: [class_name(one) for one in levels[: place + 1]] for place, level in enumerate(levels)}
-    name = "gpufleet-workload-priority"
-    label = "kueue.x-k8s.io/priority-class"
-    team = {"matchExpressions": [{"key": PRIORITY_LABEL, "operator": "Exists"}]}
-    marked = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
-    rule = {
-        "apiGroups": ["*"],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["*"],
-    }
-    api = "admissionregistration.k8s.io/v1"
-    level = f"namespaceObject.metadata.labels['{PRIORITY_LABEL}']"
-    return [
-        {
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": meta(name),
-            "spec": {
-                "failurePolicy": "Fail",
-                "matchConstraints": {
-                    "namespaceSelector": team,
-                    "objectSelector": marked,
-                    "resourceRules": [rule],
-                },
-                "variables": [{"name": "allowed", "expression": f"{json.dumps(allowed)}[{level}]"}],
-                "validations": [
-                    {
-                        "expression": f"object.metadata.labels['{label}'] in variables.allowed",
-                        "messageExpression": f"'priority ' + object.metadata.labels['{label}'] + ' is above"
-                        " the team\\'s: one of ' + variables.allowed.join(', ') + ' is allowed'",
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": api,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": meta(name),
-            "spec": {"policyName": name, "validationActions": ["Deny"]},
-        },
-    ]
-
-
 class FilterModule:
     """The filters of this file."""
 
@@ -175,5 +127,4 @@ class FilterModule:
         return {
             "kubernetes_priority_objects": priority_objects,
             "kubernetes_team_objects": team_objects,
-            "kueue_priority_policy": priority_policy,
         }

@@ -7,8 +7,9 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpufleet.plan.gpu_quotas import GpuPool, guarantees, thousandths
+from gpufleet.plan.gpu_quotas import GpuPool
 from gpufleet.plan.gpu_sharing import config_name, config_text, resource_name
+from gpufleet.plan.kueue import Devices, Flavor, kueue_objects, kueue_values, priority_policy
 from gpufleet.plan.marks import LABEL_PREFIX
 from gpufleet.plan.models import OnPremSitePlan
 from gpufleet.plan.rack_models import KubernetesGroupPlan, RackKubernetesPlan
@@ -16,6 +17,7 @@ from gpufleet.racks.variables.kubernetes import charts_of, members_of, of_kubern
 from gpufleet.racks.variables.variable import Context, Variable
 
 HOSTNAME = "kubernetes.io/hostname"
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
 def _pool(context: Context, group: KubernetesGroupPlan) -> GpuPool:
@@ -49,17 +51,14 @@ def _pools(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, A
 
 
 def _teams(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, Any]]:
-    teams = context.site.teams
-    found = guarantees(teams, [_pool(context, group) for group in kubernetes.node_groups])
     return [
         {
             "name": team.name,
             "gpus": team.gpus,
             "priority": team.priority,
-            "guaranteed": found[team.name],
             "host_network": team.name in kubernetes.host_network,
         }
-        for team in teams
+        for team in context.site.teams
     ]
 
 
@@ -87,8 +86,34 @@ def _networks(places: Iterable[str]) -> list[str]:
     return [str(network) for network in ipaddress.collapse_addresses(found)]
 
 
-def _thousandths(context: Context, kubernetes: RackKubernetesPlan) -> dict[str, int]:
-    return dict(thousandths([_pool(context, group) for group in kubernetes.node_groups]))
+def _devices(context: Context, kubernetes: RackKubernetesPlan) -> list[Devices]:
+    topology = context.site.site if topology_levels(kubernetes.node_labels) else ""
+    flavors = tuple(
+        Flavor(_pool(context, group), {f"{LABEL_PREFIX}node-group": group.name}, group.taints, topology)
+        for group in kubernetes.node_groups
+    )
+    return [Devices(flavors, {team.name: team.gpus for team in context.site.teams})]
+
+
+def _kueue_values(context: Context, kubernetes: RackKubernetesPlan) -> dict[str, Any]:
+    """The manager runs on the control plane, twice with more than one member."""
+    return kueue_values(
+        _devices(context, kubernetes),
+        context.lock.kueue,
+        replicas=min(len(members_of(context, kubernetes)), 2),
+        node_selector={CONTROL_PLANE: ""},
+        tolerations=[{"key": CONTROL_PLANE, "operator": "Exists"}],
+    )
+
+
+def _queues(context: Context, kubernetes: RackKubernetesPlan) -> list[dict[str, Any]]:
+    levels, site = topology_levels(kubernetes.node_labels), context.site
+    return kueue_objects(
+        site.site,
+        [team.name for team in site.teams],
+        _devices(context, kubernetes),
+        {site.site: levels} if levels else {},
+    )
 
 
 def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -112,10 +137,6 @@ def topology_levels(labels: Mapping[str, Mapping[str, str]]) -> list[str]:
     return [*full, HOSTNAME] if full else []
 
 
-def _levels(_context: Context, kubernetes: RackKubernetesPlan) -> list[str]:
-    return topology_levels(kubernetes.node_labels)
-
-
 def virtual_functions(site: OnPremSitePlan) -> int:
     """One for each GPU on RoCE with known interfaces: a rail serves one pod for every GPU of its node."""
     return site.gpus_per_node if site.fabric.kind == "roce" and site.rack.interfaces else 0
@@ -131,7 +152,6 @@ KUBERNETES_GPU_VARIABLES = (
     Variable("kubernetes_gpu", "network_operator_version", "fleet", lambda c: c.lock.network_operator),
     Variable("kubernetes_gpu", "kueue_version", "fleet", lambda c: c.lock.kueue),
     Variable("kubernetes_gpu", "site", "site", of_kubernetes(lambda c, _: c.site.site)),
-    Variable("kubernetes_gpu", "members", "site", of_kubernetes(lambda c, k: len(members_of(c, k)))),
     Variable("kubernetes_gpu", "gpu_operator", "site", of_kubernetes(lambda _, k: k.gpu_operator)),
     Variable("kubernetes_gpu", "network_operator", "site", of_kubernetes(lambda _, k: k.network_operator)),
     Variable("kubernetes_gpu", "kueue", "site", of_kubernetes(lambda _, k: k.kueue)),
@@ -140,8 +160,9 @@ KUBERNETES_GPU_VARIABLES = (
     Variable("kubernetes_gpu", "teams", "site", of_kubernetes(_teams)),
     Variable("kubernetes_gpu", "pod_security", "site", of_kubernetes(lambda _, k: k.pod_security)),
     Variable("kubernetes_gpu", "network", "site", of_kubernetes(_network)),
-    Variable("kubernetes_gpu", "thousandths", "site", of_kubernetes(_thousandths)),
-    Variable("kubernetes_gpu", "topology_levels", "site", of_kubernetes(_levels)),
+    Variable("kubernetes_gpu", "kueue_values", "site", of_kubernetes(_kueue_values)),
+    Variable("kubernetes_gpu", "queues", "site", of_kubernetes(_queues)),
+    Variable("kubernetes_gpu", "priority_policy", "site", of_kubernetes(lambda _, __: priority_policy())),
     Variable("kubernetes_gpu", "fabric_kind", "site", of_kubernetes(lambda c, _: c.site.fabric.kind)),
     Variable(
         "kubernetes_gpu", "interfaces", "site", of_kubernetes(lambda c, _: list(c.site.rack.interfaces))

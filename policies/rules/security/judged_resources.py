@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from gpufleet.kinds import JOBSET_CHART, KUEUE_CHART, LEADER_WORKER_SET_CHART
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
@@ -41,11 +42,23 @@ class JudgedResourcesSettings(Settings):
         description="Reviewed types of dynamic resources",
     )
     charts: tuple[str, ...] = Field(
-        ("https://helm.ngc.nvidia.com/nvidia/gpu-operator",),
+        (
+            "https://helm.ngc.nvidia.com/nvidia/gpu-operator",
+            KUEUE_CHART,
+            JOBSET_CHART,
+            LEADER_WORKER_SET_CHART,
+        ),
         description="Reviewed Helm charts: the repository's address, `/`, and the chart's name",
     )
     api_groups: tuple[str, ...] = Field(
-        ("jobset.x-k8s.io", "kubeflow.org", "kueue.x-k8s.io", "monitoring.coreos.com", "nvidia.com"),
+        (
+            "jobset.x-k8s.io",
+            "kubeflow.org",
+            "kueue.x-k8s.io",
+            "leaderworkerset.x-k8s.io",
+            "monitoring.coreos.com",
+            "nvidia.com",
+        ),
         description="API groups of Kubernetes custom resources whose controllers create no cloud resources",
     )
 

@@ -60,8 +60,8 @@ MIG = WHOLE | {
     "gpus": 8,
 }
 TEAMS = [
-    {"name": "research", "gpus": 12, "priority": "normal", "guaranteed": {"train": 8}},
-    {"name": "product", "gpus": 8, "priority": "high", "guaranteed": {"train": 8}},
+    {"name": "research", "gpus": 12, "priority": "normal"},
+    {"name": "product", "gpus": 8, "priority": "high"},
 ]
 VERSIONS = {
     "kubernetes_gpu_helm_version": "4.3.1",
@@ -70,7 +70,7 @@ VERSIONS = {
     "kubernetes_gpu_kueue_version": "0.19.2",
     "kubernetes_gpu_site": "dc1",
     "kubernetes_gpu_teams": TEAMS,
-    "kubernetes_gpu_thousandths": {"nvidia.com/gpu": 1000, "nvidia.com/gpu.shared": 250},
+    "kubernetes_gpu_kueue_values": {"controllerManager": {"replicas": 2}},
     "kubernetes_gpu_network": {
         "pod_network": "10.244.0.0/16",
         "hosts": ["10.90.0.10/31", "10.90.0.21/32"],
@@ -114,6 +114,10 @@ def test_charts_have_locked_versions_and_one_of_them_brings_discovery() -> None:
     single = releases(kubernetes_gpu_gpu_operator=False)
     assert single["gpu-operator"]["absent"] is True
     assert single["network-operator"]["values"]["nfd"]["enabled"] is True
+
+
+def test_kueue_gets_the_values_of_the_inventory() -> None:
+    assert releases()["kueue"]["values"] == VERSIONS["kubernetes_gpu_kueue_values"]
 
 
 def test_all_charts_come_from_the_mirror_if_there_is_one() -> None:
@@ -205,63 +209,6 @@ def test_each_roce_interface_is_a_rail_of_virtual_functions() -> None:
     assert releases(**more)["network-operator"]["values"]["sriovNetworkOperator"]["enabled"] is True
 
 
-def queues(pools: list[dict[str, Any]], **more: Any) -> dict[str, dict[str, Any]]:
-    found = role(pools, **more).value("kubernetes_gpu__queues")
-    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
-
-
-def test_team_has_a_nominal_quota_and_borrows_up_to_its_limit() -> None:
-    spec = queues([WHOLE])["ClusterQueue/research"]["spec"]
-    (group,) = spec["resourceGroups"]
-    assert group["coveredResources"] == ["nvidia.com/gpu"]
-    quota = {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": "4"}
-    assert group["flavors"] == [{"name": "train", "resources": [quota]}]
-    assert spec["cohortName"] == "dc1" and spec["preemption"]["reclaimWithinCohort"] == "Any"
-
-
-def test_quota_in_thousandths_limits_a_team_over_several_groups() -> None:
-    found = queues([WHOLE, SLICED])
-    groups = found["ClusterQueue/research"]["spec"]["resourceGroups"]
-    covered = [group["coveredResources"] for group in groups]
-    assert covered == [["nvidia.com/gpu"], ["nvidia.com/gpu.shared"], ["gpufleet.io/gpu-thousandths"]]
-    (whole,) = groups[-1]["flavors"][0]["resources"]
-    assert (whole["nominalQuota"], whole["borrowingLimit"]) == ("12000", "0")
-    shared = groups[1]["flavors"][0]["resources"][0]
-    assert (shared["nominalQuota"], shared["borrowingLimit"]) == ("0", "32")
-    assert "nodeLabels" not in found["ResourceFlavor/gpufleet-all"]["spec"]
-    reported = releases(pools=[WHOLE, SLICED])["kueue"]["values"]["managerConfig"][
-        "controllerManagerConfigYaml"
-    ]
-    assert yaml.safe_load(reported)["resources"]["transformations"] == [
-        {"input": name, "strategy": "Retain", "outputs": {"gpufleet.io/gpu-thousandths": count}}
-        for name, count in (("nvidia.com/gpu", "1000"), ("nvidia.com/gpu.shared", "250"))
-    ]
-
-
-def test_flavors_are_node_groups_with_taints_and_the_topology_of_the_site() -> None:
-    levels = ["gpufleet.io/leaf", "kubernetes.io/hostname"]
-    found = queues([WHOLE, SLICED], kubernetes_gpu_topology_levels=levels)
-    flavor = found["ResourceFlavor/notebooks"]["spec"]
-    assert flavor["nodeLabels"] == {"gpufleet.io/node-group": "notebooks"}
-    assert flavor["nodeTaints"] == SLICED["taints"] and flavor["topologyName"] == "dc1"
-    assert [item["nodeLabel"] for item in found["Topology/dc1"]["spec"]["levels"]] == levels
-    plain = queues([WHOLE])
-    assert "Topology/dc1" not in plain and "topologyName" not in plain["ResourceFlavor/train"]["spec"]
-
-
-def test_kueue_manages_only_namespaces_of_teams_and_counts_only_gpus() -> None:
-    values = releases()["kueue"]["values"]
-    reported = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
-    assert reported["managedJobsNamespaceSelector"] == {
-        "matchExpressions": [{"key": "gpufleet.io/team", "operator": "Exists"}]
-    }
-    assert reported["manageJobsWithoutQueueName"] is True
-    assert reported["resources"] == {"quotaCheckStrategy": "IgnoreUndeclared"}
-    assert values["controllerManager"]["replicas"] == 1
-    three = releases(kubernetes_gpu_members=3)["kueue"]["values"]["controllerManager"]
-    assert three["replicas"] == 2 and three["podDisruptionBudget"]["enabled"] is True
-
-
 def test_namespace_has_the_gpus_of_its_team_and_no_higher_priority() -> None:
     found = role([WHOLE, SLICED]).value("kubernetes_gpu__base")
     quotas = {
@@ -287,9 +234,11 @@ def test_namespace_has_the_gpus_of_its_team_and_no_higher_priority() -> None:
 def test_priority_classes_and_values_equal_those_of_the_cloud() -> None:
     from ansible_collections.gpufleet.rack.plugins.filter import kubernetes_teams
 
-    from gpufleet.components import cluster_base
+    from gpufleet import kinds
 
-    assert kubernetes_teams.PRIORITIES == cluster_base.PRIORITIES
-    assert kubernetes_teams.SYSTEM_PRIORITIES == cluster_base.SYSTEM_PRIORITIES
+    assert kubernetes_teams.PRIORITIES == kinds.PRIORITIES
+    assert kubernetes_teams.SYSTEM_PRIORITIES == kinds.SYSTEM_PRIORITIES
+    assert kubernetes_teams.TEAM_LABEL == kinds.TEAM_LABEL
+    assert kubernetes_teams.PRIORITY_LABEL == kinds.PRIORITY_LABEL
     for level in kubernetes_teams.PRIORITIES:
-        assert kubernetes_teams.class_name(level) == cluster_base.priority_class(level)
+        assert kubernetes_teams.class_name(level) == kinds.priority_class(level)

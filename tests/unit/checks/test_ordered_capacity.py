@@ -78,3 +78,13 @@ def test_nodes_of_an_efa_order_come_from_one_zone(judge: Judge) -> None:
     assert judge({FIELD: [order(nodes=4)], **efa, **fits}).rules == set()
     apart = judge({FIELD: [order(nodes=5)], **efa, **fits}).only("ordered-nodes")
     assert "at most 4 nodes in one zone, not 5" in apart.message
+
+
+def test_groups_of_an_order_share_gpus_alike(judge: Judge) -> None:
+    slices = {"time_slicing": {"replicas": 4}}
+    shares = {FIELD: [order()], "cloud.0.kubernetes.teams.0.gpu_shares": 8}
+    both = {f"{GROUPS}.2.gpu_sharing": slices, f"{GROUPS}.3.gpu_sharing": slices}
+    assert "ordered-sharing" not in judge(shares | both).rules
+    finding = judge(shares | {f"{GROUPS}.3.gpu_sharing": slices}).only("ordered-sharing")
+    assert finding.field == "cloud[0].node_groups[3].gpu_sharing"
+    assert "'held' and 'sweep' of order 'pretrain' do not have the same `gpu_sharing`" in finding.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from gpufleet.catalog import load_catalog
 from gpufleet.plan.models import FabricPlan, TeamPlan
@@ -43,16 +44,39 @@ def test_nodes_without_groups_are_one_pool_of_whole_gpus() -> None:
     assert (pool["name"], pool["resource"], pool["per_gpu"], pool["gpus"]) == ("gpu", "nvidia.com/gpu", 1, 24)
     assert pool["nodes"] == ["dgx001", "dgx002", "dgx003"]
     assert found["teams"] == [
-        {
-            "name": "research",
-            "gpus": 24,
-            "priority": "normal",
-            "guaranteed": {"gpu": 18},
-            "host_network": False,
-        },
-        {"name": "product", "gpus": 8, "priority": "high", "guaranteed": {"gpu": 6}, "host_network": False},
+        {"name": "research", "gpus": 24, "priority": "normal", "host_network": False},
+        {"name": "product", "gpus": 8, "priority": "high", "host_network": False},
     ]
-    assert found["members"] == 1 and found["site"] == "dc1"
+    assert found["site"] == "dc1"
+    assert nominal(found) == {("research", "gpu"): 18, ("product", "gpu"): 6}
+    manager = found["kueue_values"]["controllerManager"]
+    assert manager["replicas"] == 1 and "node-role.kubernetes.io/control-plane" in manager["nodeSelector"]
+    assert [item["kind"] for item in found["priority_policy"]] == [
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ]
+
+
+def nominal(found: dict[str, Any]) -> dict[tuple[str, str], int]:
+    """The nominal quota of each team in each flavor."""
+    return {
+        (item["metadata"]["name"], flavor["name"]): int(flavor["resources"][0]["nominalQuota"])
+        for item in found["queues"]
+        if item["kind"] == "ClusterQueue"
+        for group in item["spec"]["resourceGroups"]
+        for flavor in group["flavors"]
+    }
+
+
+def test_queues_place_pods_by_leaf_where_all_nodes_have_one() -> None:
+    switches = [{"name": "leaf1", "tier": "leaf", "nodes": "dgx[001-003]"}]
+    fabric = {"kind": "infiniband", "speed": "ndr", "switches": switches}
+    (topology,) = [item for item in values(fabric)["queues"] if item["kind"] == "Topology"]
+    levels = [level["nodeLabel"] for level in topology["spec"]["levels"]]
+    assert levels == [LEAF, "kubernetes.io/hostname"]
+    (flavor,) = [item for item in values(fabric)["queues"] if item["kind"] == "ResourceFlavor"]
+    assert flavor["spec"]["topologyName"] == topology["metadata"]["name"]
+    assert not [item for item in values()["queues"] if item["kind"] == "Topology"]
 
 
 def test_mig_and_sharing_multiply_and_each_part_is_counted() -> None:
@@ -68,10 +92,15 @@ def test_mig_and_sharing_multiply_and_each_part_is_counted() -> None:
     assert (pool["resource"], pool["per_gpu"], pool["gpus"]) == ("nvidia.com/mig-1g.10gb.shared", 14, 8)
     assert pool["taints"] == [{"key": "example.com/a", "value": "b", "effect": "NoSchedule"}]
     assert pools["gpu"]["gpus"] == 16
-    assert found["thousandths"] == {"nvidia.com/mig-1g.10gb.shared": 71, "nvidia.com/gpu": 1000}
-    guaranteed = [team["guaranteed"] for team in found["teams"]]
-    assert sum(item["gpu"] for item in guaranteed) == 16
-    assert sum(item["notebooks"] for item in guaranteed) == 8
+    text = found["kueue_values"]["managerConfig"]["controllerManagerConfigYaml"]
+    counted = {
+        item["input"]: item["outputs"]["gpufleet.io/gpu-thousandths"]
+        for item in yaml.safe_load(text)["resources"]["transformations"]
+    }
+    assert counted == {"nvidia.com/mig-1g.10gb.shared": "71", "nvidia.com/gpu": "1000"}
+    guaranteed = nominal(found)
+    assert sum(count for (_, flavor), count in guaranteed.items() if flavor == "gpu") == 16
+    assert sum(count for (_, flavor), count in guaranteed.items() if flavor == "notebooks") == 8 * 14
 
 
 def test_virtual_functions_need_roce_with_known_interfaces() -> None:

@@ -2,7 +2,7 @@
 
 The emulated network has three layers, as in EC2: all instances of a zone share the top node, those of one
 cluster placement group or Capacity Block share the middle one, and every `INSTANCES_PER_LEAF` of them, in
-order of launch, share the lowest.
+order of launch, share the lowest. Types with four layers share one more below the top.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from gpufleet.catalog.network_layers import network_layers
 from gpufleet.lab.aws.backends import ec2_placement_groups as placement_groups
 from gpufleet.lab.aws.backends import ec2_support as ec2
 from gpufleet.lab.aws.backends.ec2_capacity_reservations import reservations_of
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 INSTANCES_PER_LEAF = 4
-
-FAMILIES = ("p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6", "g6e", "g7e", "trn1", "trn1n", "trn2", "hpc")
-"""Prefixes of the instance types that have a topology (EC2 user guide, instance topology)."""
 
 _FILTERS = {
     "instance-type": "InstanceType",
@@ -34,7 +32,7 @@ def describe_instance_topology(call: Call) -> Params:
     ids, groups = call.params.get("InstanceIds") or [], call.params.get("GroupNames") or []
     for name in groups:
         placement_groups.find(call, name=name)
-    running = [i for i in ec2.ec2_backend(call).all_instances() if i.state == "running" and _has_topology(i)]
+    running = [i for i in ec2.ec2_backend(call).all_instances() if i.state == "running" and _layers(call, i)]
     known = {instance.id for instance in running}
     for one in ids:
         if one not in known:
@@ -53,9 +51,8 @@ def describe_instance_topology(call: Call) -> Params:
     return {"Instances": items, "NextToken": token}
 
 
-def _has_topology(instance: Any) -> bool:
-    family: str = instance.instance_type.partition(".")[0]
-    return any(family == one or family.startswith((f"{one}-", "hpc")) for one in FAMILIES)
+def _layers(call: Call, instance: Any) -> int:
+    return network_layers(instance.instance_type, call.region)
 
 
 def _domain(call: Call, instance: Any) -> str:
@@ -73,6 +70,7 @@ def _answer(call: Call, instance: Any, domain: str, place: int) -> Params:
         "InstanceType": instance.instance_type,
         "NetworkNodes": [
             _node(zone.zone_id),
+            *([_node(f"{zone.zone_id} below")] if _layers(call, instance) == 4 else []),
             _node(domain),
             _node(leaf),
         ],

@@ -35,7 +35,7 @@ NOT_ON_RACKS = {
     *("channel", "driver_branch", "driver_support", "driver_eol", "eks_ami_driver", "aws_ofi_nccl"),
     *("efa_installer", "device_plugin", "kubernetes", "gpus_min_driver", "doca_key_fingerprint"),
     *("notes", "unverified", "sources", "eks_addons", "eks_image", "slurm_image"),
-    *("slurm_neuron_image", "neuron", "cluster_autoscaler"),
+    *("slurm_neuron_image", "neuron", "cluster_autoscaler", "jobset", "lws"),
 }
 
 
