@@ -30,6 +30,7 @@ from gpufleet.plan.onprem import plan_onprem_site
 from gpufleet.plan.ordered_capacity import drawn_nodes, plan_orders
 from gpufleet.plan.site_needs import (
     cluster_logs,
+    drain_logs,
     flow_logs,
     interface_endpoints,
     site_keys,
@@ -60,7 +61,10 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
         budget=budget,
         software_channel=spec.software.channel,
         keys=(KeyPlan(f"{name}{BUDGET_SUFFIX}", ""),) if cloud else (),
-        log_groups=(stop_logs(f"{name}{BUDGET_SUFFIX}"),) if budget.stops_growth else (),
+        log_groups=(
+            *([stop_logs(f"{name}{BUDGET_SUFFIX}")] if budget.stops_growth else []),
+            *([drain_logs(f"{name}{BUDGET_SUFFIX}")] if budget.drains_spot else []),
+        ),
     )
 
 
