@@ -138,7 +138,7 @@ def budget_drain(fleet: Fleet) -> Iterator[FieldFinding]:
         yield FieldFinding(
             ("budget", "drain_spot_at"),
             f"drain_spot_at has no effect with on_breach: {budget.on_breach}",
-            "write 'on_breach: drain-spot', or remove it",
+            "set `on_breach: drain-spot`, or remove it",
             "warning",
         )
 

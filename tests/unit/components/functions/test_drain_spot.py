@@ -29,14 +29,18 @@ from tests.unit.notices.no_jobs import NoJobs
 from tests.unit.stacks.moto_mocks import emulated_aws
 
 WEST = "us-west-2"
+USE1, USW2 = "atlas-prod-use1-notices", "atlas-prod-usw2-notices"
 PATH = "/gpufleet/atlas/prod/drained"
 SPOT_TAGS = {**TAGS, DRAIN_TAG: "spot"}
 SINCE = "2030-05-04T12:00:00+00:00"
 
 
 class SpotAccount(Account):
-    """The account of the stop, with spot groups: `cheap` of the cluster (3 nodes, 1 to 8) and the Auto Scaling
-    group `sweep` (2 nodes, 1 to 5)."""
+    """The account of the stop, with spot groups: `cheap` of the cluster (3 nodes, 1 to 8) and the Auto
+    Scaling group `sweep` (2 nodes, 1 to 5)."""
+
+    names: Mapping[str, str] = MappingProxyType({"cheap": "cheap", "sweep": "sweep"})
+    """What the tag `Name` of the spot groups says."""
 
     drains: Mapping[str, Any] = MappingProxyType({
         "budget": "atlas-prod-budget",
@@ -46,18 +50,18 @@ class SpotAccount(Account):
         "budgets": {"atlas-prod-budget": ["cheap", "sweep"], "atlas-prod-budget-site-usw2": ["sweep"]},
         "launched": {},
         "sites": [
-            {"name": "use1", "region": HOME, "cluster": "atlas-prod-use1", "queue": "use1-notices"},
-            {"name": "usw2", "region": WEST, "cluster": "", "queue": "usw2-notices"},
+            {"name": "use1", "region": HOME, "cluster": "atlas-prod-use1", "queue": USE1},
+            {"name": "usw2", "region": WEST, "cluster": "", "queue": USW2},
         ],
     })  # fmt: skip
 
     def __init__(self) -> None:
         self.failing: dict[str, ClientError] = {}
         super().__init__()
-        for name in ("cheap", "sweep", "launched"):
+        for name in (*self.names.values(), "launched"):
             self.client("ssm", HOME).put_parameter(Name=f"{PATH}/{name}", Type="String", Value="{}")
-        for name, region in (("use1", HOME), ("usw2", WEST)):
-            self.client("sqs", region).create_queue(QueueName=f"{name}-notices")
+        for name, region in ((USE1, HOME), (USW2, WEST)):
+            self.client("sqs", region).create_queue(QueueName=name)
         of = self.node_groups()["serve"]
         self.client("eks", HOME).create_nodegroup(
             clusterName="atlas-prod-use1",
@@ -66,9 +70,20 @@ class SpotAccount(Account):
             subnets=of["subnets"],
             capacityType="SPOT",
             scalingConfig={"minSize": 1, "desiredSize": 3, "maxSize": 8},
-            tags={**SPOT_TAGS, "Name": "cheap"},
+            tags={**SPOT_TAGS, "Name": self.names["cheap"]},
         )
         self._auto_scaling("sweep", SPOT_TAGS, 1, 2, 5)
+        self.client("autoscaling", WEST).create_or_update_tags(
+            Tags=[
+                {
+                    "ResourceId": "sweep-1234567",
+                    "ResourceType": "auto-scaling-group",
+                    "Key": "Name",
+                    "Value": self.names["sweep"],
+                    "PropagateAtLaunch": True,
+                }
+            ]
+        )
 
     def client(self, service: str, region: str) -> Any:
         made = super().client(service, region)
@@ -81,7 +96,7 @@ class SpotAccount(Account):
         return drain(self.drains, self.topic, self.client, NOW)
 
     def record(self, group: str) -> Any:
-        found = self.client("ssm", HOME).get_parameter(Name=f"{PATH}/{group}")
+        found = self.client("ssm", HOME).get_parameter(Name=f"{PATH}/{self.names.get(group, group)}")
         return json.loads(found["Parameter"]["Value"])
 
     def notices(self, region: str, queue: str) -> list[dict[str, Any]]:
@@ -132,7 +147,7 @@ def test_nothing_drains_below_the_share_although_the_budget_is_spent(account: Sp
     assert account.run() == {"spent": {}, "drained": {}, "gone": [], "failed": {}}
     assert account.sizes() == before
     assert account.record("cheap") == account.record("sweep") == {}
-    assert account.messages == account.notices(HOME, "use1-notices") == []
+    assert account.messages == account.notices(HOME, USE1) == []
 
 
 def test_spot_groups_launch_no_more_and_their_instances_are_reported_and_nothing_else_changes(
@@ -149,13 +164,11 @@ def test_spot_groups_launch_no_more_and_their_instances_are_reported_and_nothing
     assert all(account.launches(name) for name in ("serve", "idle", "block", "burst"))
     assert account.record("cheap") == {"since": SINCE, "sizes": [1, 3, 8]}
     assert account.record("sweep") == {"since": SINCE, "sizes": [1, 2, 5]}
-    for name, region, queue in (("cheap", HOME, "use1-notices"), ("sweep", WEST, "usw2-notices")):
+    for name, region, queue in (("cheap", HOME, USE1), ("sweep", WEST, USW2)):
         sent = account.notices(region, queue)
         assert {each["detail"]["instance-id"] for each in sent} == account.instances(name)
         for each in sent:
-            read = read_notice(
-                json.dumps(each), account=ACCOUNT, region=region, now=NOW.timestamp()
-            )
+            read = read_notice(json.dumps(each), account=ACCOUNT, region=region, now=NOW.timestamp())
             assert (read.kind, read.deadline, read.withdrawn) == ("budget", None, False)
 
 
@@ -179,10 +192,10 @@ def test_cap_of_a_team_without_spot_drains_nothing(account: SpotAccount) -> None
 def test_second_run_keeps_the_first_sizes_sends_the_same_notices_and_no_mail(account: SpotAccount) -> None:
     account.spend("1200")
     account.run()
-    first, sent = account.record("cheap"), account.notices(HOME, "use1-notices")
+    first, sent = account.record("cheap"), account.notices(HOME, USE1)
     assert account.run()["drained"] == {}
     assert account.record("cheap") == first
-    again = account.notices(HOME, "use1-notices")
+    again = account.notices(HOME, USE1)
     assert sorted(each["id"] for each in again) == sorted(each["id"] for each in sent)
     assert len(account.messages) == 1
 
@@ -218,7 +231,7 @@ def test_run_that_is_killed_before_it_changes_a_group_is_finished_by_the_next(ac
     assert account.run()["failed"] == {}
     assert account.sizes()["cheap"] == (0, 3, 8)
     assert account.record("cheap") == {"since": SINCE, "sizes": [1, 3, 8]}
-    assert len(account.notices(HOME, "use1-notices")) == 3
+    assert len(account.notices(HOME, USE1)) == 3
 
 
 def test_group_that_was_being_resumed_drains_again_and_keeps_its_sizes(account: SpotAccount) -> None:
@@ -309,7 +322,7 @@ def test_handler_drains_what_the_function_reports_and_the_group_ends_empty(
     nodes = {instance: f"n{place}" for place, instance in enumerate(sorted(account.instances("sweep")))}
     scheduler = NoJobs(nodes)
     work(account, scheduler, tmp_path)
-    assert scheduler.drained_nodes == {name: "budget" for name in nodes.values()}
+    assert scheduler.drained_nodes == dict.fromkeys(nodes.values(), "budget")
     group = account.scaling_group("sweep")
     assert (group["MinSize"], group["DesiredCapacity"], group["Instances"]) == (0, 0, [])
     assert account.sizes()["burst"] == (0, 1, 5)
@@ -329,7 +342,7 @@ def test_handler_leaves_an_instance_that_is_not_spot(account: SpotAccount, tmp_p
 
 def work(account: SpotAccount, scheduler: NoJobs, folder: Path) -> None:
     """Let the handler of usw2 take all notices and do all steps."""
-    url = account.client("sqs", WEST).get_queue_url(QueueName="usw2-notices")["QueueUrl"]
+    url = account.client("sqs", WEST).get_queue_url(QueueName=USW2)["QueueUrl"]
     settings = settings_of(
         {"queue_url": url, "region": WEST, "scheduler": "slurm", "tags": TAGS, "poll_s": 0}, "test"
     )
