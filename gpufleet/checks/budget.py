@@ -186,7 +186,7 @@ def budget_drain_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
                 ("budget", field, name),
                 f"{field[:-1]} {name} has no node group that buys spot capacity: when this cap is spent, its"
                 " groups grow no more, and no node drains",
-                "nothing, if that is intended",
+                "leave it, if this cap is meant to stop growth only",
                 "warning",
                 value=name,
             )

@@ -47,12 +47,13 @@ class DrainedMocks(EchoMocks):
         if args.token != "aws:ssm/getParametersByPath:getParametersByPath":
             return super().call(args)
         path = "/gpufleet/atlas/test"
-        values = {
+        found: dict[str, dict[str, Any]] = {
             path: {f"{path}/stopped-groups": {"since": "2030-05-04", "groups": {SWEEP: [8, 4, 4]}}},
             f"{path}/drained": {
                 f"{path}/drained/{SWEEP}": {"since": "2030-05-05", "sizes": [1, 3, 4]},
             },
-        }[args.args["path"]]
+        }
+        values = found[args.args["path"]]
         return {"names": list(values), "values": [json.dumps(each) for each in values.values()]}
 
 
