@@ -24,13 +24,15 @@ from gpufleet.kinds import DRAIN_SUFFIX, DRAIN_TAG, DRAIN_TAG_VALUE
 
 @dataclass(frozen=True, kw_only=True)
 class DrainedSite:
-    """A region with groups of spot nodes, the queue of their handler of notices (`NoticeQueue`), and the EKS
-    cluster that they belong to; None for Auto Scaling groups."""
+    """A region with groups of spot nodes, the queue of their handler of notices (`NoticeQueue`), the EKS
+    cluster that they belong to (None for Auto Scaling groups), and `tags` that only groups of the site have.
+    """
 
     name: str
     region: str
     queue: str
     cluster: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,13 @@ def _settings(name: str, args: SpotDrainArgs, tags: Mapping[str, str]) -> dict[s
         },
         "launched": dict(args.launched),
         "sites": [
-            {"name": site.name, "region": site.region, "cluster": site.cluster or "", "queue": site.queue}
+            {
+                "name": site.name,
+                "region": site.region,
+                "cluster": site.cluster or "",
+                "queue": site.queue,
+                "tags": dict(site.tags),
+            }
             for site in args.sites
         ],
     }

@@ -121,6 +121,7 @@ def _drained_site(plan: FleetPlan, site: CloudSitePlan) -> DrainedSite:
         region=site.region,
         queue=site.interruptions.queue,
         cluster=site_resource_name(plan.fleet, plan.environment, site.site) if site.kubernetes else None,
+        tags={f"{TAG_PREFIX}site": site.site},
     )
 
 

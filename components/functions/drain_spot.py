@@ -155,17 +155,17 @@ def _launched(settings: Mapping[str, Any], wanted: set[str]) -> Iterator[Group]:
 def _groups(
     settings: Mapping[str, Any], wanted: set[str], client: Clients, failed: dict[str, str]
 ) -> Iterator[Group]:
-    """Yield the groups of spot nodes with these names: those with all tags of the settings."""
+    """Yield the groups of spot nodes with these names: those with all tags of the settings and of a site."""
     for site in settings["sites"]:
         try:
-            listed = list(_of_site(site, settings["tags"], client))
+            listed = list(_of_site(site, {**settings["tags"], **site["tags"]}, client))
         except Exception as error:
             failed[site["name"]] = str(error)
             continue
         yield from (group for group in listed if group.name in wanted)
 
 
-def _of_site(site: Mapping[str, str], tags: Mapping[str, str], client: Clients) -> Iterator[Group]:
+def _of_site(site: Mapping[str, Any], tags: Mapping[str, str], client: Clients) -> Iterator[Group]:
     region, queue, cluster = site["region"], site["queue"], site["cluster"]
     if not cluster:
         pages = client("autoscaling", region).get_paginator("describe_auto_scaling_groups")

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from gpufleet.account.drained_groups import Drain, DrainRecords, call_off, instances_of
 from gpufleet.errors import CloudError, InputError
+from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import (
     BUDGET_REGION,
@@ -227,6 +228,9 @@ class StoppedGroups:
         for page in pages.paginate(Filters=filters):
             for found in page["AutoScalingGroups"]:
                 named = {tag["Key"]: tag["Value"] for tag in found["Tags"]}
+                if named.get(f"{TAG_PREFIX}site", site.site) != site.site:
+                    # Of another site in the same region.
+                    continue
                 name = found["AutoScalingGroupName"]
                 least, most = found["MinSize"], found["MaxSize"]
                 yield _Group(named.get("Name", ""), site, site.region, name, "", name, least, most)

@@ -306,7 +306,7 @@ def test_spot_nodes_of_a_spent_budget_drain_and_none_starts_until_it_is_resumed(
     def record(value: str) -> None:
         ssm.put_parameter(Name=DRAINED, Value=value, Type="String", Overwrite=True)
 
-    job = burst.cloud_job("45")
+    job = burst.cloud_job("110")
     wait_for(lambda: burst.state(job).startswith("RUNNING"), LIMIT_S)
     record(json.dumps({"since": "2030-05-04T12:00:00+00:00", "sizes": [0, 0, 2]}))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from gpufleet.components.functions.stop_scale_out import stop
 from gpufleet.errors import CloudError
 from gpufleet.notices.events import read_notice
 from gpufleet.plan import build_plan
+from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.models import FleetPlan
 from tests.unit.components.functions.test_drain_spot import (
     ACCOUNT,
@@ -121,6 +123,26 @@ def test_nodes_that_still_drain_are_called_off(account: Named) -> None:
     for each in sent:
         read = read_notice(json.dumps(each), account=ACCOUNT, region=HOME, now=NOW.timestamp())
         assert (read.kind, read.withdrawn) == ("budget", True)
+
+
+def test_sites_of_one_region_get_the_withdrawals_of_their_own_nodes(account: Named) -> None:
+    of = plan()
+    far = dataclasses.replace(
+        of.cloud[1],
+        site="far",
+        interruptions=InterruptionsPlan("far-notices", "cordon", 90, 3600),
+    )
+    account.client("sqs", WEST).create_queue(QueueName="far-notices")
+    account.tag_site("sweep", "usw2")
+    account.spend("1200")
+    account.run()
+    account.notices(WEST, USW2)
+    both = StoppedGroups(
+        dataclasses.replace(of, cloud=(of.cloud[0], far, of.cloud[1])), ACCOUNT, account.client
+    )
+    both.resume(both.breach())
+    assert len(account.notices(WEST, USW2)) == 2
+    assert account.notices(WEST, "far-notices") == []
 
 
 def test_resume_that_fails_halfway_is_shown_can_be_repeated_and_a_breach_meanwhile_drains_again(

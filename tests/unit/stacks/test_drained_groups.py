@@ -88,7 +88,13 @@ def test_function_gets_the_spot_groups_of_each_cap_and_only_they_have_its_tag() 
         "atlas-test-budget-team-b": [],
     }
     assert settings["sites"] == [
-        {"name": "use1", "region": "us-east-1", "cluster": "", "queue": "atlas-test-use1-notices"}
+        {
+            "name": "use1",
+            "region": "us-east-1",
+            "cluster": "",
+            "queue": "atlas-test-use1-notices",
+            "tags": {"gpufleet:site": "use1"},
+        }
     ]
     tagged = [
         each.name

@@ -50,8 +50,8 @@ class SpotAccount(Account):
         "budgets": {"atlas-prod-budget": ["cheap", "sweep"], "atlas-prod-budget-site-usw2": ["sweep"]},
         "launched": {},
         "sites": [
-            {"name": "use1", "region": HOME, "cluster": "atlas-prod-use1", "queue": USE1},
-            {"name": "usw2", "region": WEST, "cluster": "", "queue": USW2},
+            {"name": "use1", "region": HOME, "cluster": "atlas-prod-use1", "queue": USE1, "tags": {}},
+            {"name": "usw2", "region": WEST, "cluster": "", "queue": USW2, "tags": {}},
         ],
     })  # fmt: skip
 
@@ -73,17 +73,21 @@ class SpotAccount(Account):
             tags={**SPOT_TAGS, "Name": self.names["cheap"]},
         )
         self._auto_scaling("sweep", SPOT_TAGS, 1, 2, 5)
-        self.client("autoscaling", WEST).create_or_update_tags(
-            Tags=[
-                {
-                    "ResourceId": "sweep-1234567",
-                    "ResourceType": "auto-scaling-group",
-                    "Key": "Name",
-                    "Value": self.names["sweep"],
-                    "PropagateAtLaunch": True,
-                }
-            ]
-        )
+        self._tag("sweep", "Name", self.names["sweep"])
+
+    def tag_site(self, group: str, site: str) -> None:
+        """Say of which site an Auto Scaling group is."""
+        self._tag(group, "gpufleet:site", site)
+
+    def _tag(self, group: str, key: str, value: str) -> None:
+        tag = {
+            "ResourceId": f"{group}-1234567",
+            "ResourceType": "auto-scaling-group",
+            "Key": key,
+            "Value": value,
+            "PropagateAtLaunch": True,
+        }
+        self.client("autoscaling", WEST).create_or_update_tags(Tags=[tag])
 
     def client(self, service: str, region: str) -> Any:
         made = super().client(service, region)
@@ -178,6 +182,25 @@ def test_cap_of_a_site_drains_its_groups_only(account: SpotAccount) -> None:
     assert account.run()["drained"] == {"sweep": 2}
     assert account.launches("cheap")
     assert account.record("cheap") == {}
+
+
+def test_groups_of_two_sites_in_one_region_go_to_the_queues_of_their_sites(account: SpotAccount) -> None:
+    account.client("sqs", WEST).create_queue(QueueName="other")
+    account.client("ssm", HOME).put_parameter(Name=f"{PATH}/far", Type="String", Value="{}")
+    account._auto_scaling("far", {**SPOT_TAGS, "gpufleet:site": "far"}, 0, 1, 5)
+    account.tag_site("sweep", "usw2")
+    sites = [
+        {"name": name, "region": WEST, "cluster": "", "queue": queue, "tags": {"gpufleet:site": name}}
+        for name, queue in (("usw2", USW2), ("far", "other"))
+    ]
+    account.drains = {
+        **SpotAccount.drains, "budgets": {"atlas-prod-budget": ["sweep", "far"]}, "sites": sites
+    }  # fmt: skip
+    account.spend("1200")
+    assert account.run()["drained"] == {"sweep": 2, "far": 1}
+    for queue, name in ((USW2, "sweep"), ("other", "far")):
+        sent = account.notices(WEST, queue)
+        assert {each["detail"]["instance-id"] for each in sent} == account.instances(name)
 
 
 def test_cap_of_a_team_without_spot_drains_nothing(account: SpotAccount) -> None:
