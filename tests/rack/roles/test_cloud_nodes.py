@@ -54,7 +54,8 @@ srun sh -c '
 '
 # A signal for a checkpoint must not end the script; Slurm waits for the command before it.
 trap 'date >>/tmp/signalled-$SLURM_JOB_ID' USR1
-srun sleep ${1:-0} &
+# A job that is queued again is short.
+[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || srun sleep ${1:-0} &
 until wait; do :; done
 """
 
@@ -326,5 +327,6 @@ def test_spot_nodes_of_a_spent_budget_drain_and_none_starts_until_it_is_resumed(
         assert not burst.instances.alive()
     finally:
         record("{}")
+    wait_for(lambda: not any("drain" in state for state in burst.nodes().values()), LIMIT_S)
     burst.wait_for_end(job)
     burst.wait_until_asleep()

@@ -212,8 +212,10 @@ class StandInSlurm:
                 if "powered_down" not in node.flags:
                     node.flags.add("powering_down")
                 node.flags -= {"powering_up", "not_responding"}
+                # As with `idle_on_node_suspend`, which the role slurm_controller sets.
                 if "drain" not in node.flags:
                     node.reason = "none"
+                node.flags.discard("drain")
 
 
 class Account(TwoZones):
