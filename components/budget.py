@@ -19,7 +19,11 @@ from gpufleet.components.base import (
     logs_may_use_key,
     policy_document,
 )
-from gpufleet.components.scale_out_stop import ScaleOutStopArgs, log_group_name, scale_out_stop
+from gpufleet.components.budget_function import log_group_name
+from gpufleet.components.scale_out_stop import ScaleOutStopArgs, scale_out_stop
+from gpufleet.components.scale_out_stop import function_name as stop_name
+from gpufleet.components.spot_drain import SpotDrainArgs, spot_drain
+from gpufleet.components.spot_drain import function_name as drain_name
 from gpufleet.errors import InputError
 
 MAX_NOTIFICATIONS = 10
@@ -56,8 +60,8 @@ class BudgetGuardArgs:
     Only resources with all of `cost_tags` count. AWS counts by a tag from the day it is activated as a cost
     allocation tag (Billing console, or `aws ce update-cost-allocation-tags-status`). The recipients in
     `emails` must confirm their subscription once. `caps` are further budgets with the same alerts. `stop`
-    stops the growth of node groups when the first budget is spent, `anomalies` reports unusual cost to
-    `emails`.
+    stops the growth of node groups when a budget is spent, `drain` drains spot nodes when it is spent beyond
+    a share, `anomalies` reports unusual cost to `emails`.
     """
 
     monthly_usd: Decimal
@@ -66,6 +70,7 @@ class BudgetGuardArgs:
     emails: Sequence[str] = ()
     caps: Sequence[CapArgs] = ()
     stop: ScaleOutStopArgs | None = None
+    drain: SpotDrainArgs | None = None
     anomalies: AnomalyArgs | None = None
     tags: Tags
 
@@ -91,7 +96,11 @@ class BudgetGuard(Component):
         context = self.aws_context()
         users = [_budgets_may_use_key(context)]
         if args.stop is not None:
-            users.append(logs_may_use_key(context, log_group_name(name)))
+            users.append(logs_may_use_key(context, log_group_name(stop_name(name))))
+        if args.drain is not None:
+            users.append(
+                {**logs_may_use_key(context, log_group_name(drain_name(name))), "Sid": "LogsEncryptDrains"}
+            )
         key = encryption_key(self, name, f"Alerts of the budget {name}", context, services=users)
         topic = aws.sns.Topic(name, kms_master_key_id=key.id, tags=self.tags(name), opts=self.child())
         policy = aws.sns.TopicPolicy(
@@ -113,6 +122,8 @@ class BudgetGuard(Component):
         after = [policy]
         if args.stop is not None:
             scale_out_stop(self, name, args.stop, args.cost_tags, context, topic, key)
+        if args.drain is not None:
+            spot_drain(self, name, args.drain, args.cost_tags, context, topic, key)
         budget = self._budget(name, args.monthly_usd, args.cost_tags, alerts, after)
         for cap in args.caps:
             self._budget(f"{name}-{cap.name}", cap.monthly_usd, cap.cost_tags, alerts, after)
@@ -184,9 +195,11 @@ class BudgetGuard(Component):
 
 
 def _thresholds(args: BudgetGuardArgs) -> list[Decimal]:
-    """Return the thresholds of alerts. What stops growth needs the one of 100%."""
-    spent = {Decimal(100)} if args.stop is not None else set()
-    return sorted({*args.thresholds, *spent})
+    """Return the thresholds of alerts. What stops growth needs the one of 100%, what drains its own."""
+    acting = {Decimal(100)} if args.stop is not None else set()
+    if args.drain is not None:
+        acting.add(args.drain.at_percent)
+    return sorted({*args.thresholds, *acting})
 
 
 def _notifications(

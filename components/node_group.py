@@ -28,7 +28,7 @@ from gpufleet.components.node_capacity import (
 )
 from gpufleet.components.node_image import NodeImageArgs, check_architecture, check_image, image_id
 from gpufleet.errors import InputError
-from gpufleet.kinds import CapacityKind
+from gpufleet.kinds import DRAIN_SUFFIX, DRAIN_TAG, DRAIN_TAG_VALUE, CapacityKind
 
 EKS_CAPACITY_TYPE: Mapping[CapacityKind, str] = {
     "on-demand": "ON_DEMAND",
@@ -111,10 +111,11 @@ class LaunchedNodesArgs:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldSize:
-    """The maximum and the size of a group that must not grow."""
+    """The maximum and the size of a group that must not grow; and the minimum of one that drains."""
 
     max_size: int
     desired_size: int
+    min_size: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +135,9 @@ class NodeGroupArgs:
 
     `held` has sizes by name (of this group, of its `-fallback`) that were set outside and must not grow: they
     take the place of larger ones.
+
+    With `drains` the group of spot nodes has the tag by which the function of a spent budget may drain it;
+    its on-demand fallback has not.
 
     With `starts_empty` the group has no nodes at first and no minimum; an `OrderedCapacity` sets its size.
     """
@@ -156,6 +160,7 @@ class NodeGroupArgs:
     after: Sequence[pulumi.Resource] = ()
     held: Mapping[str, HeldSize] = field(default_factory=dict)
     starts_empty: bool = False
+    drains: bool = False
     tags: Tags
 
 
@@ -289,7 +294,7 @@ class NodeGroup(Component):
                 aws.eks.NodeGroupTaintArgs(key=t.key, value=t.value, effect=_eks_effect(t.effect))
                 for t in eks.taints
             ],
-            tags={**(scaled.tags if scaled else {}), **self.tags(label)},
+            tags={**(scaled.tags if scaled else {}), **_drain_tags(args, capacity), **self.tags(label)},
             opts=self.child(
                 ignore_changes=["scalingConfig.desiredSize"] if scales else [],
                 depends_on=list(args.after),
@@ -301,6 +306,14 @@ class NodeGroup(Component):
         scaling: pulumi.Output[str] = group.resources.apply(_auto_scaling_group)
         if scaled is not None:
             tag_scaling_group(label, scaling, scaled, self.child())
+        for key, value in _drain_tags(args, capacity).items():
+            # EKS does not pass on the tags of a node group.
+            aws.autoscaling.Tag(
+                f"{label}{DRAIN_SUFFIX}",
+                autoscaling_group_name=scaling,
+                tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+                opts=self.child(),
+            )
         return made, scaling
 
     def _auto_scaling_group(
@@ -328,6 +341,10 @@ class NodeGroup(Component):
             tags=[
                 aws.autoscaling.GroupTagArgs(key=key, value=value, propagate_at_launch=True)
                 for key, value in self.tags(label).items()
+            ]
+            + [
+                aws.autoscaling.GroupTagArgs(key=key, value=value, propagate_at_launch=False)
+                for key, value in _drain_tags(args, capacity).items()
             ],
             opts=self.child(
                 ignore_changes=["desiredCapacity"] if scales else [],
@@ -376,6 +393,11 @@ def _image(args: NodeGroupArgs) -> NodeImageArgs | None:
     return args.eks.image if args.eks is not None else None
 
 
+def _drain_tags(args: NodeGroupArgs, capacity: NodeCapacity) -> dict[str, str]:
+    """Return the tag by which the function of a spent budget may drain a group; none of other capacity."""
+    return {DRAIN_TAG: DRAIN_TAG_VALUE} if args.drains and isinstance(capacity, SpotNodes) else {}
+
+
 def _falls_back(capacity: NodeCapacity) -> bool:
     return isinstance(capacity, SpotNodes) and capacity.on_demand_fallback
 
@@ -398,6 +420,7 @@ def _sizes(label: str, args: NodeGroupArgs, capacity: NodeCapacity) -> tuple[int
     held = args.held.get(label)
     if held is None:
         return least, desired, args.max_size, _scales(args, capacity)
+    least = least if held.min_size is None else min(held.min_size, least)
     most = max(min(held.max_size, args.max_size), least)
     # With the size that it has: Pulumi's last known one would end nodes.
     return least, max(min(held.desired_size, most), least), most, False

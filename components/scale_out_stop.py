@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pulumi
 import pulumi_aws as aws
 
-from gpufleet.components.base import (
-    AwsContext,
-    Component,
-    assume_role_policy,
-    policy_document,
+from gpufleet.components.base import AwsContext, Component
+from gpufleet.components.budget_function import (
+    BudgetFunctionArgs,
+    allow,
+    arn_of,
+    budget_function,
+    common_statements,
 )
 from gpufleet.components.functions import stop_scale_out as code
-from gpufleet.kinds import LOG_RETENTION_DAYS, STOP_SUFFIX
-
-RUNTIME = "python3.13"
-"""Supported by Lambda until 30 June 2029 (AWS Lambda developer guide, "Lambda runtimes")."""
-
-TIMEOUT_S = 300
+from gpufleet.kinds import STOP_SUFFIX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +50,6 @@ def function_name(budget: str) -> str:
     return f"{budget}{STOP_SUFFIX}"
 
 
-def log_group_name(budget: str) -> str:
-    """Return the log group that Lambda writes to."""
-    return f"/aws/lambda/{function_name(budget)}"
-
-
 def scale_out_stop(
     component: Component,
     name: str,
@@ -75,14 +64,6 @@ def scale_out_stop(
     It changes only groups that have all of `tags`, and can neither terminate instances nor change a size.
     """
     label = function_name(name)
-    logs = aws.cloudwatch.LogGroup(
-        label,
-        name=log_group_name(name),
-        retention_in_days=LOG_RETENTION_DAYS,
-        kms_key_id=key.arn,
-        tags=component.tags(label),
-        opts=component.child(),
-    )
     stopped = aws.ssm.Parameter(
         label,
         name=args.parameter,
@@ -94,59 +75,20 @@ def scale_out_stop(
         tags=component.tags(label),
         opts=component.child(ignore_changes=["insecureValue", "tier"]),
     )
-    role = aws.iam.Role(
-        label,
-        description=f"Stops the growth of node groups when the budget {name} is spent",
-        assume_role_policy=assume_role_policy("lambda.amazonaws.com"),
-        tags=component.tags(label),
-        opts=component.child(),
-    )
-    policy = aws.iam.RolePolicy(
-        label,
-        role=role.id,
-        policy=policy_document(_statements(name, args, tags, context, topic, key)),
-        opts=component.child(),
-    )
-    function = aws.lambda_.Function(
-        label,
-        name=label,
-        description=f"Stops the growth of node groups when the budget {name} is spent",
-        role=role.arn,
-        runtime=RUNTIME,
-        architectures=["arm64"],
-        handler="stop_scale_out.handler",
-        code=pulumi.AssetArchive(
-            {
-                "stop_scale_out.py": pulumi.StringAsset(Path(code.__file__).read_text(encoding="utf-8")),
-                code.SETTINGS: pulumi.StringAsset(json.dumps(_settings(name, args, tags), sort_keys=True)),
-            }
+    return budget_function(
+        component,
+        BudgetFunctionArgs(
+            label=label,
+            description=f"Stops the growth of node groups when the budget {name} is spent",
+            code=code,
+            settings=_settings(name, args, tags),
+            statements=_statements(name, args, tags, context, topic, key),
+            after=[stopped],
         ),
-        timeout=TIMEOUT_S,
-        memory_size=256,
-        environment=aws.lambda_.FunctionEnvironmentArgs(variables={"TOPIC_ARN": topic.arn}),
-        tags=component.tags(label),
-        opts=component.child(depends_on=[logs, policy, stopped]),
+        context,
+        topic,
+        key,
     )
-    permission = aws.lambda_.Permission(
-        label,
-        function=function.name,
-        action="lambda:InvokeFunction",
-        principal="sns.amazonaws.com",
-        source_arn=topic.arn,
-        source_account=context.account_id,
-        opts=component.child(),
-    )
-    aws.sns.TopicSubscription(
-        label,
-        topic=topic.arn,
-        protocol="lambda",
-        endpoint=function.arn,
-        # Without its own messages, which would start it again.
-        filter_policy=json.dumps({code.OWN_MESSAGE: [{"exists": False}]}),
-        filter_policy_scope="MessageAttributes",
-        opts=component.child(depends_on=[permission]),
-    )
-    return function
 
 
 def _settings(name: str, args: ScaleOutStopArgs, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -173,64 +115,45 @@ def _statements(
     topic: aws.sns.Topic,
     key: aws.kms.Key,
 ) -> list[dict[str, Any]]:
-    def arn(service: str, region: pulumi.Input[str], rest: str) -> pulumi.Output[str]:
-        return pulumi.Output.format(
-            "arn:{0}:{1}:{2}:{3}:{4}", context.partition, service, region, context.account_id, rest
-        )
-
     ours = {f"aws:ResourceTag/{tag}": value for tag, value in tags.items()}
     clusters = [site for site in args.sites if site.cluster]
     regions = list(dict.fromkeys(site.region for site in args.sites if not site.cluster))
+    budgets = [name, *(f"{name}-{cap}" for cap in args.caps)]
+    common = common_statements(function_name(name), budgets, context, topic, key)
     found: list[dict[str, Any]] = [
-        _allow(
-            ["budgets:ViewBudget"],
-            [
-                arn("budgets", "", f"budget/{each}")
-                for each in (name, *(f"{name}-{cap}" for cap in args.caps))
-            ],
-        ),
-        _allow(
+        common["budgets"],
+        allow(
             ["ssm:GetParameter", "ssm:PutParameter"],
-            [arn("ssm", context.region, f"parameter{args.parameter}")],
+            [arn_of(context, "ssm", context.region, f"parameter{args.parameter}")],
         ),
-        _allow(["sns:Publish"], [topic.arn]),
-        _allow(["kms:GenerateDataKey*", "kms:Decrypt"], [key.arn]),
-        _allow(
-            ["logs:CreateLogStream", "logs:PutLogEvents"],
-            [arn("logs", context.region, f"log-group:{log_group_name(name)}:*")],
-        ),
+        common["topic"],
+        common["key"],
+        common["logs"],
     ]
     scaling = "autoScalingGroup:*:autoScalingGroupName/*"
     if regions:
         # Auto Scaling has no permission to list single groups.
-        found.append(_allow(["autoscaling:DescribeAutoScalingGroups"], ["*"]))
+        found.append(allow(["autoscaling:DescribeAutoScalingGroups"], ["*"]))
         found.append(
-            _allow(
+            allow(
                 ["autoscaling:UpdateAutoScalingGroup"],
-                [arn("autoscaling", region, scaling) for region in regions],
+                [arn_of(context, "autoscaling", region, scaling) for region in regions],
                 ours,
             )
         )
     for site in clusters:
         found += [
-            _allow(["eks:ListNodegroups"], [arn("eks", site.region, f"cluster/{site.cluster}")]),
-            _allow(
+            allow(["eks:ListNodegroups"], [arn_of(context, "eks", site.region, f"cluster/{site.cluster}")]),
+            allow(
                 ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"],
-                [arn("eks", site.region, f"nodegroup/{site.cluster}/*/*")],
+                [arn_of(context, "eks", site.region, f"nodegroup/{site.cluster}/*/*")],
                 ours,
             ),
             # EKS tags the Auto Scaling groups that it makes with its own tags only.
-            _allow(
+            allow(
                 ["autoscaling:SuspendProcesses"],
-                [arn("autoscaling", site.region, scaling)],
+                [arn_of(context, "autoscaling", site.region, scaling)],
                 {"aws:ResourceTag/eks:cluster-name": site.cluster},
             ),
         ]
     return found
-
-
-def _allow(
-    actions: Sequence[str], resources: Sequence[Any], conditions: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    statement = {"Effect": "Allow", "Action": list(actions), "Resource": list(resources)}
-    return {**statement, "Condition": {"StringEquals": dict(conditions)}} if conditions else statement

@@ -54,6 +54,7 @@ class _Group:
     limit: int
     running: frozenset[str]
     pending: frozenset[str]
+    launches: bool
 
 
 @dataclass
@@ -175,7 +176,10 @@ class ScalingGroups:
         """Return how many nodes the source may have now, and what limits it."""
         if source.block_id is not None and (why := self._closed(source.block_id)):
             return 0, why
-        most = self._one(source).limit
+        group = self._one(source)
+        if not group.launches:
+            return len(group.running), "its Auto Scaling group launches no nodes, as after a spent budget"
+        most = group.limit
         if most < source.most:
             return most, f"the maximum of its Auto Scaling group is {most}"
         return source.most, ""
@@ -238,6 +242,7 @@ class ScalingGroups:
                 int(group["MaxSize"]),
                 _members(group, ("InService",)),
                 _members(group, _PENDING),
+                "Launch" not in (each["ProcessName"] for each in group.get("SuspendedProcesses", ())),
             )
             for page in pages
             for group in page["AutoScalingGroups"]

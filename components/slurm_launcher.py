@@ -28,7 +28,8 @@ class SlurmLauncherArgs:
     (`node_role_name`), into `security_group_id`; instances that have all of `own_tags` may be terminated.
     `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key. `stopped`
     is the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its
-    region; empty if a breach stops none.
+    region; empty if a breach stops none. `drained` are names of the parameters with the groups that it
+    drains, in the same region.
     """
 
     identity: str
@@ -42,6 +43,7 @@ class SlurmLauncherArgs:
     key_name: str
     stopped: str = ""
     stopped_region: str = ""
+    drained: Sequence[str] = ()
     tags: Tags
 
 
@@ -231,16 +233,22 @@ def _statements(
         },
         {"Effect": "Allow", "Action": ["ssm:GetParameter", "ssm:PutParameter"], "Resource": [parameter]},
         {"Effect": "Allow", "Action": ["kms:Encrypt", "kms:Decrypt"], "Resource": [key]},
-        *(_read_stopped(args, context) if args.stopped else ()),
+        *(_read_records(["ssm:GetParameter"], [args.stopped], args, context) if args.stopped else ()),
+        *(_read_records(["ssm:GetParameters"], args.drained, args, context) if args.drained else ()),
     ]
 
 
-def _read_stopped(args: SlurmLauncherArgs, context: AwsContext) -> list[dict[str, Any]]:
-    arn = pulumi.Output.format(
-        "arn:{0}:ssm:{1}:{2}:parameter{3}",
-        context.partition,
-        args.stopped_region,
-        context.account_id,
-        args.stopped,
-    )
-    return [{"Effect": "Allow", "Action": ["ssm:GetParameter"], "Resource": [arn]}]
+def _read_records(
+    actions: Sequence[str], names: Sequence[str], args: SlurmLauncherArgs, context: AwsContext
+) -> list[dict[str, Any]]:
+    arns = [
+        pulumi.Output.format(
+            "arn:{0}:ssm:{1}:{2}:parameter{3}",
+            context.partition,
+            args.stopped_region,
+            context.account_id,
+            name,
+        )
+        for name in names
+    ]
+    return [{"Effect": "Allow", "Action": list(actions), "Resource": arns}]

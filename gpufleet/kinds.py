@@ -103,6 +103,19 @@ NEURON_DEVICE_PLUGIN = "neuron-device-plugin"
 NEURON_EXTENSION = "neuron-scheduler-extension"
 """The `schedulerName` of pods whose Neuron devices must be neighbours, in an EKS cluster with such nodes."""
 
+OnBreach = Literal["notify", "stop-scale-out", "drain-spot"]
+"""What a spent budget does. Each value does what those before it do, too."""
+
+DRAIN_SPOT_AT = 110
+"""The share of a budget, in percent, from which spot nodes drain unless the fleet file has another."""
+
+DRAIN_SUFFIX = "-drain"
+"""What the function that drains spot nodes is called besides its budget."""
+
+DRAIN_TAG = "gpufleet:budget-drain"
+DRAIN_TAG_VALUE = "spot"
+"""The tag of groups of spot nodes that a spent budget may drain: the function's role changes no others."""
+
 STOP_SUFFIX = "-stop"
 """What the function that stops the growth of node groups is called besides its budget."""
 

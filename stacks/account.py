@@ -10,12 +10,16 @@ import pulumi_aws as aws
 
 from gpufleet.components.budget import AnomalyArgs, BudgetGuard, BudgetGuardArgs, CapArgs
 from gpufleet.components.scale_out_stop import GrowingSite, ScaleOutStopArgs
+from gpufleet.components.spot_drain import DrainedSite, SpotDrainArgs
+from gpufleet.errors import InputError
+from gpufleet.plan.budget_models import GrowingGroup
 from gpufleet.plan.marks import TAG_PREFIX
-from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import (
     BUDGET_REGION,
     BUDGET_SUFFIX,
     cap_name,
+    drained_groups_path,
     environment_resource_name,
     site_resource_name,
     stopped_groups_parameter,
@@ -46,6 +50,7 @@ def build_account(plan: FleetPlan, provider: aws.Provider) -> dict[str, Any]:
                 for cap in caps
             ],
             stop=_stop(plan, caps),
+            drain=_drain(plan, caps),
             anomalies=None
             if budget.anomalies is None
             else AnomalyArgs(
@@ -84,13 +89,47 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
         ],
         launched={name: most for name, most in plan.launched_maxima().items() if name in names},
         groups=[group.name for group in growing],
-        caps={
-            cap_name(cap.kind, cap.name): [
-                group.name
-                for group in growing
-                if (group.site if cap.kind == "site" else group.team) == cap.name
-            ]
-            for cap in caps
-        },
+        caps=_covered(growing, caps),
         parameter=stopped_groups_parameter(plan.fleet, plan.environment),
     )
+
+
+def _drain(plan: FleetPlan, caps: Sequence[CloudBudget]) -> SpotDrainArgs | None:
+    at = plan.budget.drain_spot_at
+    if at is None or not plan.budget.drains_spot:
+        return None
+    spot = plan.budget.spot_groups
+    names, sites = {group.name for group in spot}, {group.site for group in spot}
+    return SpotDrainArgs(
+        sites=[_drained_site(plan, site) for site in plan.cloud if site.slurm is None and site.site in sites],
+        launched={name: most for name, most in plan.launched_maxima().items() if name in names},
+        groups=[group.name for group in spot],
+        at_percent=at,
+        caps=_covered(spot, caps),
+        path=drained_groups_path(plan.fleet, plan.environment),
+    )
+
+
+def _drained_site(plan: FleetPlan, site: CloudSitePlan) -> DrainedSite:
+    if site.interruptions is None:
+        raise InputError(
+            f"site {site.site} has spot nodes that a breach of the budget drains, and no handler for that",
+            remedy=f"add `interruptions: {{}}` to {site.site} in the fleet file",
+        )
+    return DrainedSite(
+        name=site.site,
+        region=site.region,
+        queue=site.interruptions.queue,
+        cluster=site_resource_name(plan.fleet, plan.environment, site.site) if site.kubernetes else None,
+        tags={f"{TAG_PREFIX}site": site.site},
+    )
+
+
+def _covered(groups: Sequence[GrowingGroup], caps: Sequence[CloudBudget]) -> dict[str, list[str]]:
+    """Return the groups of each site and team with a cap, by the name of its budget."""
+    return {
+        cap_name(cap.kind, cap.name): [
+            group.name for group in groups if (group.site if cap.kind == "site" else group.team) == cap.name
+        ]
+        for cap in caps
+    }

@@ -93,6 +93,7 @@ def build_site(
         stopped=this.stopped,
         opts=this.opts,
         joins=None if slurm is None else join_user_data(site, slurm, storage),
+        drains=plan.budget.drains_spot,
     )
     drawn = {group: order.name for order in site.ordered_capacity for group in order.expected}
     groups = {

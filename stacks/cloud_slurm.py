@@ -20,9 +20,16 @@ from gpufleet.plan.capacity_models import (
     SpotPlan,
 )
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix
+from gpufleet.plan.interruptions import CHECKPOINT_S
 from gpufleet.plan.marks import lasting_tags
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
-from gpufleet.plan.names import BUDGET_REGION, MUNGE_SUFFIX, stopped_groups_parameter
+from gpufleet.plan.names import (
+    BUDGET_REGION,
+    MUNGE_SUFFIX,
+    drained_group_parameter,
+    drained_groups_path,
+    stopped_groups_parameter,
+)
 from gpufleet.stacks.node_groups import NodeGroupOutputs
 
 SETTINGS = "/etc/gpufleet/cloud-node.json"
@@ -74,6 +81,7 @@ def build_launcher(
     """Create what the controllers need, and return what they have to know, for the role slurm_cloud."""
     own = lasting_tags(site.tags)
     stopped = stopped_groups_parameter(plan.fleet, plan.environment) if plan.budget.stops_growth else ""
+    drains = drained_groups_path(plan.fleet, plan.environment) if _drains(plan, site) else None
     launcher = SlurmLauncher(
         name,
         SlurmLauncherArgs(
@@ -88,6 +96,7 @@ def build_launcher(
             key_name=f"{name}{MUNGE_SUFFIX}",
             stopped=stopped,
             stopped_region=BUDGET_REGION,
+            drained=[] if drains is None else [f"{drains}/*"],
             tags=site.tags,
         ),
         opts,
@@ -101,14 +110,32 @@ def build_launcher(
         "munge_key_arn": launcher.munge_key_arn,
         "stopped_parameter": stopped,
         "stopped_region": BUDGET_REGION,
-        "groups": [_group(name, group, groups[group.name]) for group in site.node_groups],
+        **({} if drains is None else {"checkpoint_s": _checkpoint_s(site)}),
+        "groups": [_group(name, group, groups[group.name], drains) for group in site.node_groups],
     }
 
 
-def _group(site_name: str, group: NodeGroupPlan, built: NodeGroupOutputs) -> dict[str, Any]:
+def _drains(plan: FleetPlan, site: CloudSitePlan) -> bool:
+    return plan.budget.drains_spot and any(isinstance(group.capacity, SpotPlan) for group in site.node_groups)
+
+
+def _checkpoint_s(site: CloudSitePlan) -> int:
+    """Return how long a job may take for a checkpoint: as at an interruption, if the site handles these."""
+    return site.interruptions.checkpoint_s if site.interruptions is not None else CHECKPOINT_S
+
+
+def _group(
+    site_name: str, group: NodeGroupPlan, built: NodeGroupOutputs, drains: str | None
+) -> dict[str, Any]:
+    name = f"{site_name}-{group.name}"
+    record = (
+        {"drained_parameter": drained_group_parameter(drains, name)}
+        if drains is not None and isinstance(group.capacity, SpotPlan)
+        else {}
+    )
     price = group.capacity.spot_max_price if isinstance(group.capacity, SpotPlan) else None
     return {
-        "name": f"{site_name}-{group.name}",
+        "name": name,
         "prefix": node_prefix(group.site, group.name),
         "launch_template": built.component.launch_template_id,
         "version": built.component.launch_template_version,
@@ -116,6 +143,7 @@ def _group(site_name: str, group: NodeGroupPlan, built: NodeGroupOutputs) -> dic
         "subnets": built.subnet_ids,
         "purchases": list(_purchases(group)),
         "max_price": "" if price is None else f"{price:f}",
+        **record,
     }
 
 

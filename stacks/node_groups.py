@@ -59,7 +59,7 @@ from gpufleet.user_data import encoded, mime_document
 class SiteParts:
     """The parts of a site that a node group needs. `client_group` is the security group that nodes share,
     `stopped` has resource names of groups that keep their maximum, `joins` the user data by which nodes join
-    the Slurm that launches them."""
+    the Slurm that launches them, `drains` whether a spent budget drains spot groups."""
 
     region: str
     network: Network
@@ -70,6 +70,7 @@ class SiteParts:
     stopped: Mapping[str, HeldSize]
     opts: pulumi.ResourceOptions
     joins: pulumi.Output[str] | None = None
+    drains: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,7 @@ def build_node_group(
             after=cluster.ready if cluster is not None else parts.network.nat_ready,
             held=parts.stopped,
             starts_empty=ordered,
+            drains=parts.drains,
             tags=group.tags,
         ),
         parts.opts,

@@ -246,10 +246,13 @@ def action_sets(needs: RegionNeeds, partition: str, account: str) -> Iterator[Ac
     Names in AWS have a random suffix: `-0000000` stands for it.
     """
     general = {*KEYS, *BUDGET, *((*STOP, *PARAMETERS) if needs.stop_role else ())}
+    if needs.drain_role:
+        general |= set(AUTOSCALED)
     for site in needs.sites:
         general |= {*NETWORK, *_of_site(site.plan)}
     yield ActionSet(tuple(sorted(general)))
-    names = [f"{site.name}-node" for site in needs.sites] + [needs.stop_role] * bool(needs.stop_role)
+    names = [f"{site.name}-node" for site in needs.sites]
+    names += [role for role in (needs.stop_role, needs.drain_role) if role]
     names += [f"{site.name}{LAUNCHER_SUFFIX}" for site in needs.sites if site.plan.slurm is not None]
     yield ActionSet(ROLES, tuple(f"arn:{partition}:iam::{account}:role/{name}-0000000" for name in names))
     buckets = tuple(

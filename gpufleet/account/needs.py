@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpufleet.account.result import SpecPath
-from gpufleet.kinds import STOP_SUFFIX
+from gpufleet.kinds import DRAIN_SUFFIX, STOP_SUFFIX
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     ExistingBlockPlan,
@@ -59,6 +59,7 @@ class RegionNeeds:
     sites: tuple[SiteNeeds, ...]
     owner: tuple[tuple[str, str], ...]
     stop_role: str = ""
+    drain_role: str = ""
 
     @property
     def nodes(self) -> tuple[NodeNeed, ...]:
@@ -85,7 +86,10 @@ def region_needs(plan: FleetPlan) -> tuple[RegionNeeds, ...]:
         sites.setdefault(site.region, []).append(SiteNeeds(path, name, site, nodes))
     budget = f"{environment_resource_name(plan.fleet, plan.environment)}{BUDGET_SUFFIX}"
     stop_role = f"{budget}{STOP_SUFFIX}" if plan.budget.stops_growth else ""
-    return tuple(RegionNeeds(region, tuple(found), owner, stop_role) for region, found in sites.items())
+    drain_role = f"{budget}{DRAIN_SUFFIX}" if plan.budget.drains_spot else ""
+    return tuple(
+        RegionNeeds(region, tuple(found), owner, stop_role, drain_role) for region, found in sites.items()
+    )
 
 
 def _system(path: SpecPath, site: CloudSitePlan) -> Iterator[NodeNeed]:

@@ -1,16 +1,18 @@
-"""Node groups that a breach of the budget stopped: what is known of them, and how they grow again."""
+"""Node groups that a breach of the budget stopped or drains: what is known of them, and how that ends."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from gpufleet.account.drained_groups import Drain, DrainRecords, call_off, instances_of
 from gpufleet.errors import CloudError, InputError
+from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import (
     BUDGET_REGION,
@@ -18,6 +20,7 @@ from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     SYSTEM,
     cap_name,
+    drained_groups_path,
     environment_resource_name,
     group_resource_name,
     site_resource_name,
@@ -32,13 +35,19 @@ Clients = Callable[[str, str], Any]
 class Breach:
     """The state of the budget in AWS: `spent` of `limit` USD this month, and the stopped groups with the
     maximum that each had. `since` is empty if none is stopped. `caps` has the same amounts of each site and
-    team with a cap (`site-use1`)."""
+    team with a cap (`site-use1`), `drained` the groups whose spot nodes drain."""
 
     spent: Decimal
     limit: Decimal
     since: str
     before: Mapping[str, int]
     caps: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    drained: Mapping[str, Drain] = field(default_factory=dict)
+
+    @property
+    def acts(self) -> bool:
+        """Whether a group is stopped or drains."""
+        return bool(self.before or self.drained)
 
     @property
     def spent_budgets(self) -> dict[str, tuple[Decimal, Decimal]]:
@@ -58,6 +67,7 @@ class Breach:
 @dataclass(frozen=True, slots=True)
 class _Group:
     name: str
+    site: CloudSitePlan
     region: str
     group: str
     cluster: str
@@ -74,6 +84,7 @@ class StoppedGroups:
         self._account = account
         self._clients = clients
         self._parameter = stopped_groups_parameter(plan.fleet, plan.environment)
+        self._drains = drained_groups_path(plan.fleet, plan.environment)
 
     def breach(self) -> Breach:
         """Return the state of the budget. Raises InputError if the environment has none in this account."""
@@ -82,6 +93,7 @@ class StoppedGroups:
             spent, limit = self._amounts(name)
             caps = dict(self._caps(name))
             kept = self._kept()
+            drained = self._drained()
         except ClientError as error:
             if error.response["Error"]["Code"] == "NotFoundException":
                 raise InputError(
@@ -97,7 +109,20 @@ class StoppedGroups:
             str(kept.get("since", "")),
             {str(group): int(sizes[0]) for group, sizes in kept.get("groups", {}).items()},
             caps,
+            drained,
         )
+
+    def _drained(self) -> dict[str, Drain]:
+        """Return the groups that drain, with the nodes that they have left."""
+        if not self._plan.budget.drains_spot:
+            return {}
+        found = DrainRecords(self._clients("ssm", BUDGET_REGION), self._drains).read()
+        left = dict.fromkeys(found.keys() - self._plan.launched_maxima().keys(), 0)
+        for group in self._groups() if left else ():
+            if group.name in left:
+                scaling = self._clients("autoscaling", group.region)
+                left[group.name] = len(instances_of(scaling, group.scaling_group))
+        return {name: replace(drain, nodes=left.get(name)) for name, drain in found.items()}
 
     def _caps(self, name: str) -> Iterator[tuple[str, tuple[Decimal, Decimal]]]:
         """Yield the caps that are budgets in AWS; those of the fleet file may be newer than the last run."""
@@ -120,23 +145,35 @@ class StoppedGroups:
         return spent, Decimal(found["BudgetLimit"]["Amount"])
 
     def resume(self, breach: Breach) -> dict[str, int]:
-        """Give the stopped groups the maxima of the plan, and forget that they were stopped.
+        """Give the groups the limits of the plan, those that drain their size as well, and forget the breach.
 
-        A group that the plan no longer has gets the maximum that it had. Returns group -> maximum. A group
-        that does not exist any more is left out. The record goes last, so that a failure can be repeated.
+        A group that the plan no longer has gets the limits that it had. Returns group -> maximum. A group
+        that does not exist any more is left out. The records go last, so that a failure can be repeated.
         """
-        maxima = dict(breach.before) | {
-            name: most for name, most in _maxima(self._plan).items() if name in breach.before
-        }
-        # Slurm's controllers read the record: without it they launch nodes again.
+        limits = _limits(self._plan)
+        had = {name: drain.sizes[2] for name, drain in breach.drained.items()} | dict(breach.before)
+        maxima = {name: limits[name][1] if name in limits else most for name, most in had.items()}
+        # Slurm's controllers read the records: without them they launch nodes again.
         done = {name: maxima[name] for name in self._plan.launched_maxima() if name in maxima}
+        records = DrainRecords(self._clients("ssm", BUDGET_REGION), self._drains)
         try:
+            for name, drain in breach.drained.items():
+                records.begin_resume(name, drain)
             for group in self._groups():
                 if group.name not in maxima:
                     continue
-                most = max(maxima[group.name], group.least, 1 if group.cluster else 0)
-                self._let_grow(group, most)
+                drained = breach.drained.get(group.name)
+                least = group.least
+                if drained is not None:
+                    least = limits[group.name][0] if group.name in limits else drained.sizes[0]
+                most = max(maxima[group.name], least, 1 if group.cluster else 0)
+                if drained is None:
+                    self._let_grow(group, most)
+                else:
+                    self._start_again(group, least, drained.sizes[1], most)
                 done[group.name] = most
+            for name in breach.drained:
+                records.clear(name)
             self._clients("ssm", BUDGET_REGION).put_parameter(
                 Name=self._parameter, Value="{}", Type="String", Overwrite=True
             )
@@ -176,6 +213,7 @@ class StoppedGroups:
                 scale, own = found["scalingConfig"], found["resources"]["autoScalingGroups"][0]["name"]
                 yield _Group(
                     named.get("Name", ""),
+                    site,
                     site.region,
                     name,
                     cluster,
@@ -190,10 +228,32 @@ class StoppedGroups:
         for page in pages.paginate(Filters=filters):
             for found in page["AutoScalingGroups"]:
                 named = {tag["Key"]: tag["Value"] for tag in found["Tags"]}
+                if named.get(f"{TAG_PREFIX}site", site.site) != site.site:
+                    # Of another site in the same region.
+                    continue
                 name = found["AutoScalingGroupName"]
-                yield _Group(
-                    named.get("Name", ""), site.region, name, "", name, found["MinSize"], found["MaxSize"]
-                )
+                least, most = found["MinSize"], found["MaxSize"]
+                yield _Group(named.get("Name", ""), site, site.region, name, "", name, least, most)
+
+    def _start_again(self, group: _Group, least: int, desired: int, most: int) -> None:
+        """Call the drain of a group off, and give it its sizes: it launches the nodes that have ended."""
+        scaling, site = self._clients("autoscaling", group.region), group.site
+        if site.interruptions is not None:
+            nodes = instances_of(scaling, group.scaling_group)
+            sqs = self._clients("sqs", group.region)
+            call_off(sqs, site.interruptions.queue, nodes, self._account, group.region)
+        scaling.resume_processes(AutoScalingGroupName=group.scaling_group, ScalingProcesses=["Launch"])
+        desired = min(max(desired, least), most)
+        if group.cluster:
+            self._clients("eks", group.region).update_nodegroup_config(
+                clusterName=group.cluster,
+                nodegroupName=group.group,
+                scalingConfig={"minSize": least, "desiredSize": desired, "maxSize": most},
+            )
+        else:
+            scaling.update_auto_scaling_group(
+                AutoScalingGroupName=group.group, MinSize=least, DesiredCapacity=desired, MaxSize=most
+            )
 
     def _let_grow(self, group: _Group, most: int) -> None:
         if not group.cluster:
@@ -212,19 +272,23 @@ class StoppedGroups:
             )
 
 
-def _maxima(plan: FleetPlan) -> dict[str, int]:
-    """Return the maximum of each growing group of the plan, by resource name."""
-    found: dict[str, int] = {}
+def _limits(plan: FleetPlan) -> dict[str, tuple[int, int]]:
+    """Return minimum and maximum of each growing group of the plan, by resource name."""
+    found: dict[str, tuple[int, int]] = {}
     for site in plan.cloud:
 
         def name(group: str, site: str = site.site) -> str:
             return group_resource_name(plan.fleet, plan.environment, site, group)
 
+        drawn = {group for order in site.ordered_capacity for group in order.expected}
         if site.kubernetes is not None:
-            found[name(SYSTEM)] = site.kubernetes.system_nodes.max
+            nodes = site.kubernetes.system_nodes
+            found[name(SYSTEM)] = nodes.min, nodes.max
         for group in site.node_groups:
-            for suffix in ("", FALLBACK_SUFFIX):
-                found[f"{name(group.name)}{suffix}"] = group.capacity.max
+            # An order sets the size of its groups, which have no minimum.
+            least = 0 if group.name in drawn else group.capacity.min
+            found[name(group.name)] = least, group.capacity.max
+            found[f"{name(group.name)}{FALLBACK_SUFFIX}"] = 0, group.capacity.max
     return found
 
 

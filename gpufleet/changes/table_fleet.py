@@ -31,8 +31,11 @@ FLEET: Mapping[str, tuple[FieldChange, ...]] = {
         "another list", "new recipients confirm their address once; removed ones receive no more alerts"
     ),
     "budget.on_breach": in_place(
-        "another value", "no one: the function that stops growth is created or deleted; `budget resume` first"
+        "another value",
+        "no one: the functions that stop growth and drain spot nodes are created or deleted; `budget resume`"
+        " first",
     ),
+    "budget.drain_spot_at": in_place("another share", "no one: spot nodes drain earlier or later"),
     "budget.anomalies.above": in_place("another amount", "recipients of budget alerts"),
     "budget.anomalies.monitor": (
         FieldChange(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 
 from gpufleet.catalog.catalog import nearest
 from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed
-from gpufleet.spec.models import Budget
+from gpufleet.kinds import DRAIN_SPOT_AT
+from gpufleet.spec.models import Budget, Spot
+from gpufleet.spec.parsing import plain
 from gpufleet.spec.quantity import Money
 
 MOST_ALERTS = 9
@@ -84,13 +87,12 @@ def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"{upper} comes after {lower}: alerts must ascend without duplicates",
                 "write them in order, such as [50%, 80%, 100%]",
             )
-    stops = fleet.spec.budget.on_breach == "stop-scale-out" and all(alert.value != 100 for alert in alerts)
-    most = MOST_ALERTS - stops
+    acting = [at for at in _acting_alerts(fleet.spec.budget) if all(alert.value != at for alert in alerts)]
+    most = MOST_ALERTS - len(acting)
     if len(alerts) > most:
         yield FieldFinding(
             ("budget", "alerts"),
-            f"{len(alerts)} alerts are more than the {most} that AWS Budgets allows"
-            + (" besides the one of 100% that stops scale-out" if stops else ""),
+            f"{len(alerts)} alerts are more than the {most} that AWS Budgets allows" + _besides(acting),
             f"keep {most} or fewer",
             value=len(alerts),
         )
@@ -101,6 +103,93 @@ def budget_alerts(fleet: Fleet) -> Iterator[FieldFinding]:
             "add an alert below 100%, such as 80%",
             "warning",
         )
+
+
+def _acting_alerts(budget: Budget) -> list[Decimal | int]:
+    """Return the percentages whose alerts a function acts on."""
+    if budget.on_breach == "notify":
+        return []
+    if budget.on_breach == "stop-scale-out":
+        return [100]
+    return list(dict.fromkeys([100, budget.drain_spot_at.value if budget.drain_spot_at else DRAIN_SPOT_AT]))
+
+
+def _besides(acting: Sequence[Decimal | int]) -> str:
+    does = [
+        f"the one of {plain(Decimal(at))}% that {'stops scale-out' if at == 100 else 'drains spot nodes'}"
+        for at in acting
+    ]
+    return f" besides {' and '.join(does)}" if does else ""
+
+
+@check("budget-drain")
+def budget_drain(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Spot drains after scale-out has stopped, never before: nodes that drain would start again elsewhere."""
+    budget, at = fleet.spec.budget, fleet.spec.budget.drain_spot_at
+    if at is None:
+        return
+    if at.value < 100:
+        yield FieldFinding(
+            ("budget", "drain_spot_at"),
+            f"{at} is below 100%, where scale-out stops: spot nodes drain after that",
+            "write '100%' or more, such as '110%'",
+        )
+    if budget.on_breach != "drain-spot":
+        yield FieldFinding(
+            ("budget", "drain_spot_at"),
+            f"drain_spot_at has no effect with on_breach: {budget.on_breach}",
+            "set `on_breach: drain-spot`, or remove it",
+            "warning",
+        )
+
+
+@check("budget-drain-handler", "cloud", "interruptions", "node_groups")
+def budget_drain_handler(fleet: Fleet) -> Iterator[FieldFinding]:
+    """The handler of AWS's notices drains the nodes of a site: without it, jobs would end without a
+    checkpoint. Nodes that the Slurm of racks launches are drained by its controllers."""
+    if fleet.spec.budget.on_breach != "drain-spot":
+        return
+    for path, site in fleet.cloud():
+        spot = [group.name for group in site.node_groups if isinstance(group.capacity.option, Spot)]
+        if spot and site.interruptions is None and site.slurm is None:
+            yield FieldFinding(
+                (*path, "interruptions"),
+                f"on_breach: drain-spot drains {listed(spot)} of {site.site} by the handler of interruptions,"
+                f" and {site.site} has none",
+                "add `interruptions: {}` to the site",
+                value=site.site,
+            )
+
+
+@check("budget-drain-of-nothing", "cloud", "node_groups", "capacity", "team", "teams")
+def budget_drain_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A budget drains only spot nodes; one that covers none drains nothing."""
+    budget = fleet.spec.budget
+    if budget.on_breach != "drain-spot":
+        return
+    spot = [each for each in fleet.groups() if isinstance(each.option, Spot)]
+    if not spot:
+        yield FieldFinding(
+            ("budget", "on_breach"),
+            "on_breach is drain-spot, and no node group of a cloud site buys spot capacity: nothing drains",
+            "write 'stop-scale-out'",
+            "warning",
+        )
+        return
+    sites = {each.site.site for each in spot}
+    teams = {each.group.team for each in spot if each.group.team is not None}
+    caps = [("sites", site.site, sites) for site in fleet.spec.cloud if site.site in budget.sites]
+    caps += [("teams", team, teams) for team in budget.teams]
+    for field, name, having in caps:
+        if name not in having:
+            yield FieldFinding(
+                ("budget", field, name),
+                f"{field[:-1]} {name} has no node group that buys spot capacity: when this cap is spent, its"
+                " groups grow no more, and no node drains",
+                "leave it, if this cap is meant to stop growth only",
+                "warning",
+                value=name,
+            )
 
 
 @check("budget-notify")
@@ -148,4 +237,13 @@ def budget_anomalies(fleet: Fleet) -> Iterator[FieldFinding]:
         )
 
 
-CHECKS = (budget_positive, budget_cap_known, budget_alerts, budget_notify, budget_anomalies)
+CHECKS = (
+    budget_positive,
+    budget_cap_known,
+    budget_alerts,
+    budget_drain,
+    budget_drain_handler,
+    budget_drain_of_nothing,
+    budget_notify,
+    budget_anomalies,
+)

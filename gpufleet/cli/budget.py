@@ -1,4 +1,4 @@
-"""`gpufleet budget`: the budget in AWS, and node groups that its breach stopped."""
+"""`gpufleet budget`: the budget in AWS, and node groups that its breach stopped or drains."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpufleet.errors import InputError
 from gpufleet.workspace import Workspace
 
 if TYPE_CHECKING:
+    from gpufleet.account.drained_groups import Drain
     from gpufleet.account.stopped_groups import Breach, StoppedGroups
 
 app = new_app(
@@ -23,7 +24,7 @@ app = new_app(
 
 @app.command()
 def show(environment: Environment, cloud: CloudOption = None, json: Json = False) -> None:
-    """Show this month's spending of the cloud, and the node groups that a breach stopped."""
+    """Show this month's spending of the cloud, and the node groups that a breach stopped or drains."""
     name, _, breach = _read(environment, cloud)
     if json:
         emit_json(_document(breach))
@@ -33,8 +34,10 @@ def show(environment: Environment, cloud: CloudOption = None, json: Json = False
         out.print(f"  {cap}: {spent:,.2f} of {limit:,.2f} USD", markup=False)
     for group, most in sorted(breach.before.items()):
         out.print(f"  {group} grows no more since {breach.since}; its maximum was {most}", markup=False)
-    if breach.before:
-        note(f"`gpufleet budget resume {name}` lets them grow again")
+    for group, drain in sorted(breach.drained.items()):
+        out.print(f"  {_draining(group, drain)}", markup=False)
+    if breach.acts:
+        note(f"`gpufleet budget resume {name}` {'ends that' if breach.drained else 'lets them grow again'}")
 
 
 @app.command()
@@ -47,9 +50,9 @@ def resume(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Let stopped node groups grow again, up to the maxima of the fleet file."""
+    """Let stopped node groups grow again, up to the fleet file's maxima, and start drained ones again."""
     name, groups, breach = _read(environment, cloud)
-    if not breach.before:
+    if not breach.acts:
         if json:
             emit_json(_document(breach) | {"resumed": {}})
         else:
@@ -66,7 +69,7 @@ def resume(
             "month, or pass --force",
         )
     confirm(
-        f"Let {', '.join(sorted(breach.before))} grow again?",
+        f"Let {', '.join(sorted({*breach.before, *breach.drained}))} grow again?",
         yes=yes,
         json=json,
         what="a change of the account",
@@ -76,8 +79,23 @@ def resume(
         emit_json(_document(breach) | {"resumed": done})
         return
     for group, most in sorted(done.items()):
-        out.print(f"  {group}: up to {most} nodes", markup=False)
+        size = f"{breach.drained[group].sizes[1]} nodes again, " if _has_size(breach, group) else ""
+        out.print(f"  {group}: {size}up to {most} nodes", markup=False)
     note(f"next: `gpufleet refresh {name}`, then `gpufleet up {name}` for sizes that changed meanwhile")
+
+
+def _has_size(breach: Breach, group: str) -> bool:
+    """Return whether a group drained that has a size in AWS; nodes that Slurm launches have none."""
+    return group in breach.drained and breach.drained[group].nodes is not None
+
+
+def _draining(group: str, drain: Drain) -> str:
+    """Return what `show` says of a group whose spot nodes drain."""
+    if not drain.since:
+        return f"{group} is being resumed: run `gpufleet budget resume` again"
+    if drain.nodes is None:
+        return f"{group} drains since {drain.since}: its controllers launch no node"
+    return f"{group} drains since {drain.since}: {drain.nodes} of {drain.sizes[1]} nodes are left"
 
 
 def _read(environment: str, cloud: str | None) -> tuple[str, StoppedGroups, Breach]:
@@ -127,6 +145,10 @@ def _document(breach: Breach) -> dict[str, Any]:
         "limit": float(breach.limit),
         "since": breach.since,
         "stopped": dict(breach.before),
+        "drained": {
+            name: {"since": drain.since, "nodes_before": drain.sizes[1], "nodes": drain.nodes}
+            for name, drain in breach.drained.items()
+        },
         "caps": {
             name: {"spent": float(spent), "limit": float(limit)}
             for name, (spent, limit) in breach.caps.items()

@@ -109,16 +109,31 @@ class Cloud:
 
     def replace(self, instance: str) -> str:
         """End a drained instance so that its Auto Scaling group starts another. Return what happened."""
+        return self._end(instance, smaller=False) or "replaced"
+
+    def remove(self, instance: str) -> str:
+        """End a drained instance and make its Auto Scaling group smaller. Return what happened.
+
+        A group that has its minimum again keeps its size.
+        """
+        try:
+            return self._end(instance, smaller=True) or "removed"
+        except ClientError as error:
+            if not _below_minimum(error):
+                raise
+        return self.replace(instance)
+
+    def _end(self, instance: str, *, smaller: bool) -> str:
         try:
             self._scaling.terminate_instance_in_auto_scaling_group(
-                InstanceId=instance, ShouldDecrementDesiredCapacity=False
+                InstanceId=instance, ShouldDecrementDesiredCapacity=smaller
             )
         except ClientError as error:
-            # In no group, or gone: nothing is to be replaced.
-            if error.response["Error"]["Code"] == "ValidationError":
+            # In no group, or gone: nothing is to be ended.
+            if error.response["Error"]["Code"] == "ValidationError" and not _below_minimum(error):
                 return "in no group"
             raise
-        return "replaced"
+        return ""
 
 
 def has_tags(tags: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
@@ -133,7 +148,13 @@ def _instance(found: Mapping[str, Any], tags: Mapping[str, str]) -> Instance:
         dns_name=found.get("PrivateDnsName", ""),
         node=tags.get(NODE_TAG, ""),
         alive=found["State"]["Name"] not in _GONE,
+        spot=found.get("InstanceLifecycle") == "spot",
     )
+
+
+def _below_minimum(error: ClientError) -> bool:
+    """Return whether Auto Scaling refuses because the group would be smaller than its minimum."""
+    return "min size" in str(error.response["Error"].get("Message", "")).lower()
 
 
 def _batches(values: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -2,7 +2,8 @@
 
 Sources of the formats: EC2 User Guide ("Spot Instance interruption notices", "EC2 instance rebalance
 recommendations", "Monitor Capacity Blocks using EventBridge"), AWS Health User Guide ("AWS Health events
-Amazon EventBridge schema").
+Amazon EventBridge schema"). The notice of a spent budget is gpufleet's own (`gpufleet.components.functions.
+drain_spot`, and `gpufleet budget resume`, which withdraws it).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-Kind = Literal["rebalance", "maintenance", "capacity", "spot"]
+Kind = Literal["rebalance", "maintenance", "budget", "capacity", "spot"]
 
-RANKS: Mapping[Kind, int] = {"rebalance": 1, "maintenance": 2, "capacity": 3, "spot": 4}
+RANKS: Mapping[Kind, int] = {"rebalance": 1, "maintenance": 2, "budget": 3, "capacity": 4, "spot": 5}
 """A notice of a higher rank takes the place of an earlier one about the same instance, never the reverse."""
 
 SPOT_S = 120
@@ -40,7 +41,8 @@ _REBALANCE = "EC2 Instance Rebalance Recommendation"
 _RESERVED = "EC2 Capacity Reservation Instance Interruption Warning"
 _BLOCK = ("Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning")
 _HEALTH = "AWS Health Event"
-_SOURCES = {_HEALTH: "aws.health"}
+_BUDGET = "gpufleet Spot Drain"
+_SOURCES = {_HEALTH: "aws.health", _BUDGET: "gpufleet.budget"}
 LONGEST_BODY = 262_144
 """Characters of a message (SQS: 256 KiB)."""
 
@@ -58,7 +60,7 @@ class NodeNotice:
     """A notice about `subjects`: ids of instances, or of a Capacity Block (`cr-...`). Times: epoch seconds.
 
     `deadline` is when the instances end; None if AWS names no time. `withdrawn`: the maintenance is called
-    off.
+    off, or the budget is resumed.
     """
 
     id: str
@@ -98,6 +100,9 @@ def read_notice(body: str, *, account: str, region: str, now: float) -> NodeNoti
         return NodeNotice(event_id, "capacity", (_reservation(detail),), at, _block_deadline(detail, at))
     if name == _HEALTH:
         return _maintenance(event_id, at, detail)
+    if name == _BUDGET:
+        withdrawn = _text(detail, "state") == "resumed"
+        return NodeNotice(event_id, "budget", (_instance(detail),), at, None, withdrawn)
     raise UnusableError("irrelevant", f"detail-type {_shown(name)}")
 
 

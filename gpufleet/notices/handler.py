@@ -27,7 +27,10 @@ RECENT_S = 60
 """An instance with a notice of this age still runs: the shortest notice is two minutes."""
 
 REPLACED = ("maintenance", "rebalance")
-"""Notices after which the handler ends the drained instance; after others AWS does."""
+"""Notices after which the handler ends the drained instance; after others AWS does, or the group shrinks."""
+
+JOIN_S = 20 * 60
+"""An instance of a spent budget without a node may still start. After this time it ends without one."""
 
 
 class CloudCalls(Protocol):
@@ -44,6 +47,9 @@ class CloudCalls(Protocol):
 
     def replace(self, instance: str) -> str:
         """End a drained instance, so that its group starts another."""
+
+    def remove(self, instance: str) -> str:
+        """End a drained instance, and make its group smaller."""
 
 
 @dataclass
@@ -116,18 +122,31 @@ class NoticeWorker:
                     self.audit.write("expanded", subject=case.subject)
             ids = [case.subject for case in cases if not case.subject.startswith("cr-")]
             ours = self._instances(cases)
-            alive = [each for each in ours.values() if each.alive]
+            drained = {case.subject for case in cases if case.kind == "budget"}
+            alive = [each for each in ours.values() if each.alive and (each.spot or each.id not in drained)]
             nodes = self.scheduler.nodes(alive) if alive else {}
         except (SchedulerError, *CloudErrors) as error:
             self._failed("identify", cases, error)
             return []
-        left = {each: _why_left(ours.get(each)) for each in ids if each not in nodes}
+        starting = {each.id for each in alive if each.id in drained and each.id not in nodes}
+        self._await_nodes([case for case in cases if case.subject in starting], now)
+        left = {
+            each: _why_left(ours.get(each), drained=each in drained)
+            for each in ids
+            if each not in nodes and each not in starting
+        }
         for subject, why in left.items():
             self.metrics.count("", "outcome", why.replace(" ", "-"))
             self.audit.write("left", subject=subject, reason=why)
         self.notes.move([case for case in cases if case.subject in left], "left", now)
         self.notes.move([case for case in cases if case.subject in nodes], "found", now, nodes=nodes)
         return [case.subject for case in cases]
+
+    def _await_nodes(self, cases: Sequence[Case], now: float) -> None:
+        """Wait until instances of a spent budget have joined, so that no job starts on them meanwhile."""
+        late = [case for case in cases if now - case.received >= JOIN_S]
+        self.notes.postpone([case.subject for case in cases if case not in late], now)
+        self.notes.move(late, "moved", now)
 
     def _instances(self, cases: Sequence[Case]) -> dict[str, Instance]:
         """Return the site's instances among those of the cases. One with an old notice may have ended, and a
@@ -184,12 +203,12 @@ class NoticeWorker:
         return case.deadline - self.settings.maintenance_s
 
     def _release(self, now: float) -> list[str]:
-        """Give nodes work again whose maintenance was called off."""
+        """Give nodes work again whose maintenance was called off, or whose budget is resumed."""
         cases = self.notes.due("withdrawn", now)
         if not cases:
             return []
         try:
-            self.scheduler.release([case.node for case in cases])
+            self.scheduler.release([case.node for case in cases if case.node])
         except SchedulerError as error:
             self._failed("release", cases, error)
             return []
@@ -280,19 +299,26 @@ class NoticeWorker:
         """Let the group replace an instance that AWS does not end by itself."""
         cases = self.notes.due("moved", now)
         for case in cases:
-            outcome = "ended by AWS"
+            end: Callable[[str], str] | None
             if case.kind in REPLACED:
-                try:
-                    outcome = self.cloud.replace(case.subject)
-                except CloudErrors as error:
-                    self._failed("replace", [case], error)
-                    continue
+                end = self.cloud.replace
+            elif case.kind == "budget":
+                end = self.cloud.remove
+            else:
+                end = None
+            try:
+                outcome = end(case.subject) if end is not None else "ended by AWS"
+            except CloudErrors as error:
+                self._failed("replace", [case], error)
+                continue
             self.notes.move([case], "done", now)
             self.audit.write("done", subject=case.subject, node=case.node, outcome=outcome)
         return [case.subject for case in cases]
 
 
-def _why_left(instance: Instance | None) -> str:
+def _why_left(instance: Instance | None, *, drained: bool) -> str:
     if instance is None:
         return "foreign"
+    if instance.alive and not instance.spot and drained:
+        return "not spot"
     return "no node" if instance.alive else "gone"

@@ -130,7 +130,9 @@ class Notes:
                     continue
                 for subject in notice.subjects:
                     db.execute("INSERT OR IGNORE INTO event_cases VALUES (?, ?)", (notice.id, subject))
-                    if notice.withdrawn:
+                    if notice.withdrawn and notice.kind == "budget":
+                        self._resume(db, subject, received, now)
+                    elif notice.withdrawn:
                         self._withdraw(db, subject, now)
                     else:
                         self._open(db, subject, notice.kind, received, notice.deadline, now)
@@ -175,7 +177,9 @@ class Notes:
         deadline: float | None,
         now: float,
     ) -> None:
-        row = db.execute("SELECT kind, state, deadline FROM cases WHERE subject = ?", (subject,)).fetchone()
+        row = db.execute(
+            "SELECT kind, state, deadline, received FROM cases WHERE subject = ?", (subject,)
+        ).fetchone()
         if row is None:
             db.execute(
                 "INSERT INTO cases (subject, kind, state, received, deadline, changed)"
@@ -183,7 +187,10 @@ class Notes:
                 (subject, kind, received, deadline, now),
             )
             return
-        had, state, until = row
+        had, state, until, last = row
+        if kind == "budget" and state in ("withdrawn", "left") and received <= last:
+            # Sent before the budget was resumed: SQS may give messages out in another order.
+            return
         earlier = deadline is not None and (until is None or deadline < until)
         urgent = RANKS[kind] > RANKS[had] and state in ("cordoned", *OPEN)
         sooner = RANKS[kind] == RANKS[had] and earlier and state in OPEN
@@ -210,6 +217,23 @@ class Notes:
             " AND state IN ('new', 'found', 'drained')",
             (now, subject),
         )
+
+    def _resume(self, db: sqlite3.Connection, subject: str, received: float, now: float) -> None:
+        """Call the drain of a spent budget off: the node takes work again, and its jobs are not moved."""
+        db.execute(
+            "INSERT OR IGNORE INTO cases (subject, kind, state, received, changed)"
+            " VALUES (?, 'budget', 'left', ?, ?)",
+            (subject, received, now),
+        )
+        called_off = db.execute(
+            "UPDATE cases SET state = CASE WHEN state = 'new' THEN 'left' ELSE 'withdrawn' END, due = 0,"
+            " received = ?, changed = ? WHERE subject = ? AND kind = 'budget'"
+            " AND state IN ('new', 'found', 'drained', 'signalled', 'moved')",
+            (received, now, subject),
+        ).rowcount
+        if called_off:
+            db.execute("DELETE FROM case_jobs WHERE subject = ?", (subject,))
+            db.execute("DELETE FROM jobs WHERE (id, run) NOT IN (SELECT id, run FROM case_jobs)")
 
     def due(self, state: State, now: float, limit: int = 500) -> list[Case]:
         """Return cases in a state whose time has come, the most urgent first."""

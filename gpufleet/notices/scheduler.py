@@ -18,6 +18,7 @@ class Instance:
     dns_name: str
     node: str = ""
     alive: bool = True
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
+from gpufleet.kinds import DRAIN_SPOT_AT
 from gpufleet.plan.assumptions import assumptions_of
 from gpufleet.plan.budget_models import AnomaliesPlan, BudgetPlan, GrowingGroup
 from gpufleet.plan.capacity_models import OnDemandPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan
 from gpufleet.plan.names import FALLBACK_SUFFIX, SYSTEM, group_resource_name
-from gpufleet.spec.models import FleetSpec
+from gpufleet.spec.models import Budget, FleetSpec
 
 
 def plan_budget(spec: FleetSpec, cloud: Iterable[CloudSitePlan]) -> BudgetPlan:
@@ -21,27 +22,41 @@ def plan_budget(spec: FleetSpec, cloud: Iterable[CloudSitePlan]) -> BudgetPlan:
         currency=budget.monthly.currency,
         alerts=tuple(Decimal(alert.value) for alert in budget.alerts),
         on_breach=budget.on_breach,
+        drain_spot_at=_drain_spot_at(budget),
         notify=budget.notify,
         assume=assumptions_of(spec),
         sites={name: cap.amount for name, cap in budget.sites.items()},
         teams={name: cap.amount for name, cap in budget.teams.items()},
         growing_groups=tuple(group for site in cloud for group in _growing(spec, site)),
+        spot_groups=tuple(group for site in cloud for group in _spot(spec, site)),
         anomalies=AnomaliesPlan(anomalies.above.amount, anomalies.monitor) if anomalies else None,
     )
 
 
+def _drain_spot_at(budget: Budget) -> Decimal | None:
+    if budget.on_breach != "drain-spot":
+        return None
+    return Decimal(DRAIN_SPOT_AT if budget.drain_spot_at is None else budget.drain_spot_at.value)
+
+
 def _growing(spec: FleetSpec, site: CloudSitePlan) -> Iterator[GrowingGroup]:
     """Yield the groups whose cost follows their size."""
-
-    def growing(group: str, team: str | None = None, suffix: str = "") -> GrowingGroup:
-        name = group_resource_name(spec.fleet, spec.environment, site.site, group)
-        return GrowingGroup(f"{name}{suffix}", site.site, team)
-
     if site.kubernetes is not None:
-        yield growing(SYSTEM)
+        yield _named(spec, site, SYSTEM)
     for group in site.node_groups:
         if isinstance(group.capacity, OnDemandPlan | SpotPlan):
-            yield growing(group.name, group.team)
+            yield _named(spec, site, group.name, group.team)
         falls_back = isinstance(group.capacity, SpotPlan) and group.capacity.on_demand_fallback
         if falls_back and site.slurm is None:
-            yield growing(group.name, group.team, FALLBACK_SUFFIX)
+            yield _named(spec, site, f"{group.name}{FALLBACK_SUFFIX}", group.team)
+
+
+def _spot(spec: FleetSpec, site: CloudSitePlan) -> Iterator[GrowingGroup]:
+    """Yield the groups that buy spot; the on-demand part of a group that falls back is none of them."""
+    for group in site.node_groups:
+        if isinstance(group.capacity, SpotPlan):
+            yield _named(spec, site, group.name, group.team)
+
+
+def _named(spec: FleetSpec, site: CloudSitePlan, group: str, team: str | None = None) -> GrowingGroup:
+    return GrowingGroup(group_resource_name(spec.fleet, spec.environment, site.site, group), site.site, team)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
 
+from gpufleet.kinds import OnBreach
 from gpufleet.plan.json import MONEY
 
 
@@ -38,18 +38,21 @@ class BudgetPlan:
     resources that no price is known for, by name or pattern. `sites` and `teams` are caps in USD a month.
     `growing_groups` are the node groups that `on_breach: stop-scale-out` stops, if `monthly` is spent or the
     cap of their site or team: all but those in a reservation or Capacity Block, which is paid for whether it
-    is used or not.
+    is used or not. `spot_groups` are those of them that buy spot: `drain-spot` drains their spot nodes from
+    `drain_spot_at` percent on, None with another `on_breach`.
     """
 
     monthly: Decimal = field(metadata=MONEY)
     currency: str
     alerts: tuple[Decimal, ...]
-    on_breach: Literal["notify", "stop-scale-out"]
+    on_breach: OnBreach
+    drain_spot_at: Decimal | None
     notify: tuple[str, ...]
     assume: Mapping[str, Decimal] = field(metadata=MONEY)
     sites: Mapping[str, Decimal] = field(metadata=MONEY)
     teams: Mapping[str, Decimal] = field(metadata=MONEY)
     growing_groups: tuple[GrowingGroup, ...]
+    spot_groups: tuple[GrowingGroup, ...]
     anomalies: AnomaliesPlan | None
 
     @property
@@ -60,4 +63,9 @@ class BudgetPlan:
     @property
     def stops_growth(self) -> bool:
         """Whether a breach stops node groups."""
-        return self.on_breach == "stop-scale-out" and bool(self.growing)
+        return self.on_breach != "notify" and bool(self.growing)
+
+    @property
+    def drains_spot(self) -> bool:
+        """Whether a breach drains spot nodes."""
+        return self.drain_spot_at is not None and bool(self.spot_groups)

@@ -40,6 +40,7 @@ from gpufleet.plan.ordered_capacity import drawn_nodes, plan_orders
 from gpufleet.plan.queues import plan_queues
 from gpufleet.plan.site_needs import (
     cluster_logs,
+    drain_logs,
     flow_logs,
     interface_endpoints,
     site_keys,
@@ -70,7 +71,10 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
         budget=budget,
         software_channel=spec.software.channel,
         keys=(KeyPlan(f"{name}{BUDGET_SUFFIX}", ""),) if cloud else (),
-        log_groups=(stop_logs(f"{name}{BUDGET_SUFFIX}"),) if budget.stops_growth else (),
+        log_groups=(
+            *([stop_logs(f"{name}{BUDGET_SUFFIX}")] if budget.stops_growth else []),
+            *([drain_logs(f"{name}{BUDGET_SUFFIX}")] if budget.drains_spot else []),
+        ),
     )
 
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpufleet.plan.names import NOTICES_SUFFIX
-from gpufleet.spec.models import CloudSite
+from gpufleet.spec.models import CloudSite, Interruptions
+
+CHECKPOINT_S = int(Interruptions().checkpoint.delta.total_seconds())
+"""How long a signalled job may take where the fleet file says nothing of interruptions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,16 @@ def stopped_groups_parameter(fleet: str, environment: str) -> str:
     return f"{parameters_path(fleet, environment)}/stopped-groups"
 
 
+def drained_groups_path(fleet: str, environment: str) -> str:
+    """The folder of the SSM parameters with the node groups that a breach of the budget drains, one each."""
+    return f"{parameters_path(fleet, environment)}/drained"
+
+
+def drained_group_parameter(path: str, group: str) -> str:
+    """The name of the parameter of a node group, by the name of its resource."""
+    return f"{path}/{group}"
+
+
 def parameters_path(fleet: str, environment: str) -> str:
     """The folder of an environment's SSM parameters."""
     return f"/gpufleet/{fleet}/{environment}"

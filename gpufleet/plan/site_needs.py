@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.kinds import LOG_RETENTION_DAYS, STOP_SUFFIX
+from gpufleet.kinds import DRAIN_SUFFIX, LOG_RETENTION_DAYS, STOP_SUFFIX
 from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
 from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, MUNGE_SUFFIX, NETWORK
 from gpufleet.spec.models import CloudSite
@@ -47,6 +47,11 @@ def cluster_logs(name: str, site: CloudSite) -> LogGroupPlan | None:
 def stop_logs(budget: str) -> LogGroupPlan:
     """The log group of the function that stops the growth of node groups; `budget` is the budget's name."""
     return LogGroupPlan(f"/aws/lambda/{budget}{STOP_SUFFIX}", LOG_RETENTION_DAYS)
+
+
+def drain_logs(budget: str) -> LogGroupPlan:
+    """The log group of the function that drains spot nodes; `budget` is the budget's name."""
+    return LogGroupPlan(f"/aws/lambda/{budget}{DRAIN_SUFFIX}", LOG_RETENTION_DAYS)
 
 
 def site_keys(

@@ -79,6 +79,9 @@ def cloud_budget_lines(plan: FleetPlan, currency: str) -> list[str]:
         if not each.name and plan.budget.stops_growth:
             groups = len(plan.budget.growing)
             text += f"; at 100% {groups} node group{'s' if groups != 1 else ''} grow no more"
+        if not each.name and plan.budget.drains_spot:
+            groups = len(plan.budget.spot_groups)
+            text += f", at {plan.budget.drain_spot_at:f}% spot nodes of {groups} drain"
         lines.append(text)
     return lines
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gpufleet.kinds import OnBreach
 from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import (
@@ -187,12 +188,20 @@ class Budget(Model):
         ),
     ] = (Percent(50), Percent(80), Percent(100))
     on_breach: Annotated[
-        Literal["notify", "stop-scale-out"],
+        OnBreach,
         Field(
             description="When AWS reports 100% of the cloud's part of `monthly`: tell people, or also let no "
-            "node group grow any more."
+            "node group grow any more; `drain-spot` does so too, and drains spot nodes at `drain_spot_at`."
         ),
     ] = "notify"
+    drain_spot_at: Annotated[
+        Percent | None,
+        Field(
+            description="The share of a budget from which `drain-spot` drains spot nodes, 100% or more; "
+            "110% if left out.",
+            examples=["120%"],
+        ),
+    ] = None
     anomalies: Annotated[
         Anomalies | None,
         Field(description="Reports of unusual cost, by AWS Cost Anomaly Detection; none if left out."),

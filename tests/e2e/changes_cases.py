@@ -659,6 +659,9 @@ def fleet_cases() -> Iterator[Case]:
         {"budget.on_breach": "stop-scale-out"},
         r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$|:RolePolicy chg-test-burst-launcher$",
     )
+    # With the action that it belongs to, which tags all spot groups.
+    draining = {"budget.on_breach": "drain-spot", "budget.drain_spot_at": "130%"}
+    yield Case("budget.drain_spot_at", "another share", draining, exclusive=True)
     yield Case(
         "budget.anomalies.above", "another amount", {"budget.anomalies.above": "900 USD"}, ANOMALIES[1:]
     )

@@ -36,8 +36,23 @@ def launched() -> FleetPlan:
         group("cheap", "g6e.xlarge", spot(0, 4), image=IMAGE),
         slurm=LAUNCHED,
     )
-    budget = {"monthly": "100000 USD", "on_breach": "stop-scale-out"}
+    budget = {"monthly": "100000 USD", "on_breach": "drain-spot"}
     return build_plan(spec(cloud=[site], onprem=[SLURM_RACK], budget=budget), CATALOG)
+
+
+def drained() -> FleetPlan:
+    handler: dict[str, Any] = {"interruptions": {}}
+    kube = cloud_site(
+        group("sweep", "g6.xlarge", spot(0, 4, "on-demand")),
+        scheduler="kubernetes",
+        kubernetes={"private_cidrs": ["10.60.0.0/24"]},
+        **handler,
+    )
+    network = {"cidr": "10.50.0.0/16"}
+    other = {"site": "use2", "zones": ["us-east-1a"], "network": network, **handler}
+    slurm = cloud_site(group("burst", "g6.xlarge", spot(0, 4)), **other)
+    budget = {"monthly": "100000 USD", "on_breach": "drain-spot", "sites": {"use2": "40000 USD"}}
+    return build_plan(spec(cloud=[kube, slurm], budget=budget), CATALOG)
 
 
 def scaled() -> FleetPlan:
@@ -70,6 +85,7 @@ def example(path: str) -> Callable[[], FleetPlan]:
 
 FLEETS: dict[str, Callable[[], FleetPlan]] = {
     "launched by Slurm": launched,
+    "drained by a budget": drained,
     "scaled by Cluster Autoscaler": scaled,
     "with buckets that pods mount": mounted,
     **{name: example(f"docs/examples/{name}/fleet.yaml") for name in ("enterprise", "trainium")},

@@ -40,6 +40,7 @@ USED_BY = {
     "access_entries": ("cluster",),
     "base": ("identity", "storage", "network", "budget"),
     "bucket": ("storage",),
+    "budget_function": ("budget",),
     "device_plugins": ("cluster_base",),
     "dynamic": ("capacity_block_offering",),
     "eks_registries": ("cluster_base",),
@@ -53,6 +54,7 @@ USED_BY = {
     "node_image": ("node_group",),
     "plugin_daemon_set": ("cluster_base", "neuron"),
     "scale_out_stop": ("budget",),
+    "spot_drain": ("budget",),
     "scaling_groups": ("ordered_capacity",),
     "security_groups": ("network", "storage"),
 }

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from gpufleet.kinds import DRAIN_SPOT_AT, OnBreach
 from gpufleet.policies.rules.change_safety._access import new_access
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
@@ -77,8 +78,15 @@ def _budget(before: Budget, after: Budget) -> Iterator[Violation]:
             yield from _cap(f"budget.{name}.{key}", cap, getattr(after, name).get(key))
     if before.ends is not None and (after.ends is None or after.ends > before.ends):
         yield _loosened("budget.ends", f"{before.ends} becomes {after.ends or 'never'}")
-    if before.on_breach == "stop-scale-out" and after.on_breach != before.on_breach:
+    actions = get_args(OnBreach)
+    if actions.index(after.on_breach) < actions.index(before.on_breach):
         yield _loosened("budget.on_breach", f"{before.on_breach} becomes {after.on_breach}")
+    elif before.on_breach == "drain-spot" and _drains_at(after) > _drains_at(before):
+        yield _loosened("budget.drain_spot_at", f"{_drains_at(before)}% becomes {_drains_at(after)}%")
+
+
+def _drains_at(budget: Budget) -> Decimal:
+    return Decimal(DRAIN_SPOT_AT if budget.drain_spot_at is None else budget.drain_spot_at.value)
 
 
 def _left_behind(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.kinds import AUTOSCALED_TAG
+from gpufleet.kinds import AUTOSCALED_TAG, DRAIN_TAG, DRAIN_TAG_VALUE
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
 from gpufleet.plan.names import site_resource_name
 from gpufleet.resources.launches import LAUNCHERS
@@ -58,8 +58,8 @@ class FleetTags:
     """The tags of a fleet: those on all resources, and the allowed values of site, group and storage tags.
 
     `teams` maps (site, node group) to the team of the group, None for a group without a team. `members` are
-    (site, team) of teams with a role of their own, for buckets, and `autoscaled` the clusters with an
-    autoscaler.
+    (site, team) of teams with a role of their own, for buckets, `autoscaled` the clusters with an autoscaler;
+    `drains` is whether a spent budget drains spot nodes.
     """
 
     everywhere: Mapping[str, str]
@@ -69,6 +69,7 @@ class FleetTags:
     teams: Mapping[tuple[str, str], str | None]
     members: frozenset[tuple[str, str]]
     autoscaled: frozenset[str]
+    drains: bool
 
     def site_in(self, region: str | None) -> str | None:
         """Return the only site of the fleet in a region; None if there is none or several."""
@@ -89,12 +90,14 @@ class FleetTags:
     def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, single: bool) -> str:
         if key == EXPIRES:
             return "and the fleet file has no `expires`"
-        if key not in (SITE, NODE_GROUP, STORAGE, TEAM, AUTOSCALED_TAG):
+        if key not in (SITE, NODE_GROUP, STORAGE, TEAM, AUTOSCALED_TAG, DRAIN_TAG):
             return f"and gpufleet, which reserves {TAG_PREFIX}, has no such tag"
         if is_unknown(value):
             return "and must be one of the fleet file"
         if key == AUTOSCALED_TAG:
             return "" if value in self.autoscaled else "and no autoscaler of the fleet has that name"
+        if key == DRAIN_TAG:
+            return "" if self.drains and value == DRAIN_TAG_VALUE else "and no budget of the fleet drains it"
         site, group = tags.get(SITE), tags.get(NODE_GROUP)
         if key == SITE:
             if value not in self.sites:
@@ -146,6 +149,7 @@ def fleet_of(spec: FleetSpec) -> FleetTags:
             and site.kubernetes.autoscaler is not None
             and site.kubernetes.autoscaler.kind != "none"
         ),
+        drains=spec.budget.on_breach == "drain-spot",
     )
     _last[:] = [(spec, tags)]
     return tags

@@ -35,6 +35,8 @@ TAGS = {"gpufleet:fleet": "rack", "gpufleet:site": "use1"}
 NODES = [f"{PARTITION}-1", f"{PARTITION}-2"]
 SUSPEND_S, RESUME_S, RETRY_S = 20, 100, 20
 PARAMETER = "/gpufleet/rack/sandbox/use1/munge-key"
+DRAINED = "/gpufleet/rack/sandbox/drained/sweep"
+CHECKPOINT_S = 20
 ENDPOINT = f"http://{API}:{PORT}"
 # A container is up in seconds; the program looks every ten.
 LIMIT_S = 300
@@ -50,7 +52,11 @@ srun sh -c '
     address=$(getent hosts use1-sweep-2 | cut -d" " -f1)
     echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(id -un) $address >/tmp/job-$SLURM_JOB_ID
 '
-srun sleep ${1:-0}
+# A signal for a checkpoint must not end the script; Slurm waits for the command before it.
+trap 'date >>/tmp/signalled-$SLURM_JOB_ID' USR1
+# A job that is queued again is short.
+[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ] || srun sleep ${1:-0} &
+until wait; do :; done
 """
 
 
@@ -177,6 +183,7 @@ def _cloud(instances: Instances, lab: Lab) -> dict[str, Any]:
             "TagSpecifications": [{"ResourceType": "instance", "Tags": tags}],
         },
     )["LaunchTemplate"]["LaunchTemplateId"]
+    instances.client("ssm").put_parameter(Name=DRAINED, Value="{}", Type="String")
     key = instances.client("kms").create_key()["KeyMetadata"]["Arn"]
     instances.client("ssm").put_parameter(Name=PARAMETER, Value="none yet", Type="SecureString", KeyId=key)
     found = dict(re.findall(r"(\w+)=(\d+)", lab.sh("dgx02", "slurmd -C")))
@@ -191,6 +198,7 @@ def _cloud(instances: Instances, lab: Lab) -> dict[str, Any]:
                 "role": "",
                 "munge_parameter": PARAMETER,
                 "munge_key_arn": key,
+                "checkpoint_s": CHECKPOINT_S,
                 "groups": [
                     {
                         "name": "rack-sandbox-use1-sweep",
@@ -199,8 +207,9 @@ def _cloud(instances: Instances, lab: Lab) -> dict[str, Any]:
                         "version": "1",
                         "instance_types": [KIND],
                         "subnets": [made["Subnet"]["SubnetId"]],
-                        "purchases": ["on-demand"],
+                        "purchases": ["spot", "on-demand"],
                         "max_price": "",
+                        "drained_parameter": DRAINED,
                     }
                 ],
             }
@@ -288,4 +297,36 @@ def test_controller_that_takes_over_during_a_resume_finishes_it(burst: Burst) ->
         burst.wait_for_end(job)
     finally:
         lab.sh("ctl01", "systemctl start gpufleet-cloud-nodes; systemctl start slurmctld")
+    burst.wait_until_asleep()
+
+
+def test_spot_nodes_of_a_spent_budget_drain_and_none_starts_until_it_is_resumed(burst: Burst) -> None:
+    burst.wait_until_asleep()
+    ssm = burst.instances.client("ssm")
+
+    def record(value: str) -> None:
+        ssm.put_parameter(Name=DRAINED, Value=value, Type="String", Overwrite=True)
+
+    job = burst.cloud_job("110")
+    wait_for(lambda: burst.state(job).startswith("RUNNING"), LIMIT_S)
+    record(json.dumps({"since": "2030-05-04T12:00:00+00:00", "sizes": [0, 0, 2]}))
+    try:
+        wait_for(lambda: any("checkpoint until" in each for each in burst.reasons()), LIMIT_S)
+        assert all("drain" in state for state in burst.nodes().values())
+        assert len(burst.instances.alive()) == 2
+        wait_for(lambda: not burst.state(job).startswith("RUNNING"), LIMIT_S)
+        assert burst.state(job).startswith("PENDING")
+        signalled = [
+            burst.lab.sh(host, f"cat /tmp/signalled-{job}", code=None) for host in ADDRESSES.values()
+        ]
+        assert sum(bool(each.strip()) for each in signalled) == 1
+        wait_for(lambda: not burst.instances.alive(), LIMIT_S)
+        # Two tries of Slurm later there is still none.
+        burst.lab.sh("ctl02", f"scontrol update jobid={job} starttime=now", code=None)
+        burst.lab.sh("ctl01", "sleep 40")
+        assert not burst.instances.alive()
+    finally:
+        record("{}")
+    wait_for(lambda: not any("drain" in state for state in burst.nodes().values()), LIMIT_S)
+    burst.wait_for_end(job)
     burst.wait_until_asleep()

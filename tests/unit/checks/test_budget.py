@@ -71,6 +71,52 @@ def test_alert_that_stops_scale_out_counts_too(judge: Judge) -> None:
     assert judge({"budget.alerts": [*alerts[:-1], "100%"], **stopping}).rules == set()
 
 
+def test_alerts_of_both_actions_count_too(judge: Judge) -> None:
+    alerts = [f"{10 * number}%" for number in range(1, MOST_ALERTS + 1)]
+    finding = judge({"budget.alerts": alerts, **DRAINING}).only("budget-alerts")
+    assert "besides the one of 100% that stops scale-out and the one of 110% that drains" in finding.message
+    assert judge({"budget.alerts": alerts[:-2], **DRAINING}).rules == set()
+    at_once = {**DRAINING, "budget.drain_spot_at": "100%"}
+    assert judge({"budget.alerts": alerts[:-1], **at_once}).rules == set()
+
+
+DRAINING = {"budget.on_breach": "drain-spot", "cloud.0.interruptions": {}}
+
+
+def test_drain_of_spot_passes_with_a_handler(judge: Judge) -> None:
+    assert judge(DRAINING).rules == set()
+    assert judge({**DRAINING, "budget.drain_spot_at": "125%"}).rules == set()
+
+
+def test_drain_below_the_stop_is_refused(judge: Judge) -> None:
+    finding = judge({**DRAINING, "budget.drain_spot_at": "95%"}).only("budget-drain")
+    assert (finding.field, finding.value) == ("budget.drain_spot_at", "95%")
+
+
+def test_share_of_a_drain_without_the_drain_is_a_warning(judge: Judge) -> None:
+    given = {"budget.on_breach": "stop-scale-out", "budget.drain_spot_at": "120%"}
+    assert "on_breach: stop-scale-out" in judge(given).only("budget-drain", "warning").message
+
+
+def test_drain_without_the_handler_of_interruptions_is_refused(judge: Judge) -> None:
+    finding = judge({"budget.on_breach": "drain-spot"}).only("budget-drain-handler")
+    assert finding.field == "cloud[0].interruptions"
+    assert "sweep" in finding.message and "interruptions: {}" in finding.remedy
+
+
+def test_drain_of_a_fleet_without_spot_is_a_warning(judge: Judge) -> None:
+    no_spot = {"cloud.0.node_groups.3.capacity": {"on_demand": {"min": 0, "max": 1}}}
+    finding = judge({"budget.on_breach": "drain-spot", **no_spot}).only("budget-drain-of-nothing", "warning")
+    assert finding.field == "budget.on_breach"
+
+
+def test_cap_of_a_team_without_spot_is_a_warning(judge: Judge) -> None:
+    caps = {"budget.teams": {"research": "900000 USD"}, "budget.sites": {"use1": "900000 USD"}}
+    finding = judge({**DRAINING, **caps}).only("budget-drain-of-nothing", "warning")
+    assert finding.field == "budget.teams.research"
+    assert "no node drains" in finding.message
+
+
 ANOMALIES = {"budget.anomalies": {"above": "500 USD"}, "budget.notify": ["a@example.com"]}
 
 

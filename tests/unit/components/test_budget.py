@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gpufleet.components.budget import AnomalyArgs, BudgetGuard, BudgetGuardArgs, CapArgs
-from gpufleet.components.functions import stop_scale_out
+from gpufleet.components.functions import drain_spot, stop_scale_out
 from gpufleet.components.scale_out_stop import GrowingSite, ScaleOutStopArgs
+from gpufleet.components.spot_drain import DrainedSite, SpotDrainArgs
 from gpufleet.errors import InputError
 from tests.unit.components.recording import ACCOUNT, Recording, record
 
@@ -217,6 +218,72 @@ def test_log_group_of_the_function_is_encrypted_with_a_key_that_allows_it() -> N
     statements = json.loads(built.one("Key").inputs["policy"])["Statement"]
     (logs,) = [each for each in statements if each["Sid"] == "LogsEncryptThisGroup"]
     assert group["name"] in json.dumps(logs["Condition"])
+
+
+DRAIN = SpotDrainArgs(
+    sites=[
+        DrainedSite(name="use1", region="us-east-1", queue="use1-notices", cluster="atlas-prod-use1"),
+        DrainedSite(name="usw2", region="us-west-2", queue="usw2-notices"),
+    ],
+    groups=["atlas-prod-use1-cheap", "atlas-prod-usw2-sweep"],
+    at_percent=Decimal(115),
+    caps={"site-usw2": ["atlas-prod-usw2-sweep"]},
+    path="/gpufleet/atlas/prod/drained",
+)
+
+
+def test_stop_is_the_same_with_and_without_the_drain() -> None:
+    alone, both = guard(stop=STOP), guard(stop=STOP, drain=DRAIN)
+    for each in alone:
+        if each.name.endswith("-stop"):
+            (same,) = [other for other in both if other.urn == each.urn]
+            assert same.inputs == each.inputs
+
+
+def test_drain_has_a_function_an_alert_and_a_record_of_each_group() -> None:
+    built = guard(stop=STOP, drain=DRAIN)
+    alerts = built.one("Budget").inputs["notifications"]
+    assert [a["threshold"] for a in alerts if a["notificationType"] == "ACTUAL"] == [50, 80, 100, 115]
+    function = built.one("Function", "budget-drain")
+    settings = json.loads(function.inputs["code"]["settings.json"])
+    assert function.inputs["code"]["drain_spot.py"] == Path(drain_spot.__file__).read_text(encoding="utf-8")
+    assert (function.inputs["handler"], settings["at"]) == ("drain_spot.handler", "115")
+    assert settings["budgets"] == {"budget": DRAIN.groups, "budget-site-usw2": DRAIN.groups[1:]}
+    assert settings["tags"]["gpufleet:budget-drain"] == "spot"
+    records = {
+        each.inputs["name"]: set(each.ignore_changes)
+        for each in built.of("Parameter")
+        if "drained" in each.inputs["name"]
+    }
+    assert records == {f"{DRAIN.path}/{name}": {"insecureValue"} for name in DRAIN.groups}
+    topics = {each.name for each in built.of("TopicSubscription") if each.inputs["protocol"] == "lambda"}
+    assert topics == {"budget-stop", "budget-drain"}
+
+
+def drain_statements() -> list[dict[str, Any]]:
+    policy = guard(stop=STOP, drain=DRAIN).one("RolePolicy", "budget-drain")
+    found: list[dict[str, Any]] = json.loads(policy.inputs["policy"])["Statement"]
+    return found
+
+
+def test_role_of_the_drain_changes_only_groups_with_the_tag_of_spot_groups_and_ends_nothing() -> None:
+    changing = [
+        each
+        for each in drain_statements()
+        if any(action.partition(":")[2].startswith(("Update", "Suspend")) for action in each["Action"])
+    ]
+    own = "aws:ResourceTag/gpufleet:budget-drain"
+    assert [each["Condition"]["StringEquals"][own] for each in changing] == ["spot"] * 3
+    actions = {action for each in drain_statements() for action in each["Action"]}
+    assert not [each for each in actions if "Terminate" in each or "SetDesired" in each or "Delete" in each]
+    (sent,) = [each for each in drain_statements() if "sqs:SendMessage" in each["Action"]]
+    assert [each.rpartition(":")[2] for each in sent["Resource"]] == ["use1-notices", "usw2-notices"]
+
+
+def test_statements_of_a_key_policy_have_names_of_their_own() -> None:
+    statements = json.loads(guard(stop=STOP, drain=DRAIN).one("Key").inputs["policy"])["Statement"]
+    names = [each["Sid"] for each in statements]
+    assert len(set(names)) == len(names) == 4
 
 
 ANOMALIES = AnomalyArgs(above_usd=Decimal(500), tag=("gpufleet:environment", "prod"))

@@ -12,6 +12,7 @@ from gpufleet.components.node_group import (
     AutoScalingNodesArgs,
     BlockNodes,
     EksNodesArgs,
+    HeldSize,
     LaunchedNodesArgs,
     NodeCapacity,
     NodeGroup,
@@ -422,3 +423,41 @@ def test_tags_of_other_nodes_are_not_in_their_metadata() -> None:
 def test_spot_nodes_that_slurm_launches_tag_no_spot_request() -> None:
     kinds = [each["resourceType"] for each in template(**LAUNCHED, capacity=SpotNodes())["tagSpecifications"]]
     assert "spot-instances-request" not in kinds
+
+
+DRAIN = ("gpufleet:budget-drain", "spot")
+
+
+def test_only_the_spot_part_of_a_group_may_be_drained_and_its_template_is_as_before() -> None:
+    spot: dict[str, Any] = {"capacity": SpotNodes(on_demand_fallback=True), "min_size": 1, "max_size": 4}
+    built, before = group(drains=True, **spot), group(**spot)
+    tagged = {
+        g.inputs["capacityType"]: DRAIN[0] in g.inputs["tags"]
+        for g in built.of("aws:eks/nodeGroup:NodeGroup")
+    }
+    assert tagged == {"SPOT": True, "ON_DEMAND": False}
+    (tag,) = built.of("aws:autoscaling/tag:Tag")
+    assert (tag.inputs["tag"]["key"], tag.inputs["tag"]["value"]) == DRAIN
+    assert not tag.inputs["tag"]["propagateAtLaunch"]
+    assert built.one("LaunchTemplate").inputs == before.one("LaunchTemplate").inputs
+    assert before.of("aws:autoscaling/tag:Tag") == []
+    groups = {
+        g.name: [(t["key"], t["propagateAtLaunch"]) for t in g.inputs["tags"] if t["key"] == DRAIN[0]]
+        for g in group(drains=True, **spot, **SLURM).of("aws:autoscaling/group:Group")
+    }
+    assert groups == {"pretrain": [(DRAIN[0], False)], "pretrain-fallback": []}
+
+
+@pytest.mark.parametrize("capacity", [OnDemandNodes(), ReservedNodes(reservation_id="cr-1")])
+def test_other_capacity_has_no_tag_by_which_it_could_drain(capacity: NodeCapacity) -> None:
+    built = group(drains=True, capacity=capacity)
+    assert DRAIN[0] not in built.one("aws:eks/nodeGroup:NodeGroup").inputs["tags"]
+    assert built.of("aws:autoscaling/tag:Tag") == []
+
+
+def test_group_that_drains_has_no_minimum_and_keeps_its_size() -> None:
+    held = {"pretrain": HeldSize(max_size=6, desired_size=3, min_size=0)}
+    (nodes,) = group(capacity=SpotNodes(), min_size=1, max_size=8, held=held).of(
+        "aws:eks/nodeGroup:NodeGroup"
+    )
+    assert nodes.inputs["scalingConfig"] == {"minSize": 0, "maxSize": 6, "desiredSize": 3}

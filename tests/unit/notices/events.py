@@ -73,3 +73,9 @@ def maintenance(
         "affectedEntities": [{"entityValue": each, "status": "IMPAIRED"} for each in instances],
     }
     return event("AWS Health Event", detail, at=at, source="aws.health", **changes)
+
+
+def budget(instance: str, *, state: str = "drain", at: float = NOW, **changes: Any) -> str:
+    """The notice of a spent budget, or its withdrawal."""
+    detail = {"instance-id": instance, "state": state}
+    return event("gpufleet Spot Drain", detail, at=at, source="gpufleet.budget", **changes)

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from gpufleet.notices.cloud import Message
 from gpufleet.notices.notes import Case, State
 from gpufleet.notices.scheduler import Drained, SchedulerError
 from tests.unit.notices import events
@@ -167,6 +168,112 @@ def test_maintenance_that_is_called_off_gives_the_node_back(tmp_path: Path) -> N
     site.send(events.maintenance(ONE, starts=moment(NOW + 900), id="c"))
     site.settle()
     assert site.slurm.logged("signal") == ["7"]
+
+
+def spot_world(folder: Path, **given: object) -> World:
+    """A world whose instances are all spot."""
+    site = world(folder, **given)  # type: ignore[arg-type]
+    for name, each in site.cloud.known_instances.items():
+        site.cloud.known_instances[name] = dataclasses.replace(each, spot=True)
+    return site
+
+
+def test_node_of_a_spent_budget_ends_after_its_jobs_and_its_group_shrinks(tmp_path: Path) -> None:
+    site = spot_world(tmp_path, jobs={"7": [1, 2], "8": [3]})
+    site.send(events.budget(ONE))
+    site.settle()
+    assert site.slurm.log() == [["drain", "n001"], ["signal", "7"]]
+    site.after(10)
+    assert site.cloud.removed == []
+    site.acknowledge("7")
+    site.after(2)
+    assert site.slurm.logged("requeue") == ["7"]
+    assert (site.cloud.removed, site.cloud.replaced) == ([ONE], [])
+
+
+def test_job_without_an_answer_keeps_its_node_until_its_time_is_up(tmp_path: Path) -> None:
+    site = spot_world(tmp_path, jobs={"7": [1]})
+    site.send(events.budget(ONE))
+    site.settle()
+    site.after(89)
+    assert site.cloud.removed == []
+    site.after(2)
+    assert (site.slurm.logged("requeue"), site.cloud.removed) == (["7"], [ONE])
+
+
+def test_instance_of_a_spent_budget_that_is_not_spot_is_left(tmp_path: Path) -> None:
+    site = world(tmp_path, jobs={"7": [1]})
+    site.send(events.budget(ONE))
+    site.settle()
+    assert site.slurm.log() == []
+    assert site.states() == {ONE: "left"}
+    assert audit(site)[-1]["reason"] == "not spot"
+
+
+def test_instance_that_still_starts_drains_when_it_has_joined(tmp_path: Path) -> None:
+    site = spot_world(tmp_path)
+    late = dataclasses.replace(site.cloud.known_instances[ONE], address="10.9.9.9", dns_name="x")
+    site.cloud.known_instances["i-000000000000000ff"] = dataclasses.replace(late, id="i-000000000000000ff")
+    site.send(events.budget("i-000000000000000ff"))
+    site.settle()
+    assert (site.states(), site.cloud.removed) == ({"i-000000000000000ff": "new"}, [])
+    site.cloud.known_instances["i-000000000000000ff"] = dataclasses.replace(
+        site.cloud.known_instances[ONE], id="i-000000000000000ff"
+    )
+    site.after(60)
+    assert site.slurm.logged("drain") == ["n001"]
+    assert site.cloud.removed == ["i-000000000000000ff"]
+
+
+def test_instance_that_never_joins_ends_without_a_node(tmp_path: Path) -> None:
+    site = spot_world(tmp_path)
+    for name, each in site.cloud.known_instances.items():
+        site.cloud.known_instances[name] = dataclasses.replace(each, address="10.9.9.9", dns_name="x")
+    site.send(events.budget(ONE))
+    site.settle()
+    assert site.cloud.removed == []
+    site.after(20 * 60)
+    assert (site.slurm.log(), site.cloud.removed) == ([], [ONE])
+
+
+def test_resumed_budget_gives_the_node_back_and_moves_no_job(tmp_path: Path) -> None:
+    site = spot_world(tmp_path, jobs={"7": [1, 2]})
+    site.send(events.budget(ONE, id="a"))
+    site.settle()
+    site.now += 5
+    site.send(events.budget(ONE, state="resumed", at=site.now, id="b"))
+    site.settle()
+    site.after(600)
+    assert site.slurm.log() == [["drain", "n001"], ["signal", "7"], ["resume", "n001"]]
+    assert (site.cloud.removed, site.states()) == ([], {ONE: "left"})
+    # Spent again: all from the start.
+    site.send(events.budget(ONE, at=site.now, id="c"))
+    site.settle()
+    assert site.slurm.log()[3:] == [["drain", "n001"], ["signal", "7"]]
+    site.after(91)
+    assert site.cloud.removed == [ONE]
+
+
+def test_notice_from_before_the_budget_was_resumed_changes_nothing(tmp_path: Path) -> None:
+    site = spot_world(tmp_path, jobs={"7": [1]})
+    sent = site.now
+    site.now += 60
+    site.send(events.budget(ONE, state="resumed", at=site.now, id="b"))
+    site.intake.take([Message(events.budget(ONE, at=sent, id="a"), "late", sent)])
+    site.after(600)
+    assert (site.slurm.log(), site.cloud.removed) == ([], [])
+
+
+def test_spot_notice_during_the_drain_of_a_budget_goes_first_and_is_not_resumed(tmp_path: Path) -> None:
+    site = spot_world(tmp_path, jobs={"7": [1]})
+    site.send(events.budget(ONE, id="a"))
+    site.settle()
+    site.now += 5
+    site.send(events.spot(ONE, at=site.now, id="b"))
+    site.send(events.budget(ONE, state="resumed", at=site.now, id="c"))
+    site.after(200)
+    assert site.slurm.logged("resume") == []
+    assert (site.slurm.logged("requeue"), site.cloud.removed) == (["7"], [])
 
 
 def test_drain_by_somebody_else_keeps_its_reason_and_is_not_taken_back(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ class FakeCloud:
     known_instances: dict[str, Instance]
     reservations: dict[str, list[str]] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     remembered: dict[str, Instance] = field(default_factory=dict)
 
@@ -55,6 +56,10 @@ class FakeCloud:
     def replace(self, instance: str) -> str:
         self.replaced.append(instance)
         return "replaced"
+
+    def remove(self, instance: str) -> str:
+        self.removed.append(instance)
+        return "removed"
 
     def receive(self, wait_s: int) -> list[Message]:
         raise AssertionError(f"the test gives the messages (asked for {wait_s} s)")

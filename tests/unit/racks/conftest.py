@@ -130,7 +130,7 @@ def fleet(*onprem: OnPremSitePlan, cloud: tuple[CloudSitePlan, ...] = (), **chan
         "tags": {"team": "ml"},
         "cloud": cloud,
         "onprem": onprem,
-        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", (), {}, {}, {}, (), None),
+        "budget": BudgetPlan(Decimal(1), "USD", (), "notify", None, (), {}, {}, {}, (), (), None),
         "software_channel": "2026.11",
         "keys": (),
     }

@@ -150,3 +150,26 @@ def test_preflight_asks_for_what_launched_nodes_need_and_for_no_groups() -> None
     assert {"ssm:PutParameter", "kms:Encrypt", "iam:CreateRole"} <= simulated_actions(of)
     assert not any(action.startswith("autoscaling:") for action in simulated_actions(of))
     assert linked_roles(of) == {"ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet"}
+
+
+def test_breach_of_the_budget_drains_spot_nodes_where_the_fleet_file_says_so() -> None:
+    cheap = group("cheap", "g6e.xlarge", spot(0, 4, "on-demand"), image=IMAGE)
+    made, exports = built(plan(sweep(), cheap, on_breach="drain-spot"))
+    slurm = exports["use1"]["slurm"]
+    parameter = "/gpufleet/atlas/test/drained/atlas-test-use1-cheap"
+    assert [each.get("drained_parameter") for each in slurm["groups"]] == [None, parameter]
+    assert slurm["checkpoint_s"] == 90
+    (function,) = [each for each in made.of("Function") if each.name.endswith("-drain")]
+    settings = json.loads(function.inputs["code"]["settings.json"])
+    assert (settings["launched"], settings["sites"]) == ({"atlas-test-use1-cheap": 4}, [])
+    statements = [
+        each
+        for policy in made.of("RolePolicy")
+        if policy.name == "atlas-test-use1-launcher"
+        for each in json.loads(policy.inputs["policy"])["Statement"]
+    ]
+    (reads,) = [each for each in statements if each["Action"] == ["ssm:GetParameters"]]
+    assert reads["Resource"][0].endswith(":parameter/gpufleet/atlas/test/drained/*")
+    _, exports = built(plan(sweep(), cheap, on_breach="stop-scale-out"))
+    assert "checkpoint_s" not in exports["use1"]["slurm"]
+    assert all("drained_parameter" not in each for each in exports["use1"]["slurm"]["groups"])

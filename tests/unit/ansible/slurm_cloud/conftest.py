@@ -62,6 +62,13 @@ class StandInSlurm:
         self.resumes: list[list[str]] = []
         self.now = 1_800_000_000.0
         self.fails = 0
+        self.signalled: list[int] = []
+        self.requeued: list[int] = []
+        self.comments: dict[int, str] = {}
+        self.stubborn: set[int] = set()
+        """Jobs that may not be queued again."""
+        self.dies_before = ""
+        """The command before which the program is killed."""
 
     def submit(self, job: int, nodes: int, seconds: float) -> None:
         self.jobs[job] = (nodes, seconds)
@@ -112,7 +119,7 @@ class StandInSlurm:
             free = [
                 name
                 for name, node in self.nodes.items()
-                if node.state == "idle" and node.job is None and "powering_down" not in node.flags
+                if node.state == "idle" and node.job is None and not node.flags & {"powering_down", "drain"}
             ][:count]
             if len(free) < count:
                 continue
@@ -138,7 +145,23 @@ class StandInSlurm:
         if self.fails:
             self.fails -= 1
             raise SlurmError("scontrol: Unable to contact slurm controller")
+        if words[0] == self.dies_before:
+            self.dies_before = ""
+            raise SystemExit
         match words[:2]:
+            case ["squeue", _] if "--nodelist" in words:
+                asked = set(words[words.index("--nodelist") + 1].split(","))
+                return "".join(
+                    f"{job:<32}{'R':<16}{self.comments.get(job, '(null)'):<64}{','.join(on):<8192}\n"
+                    for job in self.jobs
+                    if asked & set(on := self.on(job))
+                )
+            case ["scancel", "--signal=USR1"]:
+                self.signalled.append(int(words[3]))
+                return ""
+            case ["scontrol", "requeue"]:
+                self._requeue(int(words[2]))
+                return ""
             case ["sinfo", _]:
                 return "".join(
                     f"{name:<64}{node.address or name:<128}"
@@ -161,6 +184,14 @@ class StandInSlurm:
                 return ""
         raise AssertionError(words)
 
+    def _requeue(self, job: int) -> None:
+        if job in self.stubborn:
+            raise SlurmError("scontrol: Requested operation is presently disabled for job")
+        self.requeued.append(job)
+        for name in self.on(job):
+            self.nodes[name].job, self.nodes[name].state = None, "idle"
+            self.nodes[name].since = self.now
+
     def _update(self, given: dict[str, str]) -> None:
         names = given["nodename"].split(",")
         for place, name in enumerate(names):
@@ -169,13 +200,22 @@ class StandInSlurm:
                 node.address = given["nodeaddr"].split(",")[place]
             elif given["state"] == "down":
                 self._down(node, given["reason"])
+            elif given["state"] == "drain":
+                node.flags.add("drain")
+                node.reason = given["reason"]
+            elif given["state"] == "resume":
+                node.flags.discard("drain")
+                node.reason = "none"
             elif given["state"] == "power_down_force":
                 self._down(node, node.reason)
                 node.state, node.since = "idle", self.now
                 if "powered_down" not in node.flags:
                     node.flags.add("powering_down")
                 node.flags -= {"powering_up", "not_responding"}
-                node.reason = "none"
+                # As with `idle_on_node_suspend`, which the role slurm_controller sets.
+                if "drain" not in node.flags:
+                    node.reason = "none"
+                node.flags.discard("drain")
 
 
 class Account(TwoZones):
@@ -282,9 +322,14 @@ def cluster(account: Account) -> Cluster:
     return cluster_of(account)
 
 
-def cluster_of(account: Account, purchases: Sequence[str] = ("on-demand",), stopped: str = "") -> Cluster:
-    """A cluster whose node group is bought in that way."""
-    group = Group(GROUP, PREFIX, account.template, "1", (KIND,), tuple(account.subnets), tuple(purchases))
+def cluster_of(
+    account: Account, purchases: Sequence[str] = ("on-demand",), stopped: str = "", drained: str = ""
+) -> Cluster:
+    """A cluster whose node group is bought in that way, with the names of its budget's records."""
+    subnets = tuple(account.subnets)
+    group = Group(
+        GROUP, PREFIX, account.template, "1", (KIND,), subnets, tuple(purchases), drained_parameter=drained
+    )
     site = Site("use1", REGION, TAGS, (group,), stopped_parameter=stopped, stopped_region=REGION)
     settings = Settings((site,), RETRY_S)
     slurm = StandInSlurm(account)

@@ -50,6 +50,12 @@ CAPS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"ends": "2026-12-31"}, {"ends": "2027-01-01"}, "budget.ends"),
     ({"ends": "2026-12-31"}, {}, "budget.ends"),
     ({"on_breach": "stop-scale-out"}, {"on_breach": "notify"}, "budget.on_breach"),
+    ({"on_breach": "drain-spot"}, {"on_breach": "stop-scale-out"}, "budget.on_breach"),
+    (
+        {"on_breach": "drain-spot"},
+        {"on_breach": "drain-spot", "drain_spot_at": "120%"},
+        "budget.drain_spot_at",
+    ),
 ]
 
 

@@ -335,3 +335,15 @@ def test_tag_of_the_autoscaler_names_a_cluster_of_the_fleet_that_has_one(ask: As
         assert "no autoscaler of the fleet has that name" in found[0]
     (unknown,) = judged(UNKNOWN, autoscaler={})
     assert "must be one of the fleet file" in unknown
+
+
+def test_tag_of_groups_that_drain_is_of_a_budget_that_drains_them(ask: Ask) -> None:
+    def judged(value: str, on_breach: str) -> list[str]:
+        tag = {"key": "gpufleet:budget-drain", "value": value}
+        resource = {"type": AUTO_SCALING_TAG, "props": {"tag": tag}}
+        budget = {**FLEET["budget"], "on_breach": on_breach}
+        return [each.message for each in ask(RULE, resource, fleet={**FLEET, "budget": budget})]
+
+    assert judged("spot", "drain-spot") == []
+    for value, on_breach in (("spot", "stop-scale-out"), ("all", "drain-spot")):
+        assert "no budget of the fleet drains it" in judged(value, on_breach)[0]

@@ -27,6 +27,9 @@ THROTTLED = frozenset(
 """Errors that say nothing about the launch: it is tried again in the next pass."""
 
 IDS_OF_A_CALL = 500
+PARAMETERS_OF_A_CALL = 10
+"""Names of one call (SSM API Reference, GetParameters)."""
+
 FLEET_MOST = 1000
 """Instances of one instant fleet (EC2 API Reference, CreateFleet, MinTargetCapacity)."""
 
@@ -71,6 +74,18 @@ class Ec2:
             return frozenset()
         found = self._home.get_parameter(Name=self._site.stopped_parameter)["Parameter"]["Value"]
         return frozenset(json.loads(found).get("groups", {}))
+
+    def drained(self) -> frozenset[str]:
+        """Return the names of the groups whose spot nodes a breach of the budget drains."""
+        names = {each.drained_parameter: each.name for each in self._site.groups if each.drained_parameter}
+        found: set[str] = set()
+        for first in range(0, len(names), PARAMETERS_OF_A_CALL):
+            part = sorted(names)[first : first + PARAMETERS_OF_A_CALL]
+            for each in self._home.get_parameters(Names=part)["Parameters"]:
+                # Without a time the group is being resumed.
+                if json.loads(each["Value"]).get("since"):
+                    found.add(names[each["Name"]])
+        return frozenset(found)
 
     def share_key(self, key: str) -> bool:
         """Put the munge key where nodes read it; return whether it was another one."""
@@ -164,6 +179,7 @@ class Ec2:
                         node=tags.get(NODE_TAG, ""),
                         address=each.get("PrivateIpAddress", ""),
                         launched=each["LaunchTime"].timestamp(),
+                        spot=each.get("InstanceLifecycle") == "spot",
                     )
 
 

@@ -47,6 +47,7 @@ class Instance:
     node: str
     address: str
     launched: float
+    spot: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cloud_nodes.passes import Passes, locked, say
+from cloud_nodes.passes import Passes, locked
+from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import syslog
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cloud_nodes.aws import CloudErrors, Ec2, Launched
 from cloud_nodes.decide import Actions, Instance, Launch, Memory, blocked, decide, failure
+from cloud_nodes.drain import drain_spot
+from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, Site
 from cloud_nodes.slurm import Node, Slurm, SlurmError
 
@@ -22,16 +20,6 @@ RECONNECT_S = 1800.0
 
 BUDGET_SPENT = "the budget is spent"
 """The reason of nodes of a group that a breach of the budget stopped (`gpufleet budget resume`)."""
-
-
-def say(what: str, **details: Any) -> None:
-    """Write one line of JSON to the journal. Slurm starts its programs without standard error."""
-    line = json.dumps({"did": what, **details}, sort_keys=True)
-    if sys.stderr is None:
-        syslog.syslog(line)
-    else:
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
 
 
 @contextmanager
@@ -79,7 +67,19 @@ class Passes:
                 alone, nodes, instances, waiting, self._memory, self._clock(), resumed, since or self._clock()
             )
             complete = self._act(site, ec2, actions, nodes, instances) and complete
+            complete = self._drain(site, ec2, nodes, instances) and complete
         return complete
+
+    def _drain(
+        self, site: Site, ec2: Ec2, nodes: Mapping[str, Node], instances: Collection[Instance]
+    ) -> bool:
+        """Take the next step with spot nodes of groups that a breach of the budget drains."""
+        try:
+            drain_spot(site, self._slurm, ec2.drained(), nodes, instances, self._clock())
+        except (SlurmError, *CloudErrors) as error:
+            say("failed", site=site.site, error=str(error)[:300])
+            return False
+        return True
 
     def _ec2(self, site: Site) -> Ec2:
         """Return the connection of a site. Credentials of a role last an hour at least."""
@@ -134,7 +134,7 @@ class Passes:
 
     def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
         # Asked before each launch, which fails without an answer: the budget may be spent.
-        stopped = launch.group.name in ec2.stopped()
+        stopped = launch.group.name in ec2.stopped() | ec2.drained()
         launched = Launched({}, BUDGET_SPENT) if stopped else ec2.launch(launch)
         say("launched", instances=dict(launched.instances), wanted=len(launch.nodes), code=launched.code)
         if launched.code:

@@ -14,7 +14,8 @@ class Group:
     """A node group: nodes `prefix` + a number, launched from one launch template.
 
     `name` is what the record of stopped groups calls it. `purchases` are tried in order: `spot`, `on-demand`
-    (an on-demand reservation too), `capacity-block`.
+    (an on-demand reservation too), `capacity-block`. `drained_parameter` says whether a breach of the budget
+    drains its spot nodes; empty if it never does.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Group:
     subnets: Sequence[str]
     purchases: Sequence[str]
     max_price: str = ""
+    drained_parameter: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Site:
     `role` is the IAM role to take on; empty for the credentials as they are. `munge_parameter` is the SSM
     parameter with the munge key, which nodes read, and `munge_key_arn` the KMS key that encrypts it.
     `stopped_parameter` has the groups that a breach of the budget stopped, in its own region; empty if none
-    can be. `endpoint` replaces the address of AWS's API.
+    can be; parameters of drained groups are there too. A signalled job may take `checkpoint_s` seconds for
+    its checkpoint. `endpoint` replaces the address of AWS's API.
     """
 
     site: str
@@ -46,6 +49,7 @@ class Site:
     munge_key_arn: str = ""
     stopped_parameter: str = ""
     stopped_region: str = ""
+    checkpoint_s: int = 90
     endpoint: str = ""
 
     def group_of(self, node: str) -> Group | None:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 TIMEOUT_S = 30
 NODES_OF_A_COMMAND = 500
 
+_JOBS = "JobID:32,StateCompact:16,Comment:64,NodeList:8192"
+_CHECKPOINTED = "gpufleet:checkpointed:"
+"""How a job's comment starts that has written its checkpoint (docs/guide/interruptions.md)."""
+
 _NODES = "NodeList:64,NodeAddr:128,StateComplete:128,Reason:512"
 
 Run = Callable[[Sequence[str]], str]
@@ -40,6 +44,17 @@ def run_command(words: Sequence[str]) -> str:
     if done.returncode:
         raise SlurmError(f"{' '.join(words[:2])}: {done.stderr.strip() or f'exit code {done.returncode}'}")
     return done.stdout
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job on nodes. `state` is Slurm's short one (R, CF, CG), `answered` when its comment says that its
+    checkpoint is written, in epoch seconds."""
+
+    id: str
+    state: str
+    nodes: frozenset[str]
+    answered: float
 
 
 class Slurm:
@@ -91,6 +106,35 @@ class Slurm:
         """Set nodes down; Slurm queues their jobs again."""
         self._update_all(nodes, "state=down", f"reason={reason}")
 
+    def drain(self, nodes: Collection[str], reason: str) -> None:
+        """Let nodes take no further job."""
+        self._update_all(nodes, "state=drain", f"reason={reason}")
+
+    def resume(self, nodes: Collection[str]) -> None:
+        """Let drained nodes take jobs again."""
+        self._update_all(nodes, "state=resume")
+
+    def jobs(self, nodes: Collection[str]) -> list[Job]:
+        """Return the jobs that hold any of these nodes."""
+        found: dict[str, Job] = {}
+        for part in _parts(sorted(nodes)):
+            words = ["squeue", "--all", "--noheader", "--nodelist", ",".join(part)]
+            for line in self._run([*words, "--states=R,S,CF,CG", "-O", _JOBS]).splitlines():
+                job, state, comment, names = (
+                    line[start:end].strip() for start, end in ((0, 32), (32, 48), (48, 112), (112, 8304))
+                )
+                if job:
+                    found[job] = Job(job, state, frozenset(self.expand(names)), _answered(comment))
+        return list(found.values())
+
+    def signal(self, job: str) -> None:
+        """Ask the batch script of a job for a checkpoint."""
+        self._run(["scancel", "--signal=USR1", "--batch", job])
+
+    def requeue(self, job: str) -> None:
+        """Queue a job again."""
+        self._run(["scontrol", "requeue", job])
+
     def power_down(self, nodes: Collection[str]) -> None:
         """Power nodes down, whatever they do, so that Slurm can use them again."""
         self._update_all(nodes, "state=power_down_force")
@@ -106,3 +150,8 @@ class Slurm:
 def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
     for first in range(0, len(names), NODES_OF_A_COMMAND):
         yield names[first : first + NODES_OF_A_COMMAND]
+
+
+def _answered(comment: str) -> float:
+    text = comment.removeprefix(_CHECKPOINTED)
+    return float(text) if text != comment and text.isdecimal() else 0.0
