@@ -67,12 +67,15 @@ def test_namespaces_of_teams_say_their_priority_where_there_are_queues(made: Rec
 
 
 def test_quotas_of_namespaces_stay_the_limit_of_a_team(made: Recording) -> None:
-    quotas = [
-        each.inputs["spec"]["hard"]
+    quotas = {
+        each.inputs["metadata"]["namespace"]: each.inputs["spec"]["hard"]
         for each in made.of("ResourceQuota")
         if each.inputs["metadata"]["name"] == "gpus"
-    ]
-    assert quotas == [{"requests.nvidia.com/gpu": "8"}, {"requests.nvidia.com/gpu": "4"}]
+    }
+    assert quotas == {
+        "research": {"requests.nvidia.com/gpu": "8"},
+        "serving": {"requests.nvidia.com/gpu": "4"},
+    }
 
 
 def test_queues_are_in_the_namespaces_of_teams(made: Recording) -> None:
