@@ -63,7 +63,7 @@ class ClusterBaseArgs:
     NVIDIA's device plugin only, or its GPU Operator (plugin, DCGM exporter, MIG manager). `shared_gpus` are
     configurations of the plugin for GPUs that pods share, and `share_resources` what pods request instead of
     whole GPUs. `neuron` is for clusters with Trainium or Inferentia. `images` replaces image names, for
-    clusters with their own registry.
+    clusters with their own registry. `dcgm`: the GPU Operator's DCGM is a service.
     """
 
     teams: Sequence[TeamArgs] = ()
@@ -75,6 +75,7 @@ class ClusterBaseArgs:
     taint_keys: Sequence[str] = ("nvidia.com/gpu",)
     device_plugin_version: str = "v0.20.0"
     gpu_operator_version: str = "v26.7.0"
+    dcgm: bool = False
     neuron: NeuronArgs | None = None
     images: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -115,6 +116,7 @@ class ClusterBase(pulumi.ComponentResource):
                 args.taint_keys,
                 child,
                 divided=any("/mig-" in resource for resource in args.share_resources),
+                dcgm=args.dcgm,
             )
         else:
             nvidia_device_plugins(

@@ -77,6 +77,10 @@ AutoscalerKind = Literal["cluster-autoscaler", "none"]
 Expander = Literal["least-waste", "priority"]
 """How the Cluster Autoscaler chooses between node groups that have room for the same pods."""
 
+FaultRepairKind = Literal["nvsentinel", "none"]
+FaultRepairAction = Literal["detect", "quarantine", "drain"]
+"""What finds faulty GPUs of a Kubernetes site, and how far it goes: each action includes those before it."""
+
 AUTOSCALED_TAG = "gpufleet:autoscaler"
 """The tag of Auto Scaling groups whose size belongs to a Cluster Autoscaler; its value is the cluster."""
 

@@ -29,6 +29,9 @@ MUNGE_SUFFIX = "-munge"
 AUTOSCALER_SUFFIX = "-scaling"
 """What the autoscaler of a site and the role of its pods are called besides the site."""
 
+REPAIR_SUFFIX = "-repair"
+"""What NVSentinel of a site, and what it needs in the cluster, are called besides the site."""
+
 VPN_SUFFIX = "-vpn"
 """What the VPN of a site and its gateways are called besides the site."""
 

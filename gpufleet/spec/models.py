@@ -34,6 +34,7 @@ from gpufleet.spec.cloud import (
     Volume,
 )
 from gpufleet.spec.cloud_slurm import CloudSlurm
+from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     FEW_SITES,
     MOST_SITES,
@@ -100,6 +101,7 @@ __all__ = [
     "Fabric",
     "FabricPartition",
     "FabricSwitch",
+    "FaultRepair",
     "FleetSpec",
     "GpuSharing",
     "InstanceStore",

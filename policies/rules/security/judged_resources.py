@@ -41,8 +41,13 @@ class JudgedResourcesSettings(Settings):
         description="Reviewed types of dynamic resources",
     )
     charts: tuple[str, ...] = Field(
-        ("https://helm.ngc.nvidia.com/nvidia/gpu-operator",),
-        description="Reviewed Helm charts: the repository's address, `/`, and the chart's name",
+        (
+            "https://helm.ngc.nvidia.com/nvidia/gpu-operator",
+            "https://charts.jetstack.io/cert-manager",
+            "oci://ghcr.io/nvidia/nvsentinel",
+        ),
+        description="Reviewed Helm charts: the repository's address, `/`, and the chart's name; or an address"
+        " in OCI",
     )
     api_groups: tuple[str, ...] = Field(
         ("jobset.x-k8s.io", "kubeflow.org", "kueue.x-k8s.io", "monitoring.coreos.com", "nvidia.com"),

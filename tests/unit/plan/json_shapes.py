@@ -306,6 +306,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "teams": [TEAM],
             "neuron": DICT_OR_NONE,
             "autoscaler": DICT_OR_NONE,
+            "fault_repair": DICT_OR_NONE,
             "scales_system_nodes": bool,
         },
         "slurm": DICT_OR_NONE,
