@@ -27,7 +27,7 @@ def fault_repair_stack(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("fault-repair-of-nothing", "node_groups")
 def fault_repair_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
-    """NVSentinel watches NVIDIA GPUs only."""
+    """NVSentinel watches NVIDIA GPUs only: its monitors never start on other nodes."""
     for path, site, _ in installed(fleet):
         if not any(item.gpu is not None for group in site.node_groups for item in fleet.types(group)):
             yield FieldFinding(
