@@ -71,7 +71,7 @@ class ClusterBaseArgs:
     configurations of the plugin for GPUs that pods share, and `share_resources` what pods request instead of
     whole GPUs. `neuron` is for clusters with Trainium or Inferentia. With `queues`, namespaces have the label
     by which `TeamQueues` limits priorities. `images` replaces image names, for clusters with their own
-    registry.
+    registry. `dcgm`: the GPU Operator's DCGM is a service.
     """
 
     teams: Sequence[TeamArgs] = ()
@@ -83,6 +83,7 @@ class ClusterBaseArgs:
     taint_keys: Sequence[str] = ("nvidia.com/gpu",)
     device_plugin_version: str = "v0.20.0"
     gpu_operator_version: str = "v26.7.0"
+    dcgm: bool = False
     neuron: NeuronArgs | None = None
     queues: bool = False
     images: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +126,7 @@ class ClusterBase(pulumi.ComponentResource):
                 args.taint_keys,
                 child,
                 divided=any("/mig-" in resource for resource in args.share_resources),
+                dcgm=args.dcgm,
             )
         else:
             nvidia_device_plugins(

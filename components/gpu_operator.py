@@ -25,6 +25,7 @@ def gpu_operator(
     opts: pulumi.ResourceOptions,
     *,
     divided: bool = False,
+    dcgm: bool = False,
 ) -> k8s.helm.v3.Release:
     """Deploy the release. EKS's NVIDIA image has driver and container toolkit, so the operator installs
     neither: nodes with two managers of one driver do not become ready.
@@ -32,6 +33,7 @@ def gpu_operator(
     `shared` are configurations of its device plugin, which nodes choose by the label
     `nvidia.com/device-plugin.config`. With `divided`, some nodes have a MIG layout: each profile is a
     resource of its own, and the MIG manager may reboot a node, as a GPU of an instance cannot be reset.
+    With `dcgm`, each node has a DCGM that others can ask, beside the exporter's own.
     """
     tolerations = [{"key": key, "operator": "Exists"} for key in dict.fromkeys(taint_keys)]
     return k8s.helm.v3.Release(
@@ -52,6 +54,7 @@ def gpu_operator(
             "node-feature-discovery": {"worker": {"tolerations": tolerations}},
             **(_sharing(shared) if shared else {}),
             **(_MIG if divided else {}),
+            **({"dcgm": {"enabled": True}} if dcgm else {}),
         },
         opts=opts,
     )

@@ -95,6 +95,10 @@ TEAM_LABEL = "gpufleet.io/team"
 PRIORITY_LABEL = "gpufleet.io/priority"
 """Labels of a team's namespace: whose it is, and the highest priority of its jobs."""
 
+FaultRepairKind = Literal["nvsentinel", "none"]
+FaultRepairAction = Literal["detect", "quarantine", "drain"]
+"""What finds faulty GPUs of a Kubernetes site, and how far it goes: each action includes those before it."""
+
 AUTOSCALED_TAG = "gpufleet:autoscaler"
 """The tag of Auto Scaling groups whose size belongs to a Cluster Autoscaler; its value is the cluster."""
 

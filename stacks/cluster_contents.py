@@ -26,6 +26,7 @@ from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.autoscaler import build_autoscaler
+from gpufleet.stacks.fault_repair import build_fault_repair
 from gpufleet.stacks.interruptions import NoticeParts
 from gpufleet.stacks.queues import build_queues
 from gpufleet.stacks.team_buckets import bucket_folders
@@ -57,6 +58,7 @@ def build_cluster_base(
         opts=pulumi.ResourceOptions(depends_on=list(cluster.system_ready)),
     )
     taints = [taint.key for group in site.node_groups for taint in group.taints]
+    taint_keys = list(dict.fromkeys(["nvidia.com/gpu", *taints]))
     if notices is not None and notices.role is not None:
         NoticeHandler(
             f"{name}{NOTICES_SUFFIX}",
@@ -77,6 +79,10 @@ def build_cluster_base(
             scaler,
             pulumi.ResourceOptions(providers=[provider]),
         )
+    if settings.fault_repair is not None:
+        build_fault_repair(
+            name, site, settings.fault_repair, taint_keys, pulumi.ResourceOptions(providers=[provider])
+        )
     base = ClusterBase(
         f"{name}-base",
         ClusterBaseArgs(
@@ -96,6 +102,7 @@ def build_cluster_base(
             gpu_stack=settings.gpu_stack,
             device_plugin_version=settings.device_plugin_version,
             gpu_operator_version=settings.gpu_operator_version,
+            dcgm=settings.fault_repair is not None,
             neuron=None
             if settings.neuron is None
             else NeuronArgs(version=settings.neuron.version, scheduler_image=settings.neuron.scheduler_image),
@@ -104,7 +111,7 @@ def build_cluster_base(
             efa=any(group.efa for group in site.node_groups),
             queues=settings.queues is not None,
             region=site.region,
-            taint_keys=list(dict.fromkeys(["nvidia.com/gpu", *taints])),
+            taint_keys=taint_keys,
             labels={"gpufleet.io/site": site.site},
         ),
         pulumi.ResourceOptions(providers=[provider]),

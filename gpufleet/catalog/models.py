@@ -264,7 +264,8 @@ class SoftwareLock(Fact):
     LeaderWorkerSet.
     `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image`, `slurm_image`
     and `slurm_neuron_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions
-    of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension.
+    of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension,
+    `cert_manager` that of what NVSentinel needs for the certificates of its database.
     """
 
     channel: str
@@ -293,6 +294,8 @@ class SoftwareLock(Fact):
     neuron: str
     gpu_operator: str
     network_operator: str
+    nvsentinel: str
+    cert_manager: str
     slurm: str
     kubernetes: tuple[str, ...]
     kubernetes_releases: dict[str, str]

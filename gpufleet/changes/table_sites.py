@@ -14,6 +14,7 @@ _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs i
 _CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
 _TUNNELS = "traffic between the site and the racks, until the router has the new configuration"
 _AUTOSCALER = "no one: the autoscaler restarts"
+_CORDONED = "no one: nodes that NVSentinel has cordoned stay so until `kubectl uncordon`"
 _TEAM = "the team: a namespace is deleted with everything in it"
 
 SITES: Mapping[str, tuple[FieldChange, ...]] = {
@@ -185,6 +186,14 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].kubernetes.queues.leader_worker_set": (
         FieldChange("on", Effect.IN_PLACE, NO_ONE),
         FieldChange("off", Effect.REPLACEMENT, "LeaderWorkerSets: nothing acts on them; their pods go on"),
+    ),
+    "cloud[].kubernetes.fault_repair.kind": (FieldChange("to none", Effect.REPLACEMENT, _CORDONED),),
+    "cloud[].kubernetes.fault_repair.action": (
+        FieldChange("more than before", Effect.IN_PLACE, NO_ONE),
+        FieldChange("to detect", Effect.REPLACEMENT, f"{_CORDONED}; its database is deleted"),
+    ),
+    "cloud[].kubernetes.fault_repair.drain_after": in_place(
+        "another duration", "no one: a drain that has begun takes the new time when the module restarts"
     ),
     "cloud[].kubernetes.system_nodes.instance_types": (
         FieldChange(

@@ -141,9 +141,10 @@ def _free_port(port: int, taken: Collection[int]) -> int:
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
     """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron on
-    public.ecr.aws, those of the Cluster Autoscaler, Kueue, JobSet and LeaderWorkerSet on registry.k8s.io.
-    Interface endpoints reach only AWS services and private registries, so that without NAT the images cannot
-    be pulled, no pod gets a device, no group grows and no job starts."""
+    public.ecr.aws, those of the Cluster Autoscaler, Kueue, JobSet and LeaderWorkerSet on registry.k8s.io,
+    those of NVSentinel on ghcr.io. Interface endpoints reach only AWS services and private registries, so
+    that without NAT the images cannot be pulled, no pod gets a device, no group grows, no job starts, and no
+    fault is found."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
@@ -164,6 +165,13 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "network", "nat"),
                 f"without NAT, system nodes cannot pull {program} from registry.k8s.io",
+                "write 'nat: single' or 'nat: per-zone'",
+            )
+        repair = site.kubernetes.fault_repair if site.kubernetes is not None else None
+        if repair is not None and repair.kind == "nvsentinel":
+            yield FieldFinding(
+                (*path, "network", "nat"),
+                "without NAT, nodes cannot pull NVSentinel from ghcr.io",
                 "write 'nat: single' or 'nat: per-zone'",
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,6 +41,13 @@ GANG_LABELS = (
 
 MOUNTS = "mount-s3"
 """The namespace of Mountpoint for Amazon S3, whose pods hold the volumes of others and end after them."""
+
+QUARANTINED = "quarantineHealthEventIsCordoned"
+"""Annotation of a node that NVSentinel's fault-quarantine cordoned: "True". It takes any uncordon before its
+own for an operator's word, and drops the fault (NVIDIA/NVSentinel, docs/cancelling-breakfix.md)."""
+
+ALREADY_CORDONED = "quarantineHealthEventCordonPreExisting"
+"""Its annotation of a node with a cordon of somebody else: "True". It does not uncordon such a node."""
 
 CLOCKS_S = 5
 GRACE_S = 5
@@ -80,13 +87,24 @@ class KubernetesScheduler:
         return {each.id: names[each.id] for each in instances if each.id in names}
 
     def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
-        """Cordon nodes, and write why, so that the notes can be lost with the handler's node."""
-        requests = []
+        """Cordon nodes, and write why, so that the notes can be lost with the handler's node.
+
+        A node that NVSentinel cordoned first gets a mark: else NVSentinel ends this cordon with its own.
+        """
+        requests, quarantined = [], []
         for node, deadline in nodes.items():
             notes = {INTERRUPTION: kind, DEADLINE: None if deadline is None else f"{deadline:.0f}"}
             body = {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}
-            requests.append((node, "PATCH", f"/api/v1/nodes/{quote(node)}", body))
-        return self._all(requests)
+            requests.append((node, "PATCH", _node_path(node), body))
+
+        def look(node: str, answer: Mapping[str, Any]) -> None:
+            notes = _notes(answer)
+            if notes.get(QUARANTINED) == "True" and ALREADY_CORDONED not in notes:
+                change = {"annotations": {ALREADY_CORDONED: "True"}} | _as_read(answer)
+                quarantined.append((node, "PATCH", _node_path(node), {"metadata": change}))
+
+        failed = self._all(requests, look)
+        return failed | self._all(quarantined)
 
     def drained(self) -> Sequence[Drained]:
         """Read which nodes this handler cordoned, and why."""
@@ -102,18 +120,23 @@ class KubernetesScheduler:
         return found
 
     def release(self, nodes: Collection[str]) -> None:
-        """Uncordon nodes that this handler cordoned."""
-        ours = [
-            str(node["metadata"]["name"])
-            for node in self._list("/api/v1/nodes")
-            if INTERRUPTION in (node["metadata"].get("annotations") or {})
-            and node["metadata"]["name"] in nodes
-        ]
-        body = {
-            "metadata": {"annotations": {INTERRUPTION: None, DEADLINE: None}},
-            "spec": {"unschedulable": None},
-        }
-        failed = self._all((node, "PATCH", f"/api/v1/nodes/{quote(node)}", body) for node in ours)
+        """Uncordon nodes that this handler cordoned, unless NVSentinel has a reason of its own: it ends that.
+
+        A node that changed since it was read is a conflict, and tried again.
+        """
+        requests = []
+        for node in self._list("/api/v1/nodes"):
+            name, notes = str(node["metadata"]["name"]), _notes(node)
+            if name not in nodes or INTERRUPTION not in notes:
+                continue
+            change: dict[str, Any] = {INTERRUPTION: None, DEADLINE: None}
+            body: dict[str, Any] = {"metadata": {"annotations": change} | _as_read(node)}
+            if notes.get(QUARANTINED) == "True":
+                change[ALREADY_CORDONED] = None
+            else:
+                body["spec"] = {"unschedulable": None}
+            requests.append((name, "PATCH", _node_path(name), body))
+        failed = self._all(requests)
         if failed:
             raise SchedulerError("; ".join(failed.values()))
 
@@ -190,19 +213,39 @@ class KubernetesScheduler:
         except KubernetesApiError as error:
             raise SchedulerError(f"{path}: {error}") from None
 
-    def _all(self, requests: Iterable[tuple[str, str, str, Mapping[str, Any]]]) -> dict[str, str]:
-        """Send requests (owner, method, path, body) side by side; return what failed, by owner."""
+    def _all(
+        self,
+        requests: Iterable[tuple[str, str, str, Mapping[str, Any]]],
+        look: Callable[[str, Mapping[str, Any]], None] = lambda owner, answer: None,
+    ) -> dict[str, str]:
+        """Send requests (owner, method, path, body) side by side; return what failed, by owner.
+
+        `look` gets the owner and the answer of those that succeeded.
+        """
 
         def send(request: tuple[str, str, str, Mapping[str, Any]]) -> tuple[str, str]:
             owner, method, path, body = request
             try:
-                self.api.call(method, path, body)
+                look(owner, self.api.call(method, path, body))
             except KubernetesApiError as error:
                 # What is gone needs nothing.
                 return owner, "" if error.status == 404 else f"{path}: {error}"
             return owner, ""
 
         return {owner: error for owner, error in self.pool.map(send, list(requests)) if error}
+
+
+def _node_path(node: str) -> str:
+    return f"/api/v1/nodes/{quote(node)}"
+
+
+def _notes(node: Mapping[str, Any]) -> Mapping[str, str]:
+    return node.get("metadata", {}).get("annotations") or {}
+
+
+def _as_read(node: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metadata by which the API refuses a change of a node that is no longer as it was read."""
+    return {"resourceVersion": str(node["metadata"]["resourceVersion"])}
 
 
 def _pod_path(pod: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.autoscaler import plan_autoscaler
 from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.cloud_slurm import plan_cloud_slurm
+from gpufleet.plan.fault_repair import plan_fault_repair
 from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
 from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
@@ -164,6 +165,7 @@ def _plan_kubernetes(
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
         queues=plan_queues(site, lock, teams, groups, plan_orders(site)),
+        fault_repair=plan_fault_repair(settings, lock),
     )
 
 

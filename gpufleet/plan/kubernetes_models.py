@@ -9,6 +9,7 @@ from typing import Literal
 from gpufleet.catalog.images import Architecture
 from gpufleet.kinds import KubernetesAccess
 from gpufleet.plan.autoscaler import AutoscalerPlan
+from gpufleet.plan.fault_repair import FaultRepairPlan
 from gpufleet.plan.queue_models import QueuesPlan
 
 
@@ -93,8 +94,8 @@ class KubernetesPlan:
     `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
     `unverified_addons` are those whose version was not read in AWS's pages. `access` is how a run reaches
     the API, through `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied
-    in the cluster. `neuron` is None without node groups that have Neuron devices, `autoscaler` and `queues`
-    if gpufleet installs none.
+    in the cluster. `neuron` is None without node groups that have Neuron devices, `autoscaler`, `queues` and
+    `fault_repair` if gpufleet installs none.
     """
 
     version: str
@@ -117,6 +118,7 @@ class KubernetesPlan:
     neuron: NeuronPlan | None = None
     autoscaler: AutoscalerPlan | None = None
     queues: QueuesPlan | None = None
+    fault_repair: FaultRepairPlan | None = None
 
     @property
     def scales_system_nodes(self) -> bool:

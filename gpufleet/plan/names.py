@@ -38,6 +38,9 @@ AUTOSCALER_SUFFIX = "-scaling"
 QUEUES_SUFFIX = "-queues"
 """What the queues of a site are called besides the site."""
 
+REPAIR_SUFFIX = "-repair"
+"""What NVSentinel of a site, and what it needs in the cluster, are called besides the site."""
+
 VPN_SUFFIX = "-vpn"
 """What the VPN of a site and its gateways are called besides the site."""
 

@@ -1,5 +1,6 @@
 """Texts for usage-based charges, which a fleet file does not declare."""
 
+CLAIMS = "volumes that pods claim (EBS), by the GB"
 EVENTS = "custom events on an event bus"
 FUNCTIONS = "calls of Lambda functions"
 LOGS = "logs (CloudWatch), by the GB"

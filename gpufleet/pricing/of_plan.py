@@ -168,6 +168,9 @@ class _Site:
             )
 
     def _cluster(self, kubernetes: KubernetesPlan) -> None:
+        repair = kubernetes.fault_repair
+        if repair is not None and repair.keeps_events and kubernetes.access != "phased":
+            self._book.leave_out(by_use.CLAIMS)
         extended = kubernetes.support_type == "EXTENDED"
         self._book.price(
             self._thing(types.CLUSTER, self._name, CONTROL_PLANE),

@@ -16,7 +16,7 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.image_text import print_images
 from gpufleet.report.queue_text import queue_lines
-from gpufleet.report.scaling_text import scaling_lines, sharing_lines
+from gpufleet.report.scaling_text import repair_lines, scaling_lines, sharing_lines
 from gpufleet.report.tables import print_table
 
 _SOURCES: Mapping[SoftwareSource, str] = {
@@ -79,7 +79,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
     if site.kubernetes is not None:
         console.print(f"  {escape(_access(site.kubernetes))}", soft_wrap=True)
         cluster = site.kubernetes
-        for line in (*scaling_lines(site, cluster), *sharing_lines(site), *queue_lines(cluster)):
+        lines = (*scaling_lines(site, cluster), *repair_lines(cluster), *sharing_lines(site))
+        for line in (*lines, *queue_lines(cluster)):
             console.print(f"  {escape(line)}", soft_wrap=True)
     others = any(each.accelerator is not None and each.accelerator.kind != "gpu" for each in site.node_groups)
     devices = "accelerators" if others else "GPUs"

@@ -1,4 +1,4 @@
-"""What sets the sizes of a Kubernetes site's node groups, for `gpufleet plan`."""
+"""What sets the sizes of a Kubernetes site's node groups and what finds their faults, for `gpufleet plan`."""
 
 from __future__ import annotations
 
@@ -39,6 +39,19 @@ def sharing_lines(site: CloudSitePlan) -> Iterator[str]:
         each = max(group.gpus_per_node, 1) * plan.per_gpu
         words = ", ".join(filter(None, (part, shared)))
         yield f"{group.name}: {words}; pods request {plan.resource}, {each} a node"
+
+
+def repair_lines(cluster: KubernetesPlan) -> Iterator[str]:
+    """Yield `NVSentinel v1.14.0 finds faulty GPUs and cordons their nodes`."""
+    plan = cluster.fault_repair
+    if plan is None:
+        return
+    does = {
+        "detect": ", and acts on none",
+        "quarantine": " and cordons their nodes",
+        "drain": f", cordons their nodes, and deletes their pods after {plan.drain_after_min} min",
+    }
+    yield f"NVSentinel {plan.version} finds faulty GPUs{does[plan.action]}"
 
 
 def _how(plan: AutoscalerPlan) -> str:

@@ -20,6 +20,7 @@ from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.cloud_slurm import CloudSlurm
+from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     WHOLE,
     AbsolutePath,
@@ -270,6 +271,13 @@ class Kubernetes(Model):
             description="What lets jobs of teams wait, borrow and give back devices; nothing if left out: a"
             " pod above its team's quota is refused.",
             examples=[{"jobset": True}],
+        ),
+    ] = None
+    fault_repair: Annotated[
+        FaultRepair | None,
+        Field(
+            description="What finds faulty GPUs, and what it does with their nodes; nothing if left out.",
+            examples=[{"action": "drain"}],
         ),
     ] = None
     teams: Annotated[tuple[KubernetesTeam, ...], Field(description="Namespaces with GPU quotas.")] = ()

@@ -35,6 +35,7 @@ from gpufleet.spec.cloud import (
     Volume,
 )
 from gpufleet.spec.cloud_slurm import CloudSlurm
+from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     FEW_SITES,
     MOST_SITES,
@@ -102,6 +103,7 @@ __all__ = [
     "Fabric",
     "FabricPartition",
     "FabricSwitch",
+    "FaultRepair",
     "FleetSpec",
     "GpuSharing",
     "InstanceStore",

@@ -443,6 +443,7 @@ def site_cases() -> Iterator[Case]:
     )
     yield from _autoscaler()
     yield from _queues()
+    yield from _fault_repair()
     yield _kube("system_nodes.min", "another number", 3, system)
     yield _kube("system_nodes.max", "another number", 4, system)
     yield _kube(
@@ -561,6 +562,20 @@ def _queues() -> Iterator[Case]:
         on, off = {added: {name: True}}, {f"{place}.{name}": False}
         yield Case(f"{field}.{name}", "on", on, " chg-test-scaled-queues")
         yield Case(f"{field}.{name}", "off", off, f" chg-test-queued-queues-{part}$")
+
+
+def _fault_repair() -> Iterator[Case]:
+    """Without NVSentinel the GPU Operator has no DCGM service. A database needs a class and a chart."""
+    place, row = "cloud[scaled].kubernetes.fault_repair", "cloud[].kubernetes.fault_repair"
+    releases = "Release chg-test-scaled-repair$"
+    whole = f"({releases}|Release chg-test-scaled-repair-cert-manager$|StorageClass chg-test-scaled-repair$"
+    component = "gpufleet:kubernetes:Nvsentinel chg-test-scaled-repair$"
+    operator = "Release chg-test-scaled-base-gpu-operator$"
+    yield Case(f"{row}.kind", "to none", {f"{place}.kind": "none"}, f"{whole}|{component}|{operator})")
+    yield Case(f"{row}.action", "more than before", {f"{place}.action": "drain"}, releases)
+    yield Case(f"{row}.action", "to detect", {f"{place}.action": "detect"}, f"{whole})")
+    draining = {f"{place}.action": "drain", f"{place}.drain_after": "5 min"}
+    yield Case(f"{row}.drain_after", "another duration", draining, releases)
 
 
 def _notices() -> Iterator[Case]:

@@ -314,7 +314,14 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             small("near", "us-west-2", "10.42.0.0/16"),
             # Its own site: a new group changes the autoscaler's settings as well.
             small("scaled", "us-west-2", "10.46.0.0/16")
-            | {"scheduler": "kubernetes", "kubernetes": {"autoscaler": {}}},
+            | {
+                "scheduler": "kubernetes",
+                "kubernetes": {
+                    "autoscaler": {},
+                    "gpu_stack": "gpu-operator",
+                    "fault_repair": {"action": "quarantine"},
+                },
+            },
             queued(),
             small("far", "us-west-2", "10.43.0.0/16"),
             BURST,

@@ -4,7 +4,8 @@
 its parts are kept in the user's cache. helm is taken from `GPUFLEET_TEST_HELM` or PATH; building it takes
 some minutes of two cores, and so a test run does not: `python -m tests.kube.charts` does, into the cache.
 NVIDIA's charts are in no registry that tests may use: `GPUFLEET_TEST_CHARTS` names a folder with
-`gpu-operator` and `network-operator`, as their repositories have them below `deployment(s)/`.
+`gpu-operator` and `network-operator`, as their repositories have them below `deployment(s)/`, and with
+`nvsentinel`, which is below `distros/kubernetes/`.
 """
 
 from __future__ import annotations

@@ -231,12 +231,12 @@ def test_only_objects_of_the_same_part_are_removed(apply: Apply, rest: Rest) -> 
     assert all(rest.find(f"{folder}/{name}") for name in ("a", "other-part", "peoples"))
 
 
-def rendered(chart: Path, values: dict[str, Any], *flags: str) -> list[dict[str, Any]]:
-    """Output of helm for a chart with values."""
+def rendered(chart: Path, values: dict[str, Any], *flags: str, name: str = "r") -> list[dict[str, Any]]:
+    """Output of helm for a chart with values; `name` is that of the release and of its namespace."""
     command = charts.helm()
     if command is None:
         pytest.skip("no helm: put one on PATH, or build it with `python -m tests.kube.charts`")
-    words = [command, "template", "r", str(chart), "--namespace", "r", "--values", "-", *flags]
+    words = [command, "template", name, str(chart), "--namespace", name, "--values", "-", *flags]
     done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return [item for item in yaml.safe_load_all(done.stdout) if item]

@@ -191,6 +191,7 @@ BY_USE: Mapping[str, str] = {
     **dict.fromkeys(_tokens("lambda", "Function"), by_use.FUNCTIONS),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
     **dict.fromkeys(_tokens("sqs", "Queue"), by_use.QUEUES),
+    "kubernetes:storage.k8s.io/v1:StorageClass": by_use.CLAIMS,
     **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
     **dict.fromkeys(_tokens("fsx", "Backup"), "backups of file systems, by the GB that changed"),
     **dict.fromkeys(

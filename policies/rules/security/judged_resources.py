@@ -47,8 +47,11 @@ class JudgedResourcesSettings(Settings):
             KUEUE_CHART,
             JOBSET_CHART,
             LEADER_WORKER_SET_CHART,
+            "https://charts.jetstack.io/cert-manager",
+            "oci://ghcr.io/nvidia/nvsentinel",
         ),
-        description="Reviewed Helm charts: the repository's address, `/`, and the chart's name",
+        description="Reviewed Helm charts: the repository's address, `/`, and the chart's name; or an address"
+        " in OCI",
     )
     api_groups: tuple[str, ...] = Field(
         (

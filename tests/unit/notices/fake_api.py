@@ -21,7 +21,7 @@ class FakeApi:
 
     def node(self, name: str, instance: str) -> None:
         spec = {"providerID": f"aws:///us-east-1a/{instance}"}
-        self.nodes[name] = {"metadata": {"name": name}, "spec": spec}
+        self.nodes[name] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": spec}
 
     def pod(
         self, name: str, node: str, *, namespace: str = "research", owner: str = "Job", **labels: str
@@ -73,7 +73,12 @@ class FakeApi:
                 del self.pods[parts[4], parts[6]]
                 return {}
             assert body is not None
+            meta = target["metadata"]
+            if body["metadata"].get("resourceVersion") not in (None, meta.get("resourceVersion")):
+                raise KubernetesApiError(409, "the object has been modified")
             _merge(target, body)
+            if "resourceVersion" in meta:
+                meta["resourceVersion"] = str(int(meta["resourceVersion"]) + 1)
             return target
 
 

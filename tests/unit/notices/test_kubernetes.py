@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.server
 import json
 import threading
@@ -11,14 +12,16 @@ from typing import Any
 import pytest
 
 from gpufleet.notices.kubernetes import (
+    ALREADY_CORDONED,
     CHECKPOINT_BY,
     CHECKPOINTED_AT,
     DEADLINE,
     INTERRUPTION,
+    QUARANTINED,
     KubernetesScheduler,
 )
 from gpufleet.notices.kubernetes_api import KubernetesApi, KubernetesApiError
-from gpufleet.notices.scheduler import Drained, Instance
+from gpufleet.notices.scheduler import Drained, Instance, SchedulerError
 from tests.unit.notices.fake_api import FakeApi
 
 GANG = "jobset_sigs_k8s_io__jobset-name"
@@ -54,6 +57,65 @@ def test_node_is_cordoned_with_its_reason_and_given_back(api: FakeApi) -> None:
     assert kubernetes.drained() == []
     # Not ours.
     assert api.nodes["node-2"]["spec"]["unschedulable"] is True
+
+
+def quarantine(api: FakeApi, name: str) -> None:
+    """Cordon a node as NVSentinel does (fault-quarantine/pkg/reconciler, `prepareAnnotations`)."""
+    node = api.nodes[name]
+    notes = {QUARANTINED: "True"} | ({ALREADY_CORDONED: "True"} if node["spec"].get("unschedulable") else {})
+    api.call("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": notes}})
+    node["spec"]["unschedulable"] = True
+
+
+def recover(api: FakeApi, name: str) -> None:
+    """End a quarantine as NVSentinel does (`prepareUncordonParams`)."""
+    node = api.nodes[name]
+    notes = node["metadata"]["annotations"]
+    assert notes.pop(QUARANTINED) == "True"
+    if notes.pop(ALREADY_CORDONED, "") != "True":
+        node["spec"].pop("unschedulable")
+
+
+@pytest.mark.parametrize("first", ["nvsentinel", "handler"])
+@pytest.mark.parametrize("ends", ["nvsentinel", "handler"])
+def test_node_stays_cordoned_until_both_have_no_reason(api: FakeApi, first: str, ends: str) -> None:
+    kubernetes, node = KubernetesScheduler(api), api.nodes["node-1"]
+    steps = [
+        lambda: quarantine(api, "node-1"),
+        lambda: kubernetes.drain({"node-1": 1_800_000_000.0}, "maintenance"),
+    ]
+    for step in steps if first == "nvsentinel" else reversed(steps):
+        step()
+    assert node["spec"]["unschedulable"] is True
+    ending = [lambda: recover(api, "node-1"), lambda: kubernetes.release(["node-1"])]
+    one, other = ending if ends == "nvsentinel" else reversed(ending)
+    one()
+    assert node["spec"]["unschedulable"] is True
+    assert (INTERRUPTION in node["metadata"]["annotations"]) == (ends == "nvsentinel")
+    other()
+    assert "unschedulable" not in node["spec"]
+    assert node["metadata"]["annotations"] == {}
+
+
+def test_quarantine_in_the_moment_of_a_release_is_not_ended(api: FakeApi) -> None:
+    kubernetes = KubernetesScheduler(api)
+    kubernetes.drain({"node-1": None}, "maintenance")
+    listed = api.list
+
+    def list_and_quarantine(path: str, query: str = "") -> Any:
+        found = copy.deepcopy(listed(path, query))
+        quarantine(api, "node-1")
+        return found
+
+    api.list = list_and_quarantine  # type: ignore[method-assign]
+    with pytest.raises(SchedulerError, match="has been modified"):
+        kubernetes.release(["node-1"])
+    assert api.nodes["node-1"]["spec"]["unschedulable"] is True
+    api.list = listed  # type: ignore[method-assign]
+    kubernetes.release(["node-1"])
+    assert api.nodes["node-1"]["spec"]["unschedulable"] is True
+    recover(api, "node-1")
+    assert "unschedulable" not in api.nodes["node-1"]["spec"]
 
 
 def test_jobs_of_a_node_are_gangs_without_daemons(api: FakeApi) -> None:

@@ -310,6 +310,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "neuron": DICT_OR_NONE,
             "autoscaler": DICT_OR_NONE,
             "queues": DICT_OR_NONE,
+            "fault_repair": DICT_OR_NONE,
             "scales_system_nodes": bool,
         },
         "slurm": DICT_OR_NONE,
