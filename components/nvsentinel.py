@@ -29,7 +29,15 @@ OFF = ("cspHealthMonitor", "faultRemediation", "janitor", "janitorProvider", "me
 """Modules that call AWS, restart or replace nodes; and one that is privileged and may use `nodes/proxy`."""
 
 _SYSTEM = {"gpufleet.io/node-group": "system"}
-_KEPT_NAMESPACES = (NAMESPACE, CERT_MANAGER, GPU_OPERATOR_NAMESPACE, NOTICES_NAMESPACE, "kube-system")
+_KEPT_NAMESPACES = (
+    NAMESPACE,
+    CERT_MANAGER,
+    GPU_OPERATOR_NAMESPACE,
+    NOTICES_NAMESPACE,
+    "kube-system",
+    # Its pods hold the volumes of others, and end after them.
+    "mount-s3",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

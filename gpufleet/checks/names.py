@@ -19,7 +19,19 @@ from gpufleet.spec.models import NodeGroup, Spot
 
 EKS_NODE_GROUP = 63
 IAM_ROLE = 64
-NAMESPACES = ("default", "amazon-cloudwatch", "gpu-operator", "amazon-guardduty", "mount-s3")
+NAMESPACES = (
+    "default",
+    "amazon-cloudwatch",
+    "amazon-guardduty",
+    "cert-manager",
+    "gpu-operator",
+    "gpufleet-system",
+    "jobset-system",
+    "kueue-system",
+    "lws-system",
+    "mount-s3",
+    "nvsentinel",
+)
 RACK_NAMESPACES = (
     "default",
     "gpu-operator",

@@ -10,8 +10,6 @@ from gpufleet.spec.models import CloudSite, Kubernetes, Queues
 MOST_FLAVORS = 64
 """Flavors of a resource in a queue (Kueue v0.19.2, definition of ClusterQueue)."""
 
-_NAMESPACES = ("kueue-system", "jobset-system", "lws-system")
-
 
 @check("queues-of-nothing")
 def queues_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
@@ -43,19 +41,6 @@ def queues_flavors(fleet: Fleet) -> Iterator[FieldFinding]:
                     f" {MOST_FLAVORS}",
                     "merge node groups, or remove `queues`",
                     value=count,
-                )
-
-
-@check("queues-namespace")
-def queues_namespace(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Kueue and the controllers of jobs run in namespaces of their own, and a team has one of its name."""
-    for path, _, settings, _ in _installed(fleet):
-        for index, team in enumerate(settings.teams):
-            if team.name in _NAMESPACES:
-                yield FieldFinding(
-                    (*path, "kubernetes", "teams", index, "name"),
-                    f"team '{team.name}' would share its namespace with controllers of the queues",
-                    "choose another name",
                 )
 
 
@@ -97,4 +82,4 @@ def _devices(fleet: Fleet, site: CloudSite) -> dict[str, int]:
     return {kind: len(found) for kind, found in names.items()}
 
 
-CHECKS = (queues_of_nothing, queues_flavors, queues_namespace, queues_none)
+CHECKS = (queues_of_nothing, queues_flavors, queues_none)

@@ -73,7 +73,7 @@ def test_site_with_role_names_too_long_for_iam_is_refused(judge: Judge) -> None:
     assert judge(shorter).of("name-too-long") == []
 
 
-@pytest.mark.parametrize("name", ["kube-system", "default", "kube-team"])
+@pytest.mark.parametrize("name", ["kube-system", "default", "kube-team", "kueue-system", "nvsentinel"])
 def test_team_with_the_name_of_a_cluster_namespace_is_refused(judge: Judge, name: str) -> None:
     finding = judge({"cloud.0.kubernetes.teams.+": {"name": name, "gpus": 1}}).only("team-name")
     assert finding.field == "cloud[0].kubernetes.teams[1].name"

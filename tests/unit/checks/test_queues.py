@@ -44,16 +44,6 @@ def test_queue_holds_64_flavors_and_groups_of_an_order_are_one(judge: Judge) -> 
     assert judge({FIELD: {}, GROUPS: groups, "cloud.0.ordered_capacity": [order]}).of("queues-flavors") == []
 
 
-@pytest.mark.parametrize("name", ["kueue-system", "jobset-system", "lws-system"])
-def test_team_with_the_namespace_of_a_controller_is_refused_where_there_are_queues(
-    judge: Judge, name: str
-) -> None:
-    team = {f"{KUBERNETES}.teams.+": {"name": name, "gpus": 1}}
-    finding = judge({FIELD: {}, **team}).only("queues-namespace")
-    assert finding.field == "cloud[0].kubernetes.teams[1].name"
-    assert judge(team).rules == set()
-
-
 @pytest.mark.parametrize("kind", ["jobset", "leader_worker_set"])
 def test_controllers_of_jobs_need_queues(judge: Judge, kind: str) -> None:
     finding = judge({FIELD: {"kind": "none", kind: True}}).only("queues-none")

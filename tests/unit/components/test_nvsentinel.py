@@ -101,6 +101,6 @@ def test_drain_waits_for_pods_and_leaves_those_of_the_cluster() -> None:
     drainer = values["node-drainer"]
     assert drainer["deleteAfterTimeoutMinutes"] == 15
     assert drainer["userNamespaces"] == [{"name": "*", "mode": "DeleteAfterTimeout"}]
-    kept = {"nvsentinel", "cert-manager", "gpu-operator", "kube-system", NOTICES_NAMESPACE}
+    kept = {"nvsentinel", "cert-manager", "gpu-operator", "kube-system", "mount-s3", NOTICES_NAMESPACE}
     assert {name for name in (*kept, "research") if re.search(drainer["systemNamespaces"], name)} == kept
     assert "node-drainer" not in release(built(action="quarantine"))["values"]
