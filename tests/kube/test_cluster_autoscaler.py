@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gpufleet.notices.kubernetes import QUARANTINED
 from tests.conftest import Checkout
 from tests.kube.cluster import ApiServerProcess
 from tests.kube.scaled_cluster import (
@@ -211,33 +210,6 @@ def test_node_without_work_ends_and_one_with_work_stays(cluster: ScaledCluster, 
     cluster.finish("one")
     scaler.waits(lambda: cluster.sizes()["sweep"] == 0, "shrinking")
     assert cluster.sizes() == before | gone | {"sweep": 0}
-
-
-def test_node_that_nvsentinel_cordoned_is_no_room_and_ends_once_it_is_empty(
-    cluster: ScaledCluster, scaler: Autoscaler
-) -> None:
-    """Its marks (fault-quarantine, platform-connectors): a cordon, annotations and labels, a condition."""
-    assert cluster.sizes()["train"] == 1
-    (faulty,) = [each["InstanceId"] for each in cluster.scaling_group("train")["Instances"]]
-    path = f"/api/v1/nodes/{faulty}"
-    marks = {
-        "metadata": {
-            "annotations": {QUARANTINED: "True"},
-            "labels": {"dgxc.nvidia.com/nvsentinel-state": "quarantined"},
-        },
-        "spec": {"unschedulable": True},
-    }
-    cluster.rest.call("PATCH", path, marks, content_type="application/merge-patch+json")
-    fault = {"status": {"conditions": [{"type": "GpuMemWatch", "status": "True"}]}}
-    kind = "application/strategic-merge-patch+json"
-    cluster.rest.call("PATCH", f"{path}/status", fault, content_type=kind)
-    cluster.finish("train-1")
-    cluster.wait_for_node("after", {GPU: "1", EFA: "1"}, **ON_TRAIN)
-    scaler.waits(lambda: cluster.sizes()["train"] == 2, "growing")
-    (fresh,) = cluster.join("train", LARGE | {GPU: "1", EFA: "1"})
-    cluster.run_on("after", fresh)
-    scaler.waits(lambda: cluster.sizes()["train"] == 1, "ending the faulty node")
-    assert [each["InstanceId"] for each in cluster.scaling_group("train")["Instances"]] == [fresh]
 
 
 def test_fallback_grows_where_spot_has_no_capacity(cluster: ScaledCluster, scaler: Autoscaler) -> None:
