@@ -57,6 +57,7 @@ USED_BY = {
     "spot_drain": ("budget",),
     "scaling_groups": ("ordered_capacity",),
     "security_groups": ("network", "storage"),
+    "team_volume": ("bucket_volume", "file_system_volume"),
 }
 """Modules without a test file of their name -> the tests of the components built with them."""
 
