@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,26 @@ RUNTIME = "python3.13"
 """Supported by Lambda until 30 June 2029 (AWS Lambda developer guide, "Lambda runtimes")."""
 
 TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetGroups:
+    """Which node groups a function changes: `groups` are values of their tag `Name`.
+
+    `caps` has the groups of a further budget, by its name (`CapArgs.name`). `launched` has the most nodes of
+    groups whose nodes Slurm launches, which are no groups of AWS.
+    """
+
+    groups: Sequence[str]
+    caps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    launched: Mapping[str, int] = field(default_factory=dict)
+
+    def by_budget(self, name: str) -> dict[str, list[str]]:
+        """Return the groups of the budget `name` and of each further one, by its name in AWS."""
+        return {
+            name: list(self.groups),
+            **{f"{name}-{cap}": list(groups) for cap, groups in self.caps.items()},
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

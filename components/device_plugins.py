@@ -21,15 +21,13 @@ from gpufleet.components.plugin_daemon_set import (
     small,
 )
 from gpufleet.components.pod_security import unprivileged
+from gpufleet.kinds import GPU_SHARING_LABEL
 
 GPU_NODE_LABEL = "gpufleet.io/gpu"
 """The label of GPU nodes; its value is the GPU's name."""
 
 EFA_NODE_LABEL = "gpufleet.io/efa"
 """The label of nodes with EFA devices."""
-
-SHARING_NODE_LABEL = "gpufleet.io/gpu-sharing"
-"""The label of nodes whose GPUs pods share; its value is the name of the configuration."""
 
 NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 
@@ -60,7 +58,7 @@ def nvidia_device_plugins(
     configuration, on the nodes with its name as `gpufleet.io/gpu-sharing`. The node's image has driver and
     container toolkit."""
     image = images.get(NVIDIA_IMAGE, f"{NVIDIA_IMAGE}:{version}")
-    whole = requirement(SHARING_NODE_LABEL, "DoesNotExist")
+    whole = requirement(GPU_SHARING_LABEL, "DoesNotExist")
     plugin_daemon_set(
         f"{name}-nvidia-device-plugin",
         "nvidia-device-plugin",
@@ -83,7 +81,7 @@ def nvidia_device_plugins(
         plugin_daemon_set(
             f"{name}-{app}",
             app,
-            [requirement(GPU_NODE_LABEL), requirement(SHARING_NODE_LABEL, "In", [each.name])],
+            [requirement(GPU_NODE_LABEL), requirement(GPU_SHARING_LABEL, "In", [each.name])],
             _nvidia_container(image, config="config"),
             [
                 host_path("device-plugins", PLUGINS),

@@ -10,11 +10,11 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.device_plugins import SharedGpusArgs
+from gpufleet.kinds import UNSHARED_GPUS
 
 CHART_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
 NAMESPACE = "gpu-operator"
 CONFIG_MAP = "gpufleet-device-plugin"
-UNSHARED = "default"
 
 
 def gpu_operator(
@@ -67,6 +67,6 @@ _MIG: dict[str, Any] = {
 
 
 def _sharing(shared: Sequence[SharedGpusArgs]) -> dict[str, Any]:
-    texts = {UNSHARED: json.dumps({"version": "v1"}), **{each.name: each.text for each in shared}}
-    config = {"create": True, "name": CONFIG_MAP, "default": UNSHARED, "data": texts}
+    texts = {UNSHARED_GPUS: json.dumps({"version": "v1"}), **{each.name: each.text for each in shared}}
+    config = {"create": True, "name": CONFIG_MAP, "default": UNSHARED_GPUS, "data": texts}
     return {"devicePlugin": {"config": config}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi_aws as aws
@@ -11,6 +11,7 @@ import pulumi_aws as aws
 from gpufleet.components.base import AwsContext, Component
 from gpufleet.components.budget_function import (
     BudgetFunctionArgs,
+    BudgetGroups,
     allow,
     arn_of,
     budget_function,
@@ -30,18 +31,11 @@ class GrowingSite:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaleOutStopArgs:
-    """Which groups a breach of the budget stops: `groups` are values of their tag `Name`.
-
-    `caps` has the groups that the breach of a further budget stops, by its name (`CapArgs.name`). `launched`
-    has the most nodes of groups whose nodes Slurm launches, which are no groups of AWS. `parameter` is the
-    name of the SSM parameter that keeps all maxima.
-    """
+class ScaleOutStopArgs(BudgetGroups):
+    """Which groups a breach of the budget stops. `parameter` is the name of the SSM parameter that keeps all
+    maxima."""
 
     sites: Sequence[GrowingSite]
-    groups: Sequence[str]
-    caps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    launched: Mapping[str, int] = field(default_factory=dict)
     parameter: str
 
 
@@ -96,10 +90,7 @@ def _settings(name: str, args: ScaleOutStopArgs, tags: Mapping[str, str]) -> dic
         "budget": name,
         "parameter": args.parameter,
         "tags": dict(tags),
-        "budgets": {
-            name: list(args.groups),
-            **{f"{name}-{cap}": list(groups) for cap, groups in args.caps.items()},
-        },
+        "budgets": args.by_budget(name),
         "launched": dict(args.launched),
         "sites": [
             {"name": site.name, "region": site.region, "cluster": site.cluster or ""} for site in args.sites
@@ -118,8 +109,7 @@ def _statements(
     ours = {f"aws:ResourceTag/{tag}": value for tag, value in tags.items()}
     clusters = [site for site in args.sites if site.cluster]
     regions = list(dict.fromkeys(site.region for site in args.sites if not site.cluster))
-    budgets = [name, *(f"{name}-{cap}" for cap in args.caps)]
-    common = common_statements(function_name(name), budgets, context, topic, key)
+    common = common_statements(function_name(name), list(args.by_budget(name)), context, topic, key)
     found: list[dict[str, Any]] = [
         common["budgets"],
         allow(

@@ -13,6 +13,7 @@ import pulumi_aws as aws
 from gpufleet.components.base import AwsContext, Component
 from gpufleet.components.budget_function import (
     BudgetFunctionArgs,
+    BudgetGroups,
     allow,
     arn_of,
     budget_function,
@@ -36,19 +37,12 @@ class DrainedSite:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpotDrainArgs:
-    """Which groups drain when `at_percent` of the budget are spent: `groups` are values of their tag `Name`.
-
-    `caps` has the groups that drain with a further budget, by its name (`CapArgs.name`). `launched` has the
-    most nodes of groups whose nodes Slurm launches, which are no groups of AWS. `path` is the folder of the
-    SSM parameters that keep the sizes of groups, one for each.
-    """
+class SpotDrainArgs(BudgetGroups):
+    """Which groups drain when `at_percent` of the budget are spent. `path` is the folder of the SSM
+    parameters that keep the sizes of groups, one for each."""
 
     sites: Sequence[DrainedSite]
-    groups: Sequence[str]
     at_percent: Decimal
-    caps: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    launched: Mapping[str, int] = field(default_factory=dict)
     path: str
 
 
@@ -107,10 +101,7 @@ def _settings(name: str, args: SpotDrainArgs, tags: Mapping[str, str]) -> dict[s
         "at": f"{args.at_percent:f}",
         "path": args.path,
         "tags": {**tags, DRAIN_TAG: DRAIN_TAG_VALUE},
-        "budgets": {
-            name: list(args.groups),
-            **{f"{name}-{cap}": list(groups) for cap, groups in args.caps.items()},
-        },
+        "budgets": args.by_budget(name),
         "launched": dict(args.launched),
         "sites": [
             {
@@ -136,9 +127,8 @@ def _statements(
     own = {f"aws:ResourceTag/{DRAIN_TAG}": DRAIN_TAG_VALUE}
     ours = {**{f"aws:ResourceTag/{tag}": value for tag, value in tags.items()}, **own}
     scaling = "autoScalingGroup:*:autoScalingGroupName/*"
-    budgets = [name, *(f"{name}-{cap}" for cap in args.caps)]
     found: list[dict[str, Any]] = [
-        *common_statements(function_name(name), budgets, context, topic, key).values(),
+        *common_statements(function_name(name), list(args.by_budget(name)), context, topic, key).values(),
         allow(
             ["ssm:GetParameter", "ssm:PutParameter"],
             [arn_of(context, "ssm", context.region, f"parameter{args.path}/*")],

@@ -120,6 +120,13 @@ DRAIN_TAG = "gpufleet:budget-drain"
 DRAIN_TAG_VALUE = "spot"
 """The tag of groups of spot nodes that a spent budget may drain: the function's role changes no others."""
 
+GPU_SHARING_LABEL = "gpufleet.io/gpu-sharing"
+"""The label of EKS nodes whose GPUs pods share by gpufleet's own device plugins; its value is the name of the
+configuration."""
+
+UNSHARED_GPUS = "default"
+"""The name of the device plugin's configuration for GPUs that no pods share."""
+
 STOP_SUFFIX = "-stop"
 """What the function that stops the growth of node groups is called besides its budget."""
 

@@ -161,8 +161,8 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     f"{_G}.gpu_sharing.mps.replicas": in_place("another number", _SHARES),
     f"{_G}.mig_profile": in_place(
         "another one, or none",
-        "running jobs of the group: the MIG manager stops GPU services, divides the GPUs anew, and may reboot"
-        " nodes; drain them first",
+        "running jobs of the group: the MIG manager stops GPU services, divides the GPUs again, and may"
+        " reboot nodes; drain them first",
     ),
     f"{_G}.image": (*_rolls("your own instead of AWS's, or back"), *_rolls("another of your own")),
     f"{_G}.user_data": _rolls("another text"),

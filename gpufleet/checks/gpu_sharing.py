@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, LocatedGroup, check, did_you_mean, listed, nearest
 from gpufleet.plan.gpu_sharing import mig_gpu_of, plan_gpu_sharing
+from gpufleet.spec.models import CloudSite
 
 
 @check("gpu-sharing")
@@ -76,40 +77,45 @@ def team_gpu_shares(fleet: Fleet) -> Iterator[FieldFinding]:
     """A quota of GPUs does not count shares: without a quota of its own no team can use them. One above what
     the site has, or in a site without shares, has no effect."""
     for path, site in fleet.cloud():
-        teams = site.kubernetes.teams if site.kubernetes is not None else ()
-        most: dict[str, int] = {}
-        known = True
-        for each in (item for item in fleet.groups() if item.site is site):
-            types = fleet.types(each.group)
-            known = known and len(types) == len(each.group.instance_types)
-            for plan, count in (
-                (plan_gpu_sharing(item, each.group.gpu_sharing, each.group.mig_profile), item.gpu_count)
-                for item in types[:1]
-                if item.gpu is not None
-            ):
-                if plan is not None and each.site.scheduler == "kubernetes":
-                    shares = max(count, 1) * plan.per_gpu * each.group.capacity.most_nodes
-                    most[plan.resource] = most.get(plan.resource, 0) + shares
-        if not known:
+        shares = _shares(fleet, site)
+        if shares is None or site.kubernetes is None:
             continue
-        if most and teams and not any(team.gpu_shares for team in teams):
+        most = max(shares.values(), default=0)
+        teams = (*path, "kubernetes", "teams")
+        unused = not any(team.gpu_shares for team in site.kubernetes.teams)
+        if shares and unused and site.kubernetes.teams:
             yield FieldFinding(
-                (*path, "kubernetes", "teams", 0, "gpu_shares"),
-                f"no team of site {site.site!r} has a quota of {listed(sorted(most))}",
-                f"write 'gpu_shares: {max(most.values())}', or less, for the teams that use them",
+                (*teams, 0, "gpu_shares"),
+                f"no team of site {site.site!r} has a quota of {listed(sorted(shares))}",
+                f"write 'gpu_shares: {most}', or less, for the teams that use them",
                 "warning",
                 value=0,
             )
-        for index, team in enumerate(teams):
-            largest = max(most.values(), default=0)
-            if team.gpu_shares > largest:
+        for index, team in enumerate(site.kubernetes.teams):
+            if team.gpu_shares > most:
                 yield FieldFinding(
-                    (*path, "kubernetes", "teams", index, "gpu_shares"),
+                    (*teams, index, "gpu_shares"),
                     f"team '{team.name}' has a quota of {team.gpu_shares} shares of GPUs, but site"
-                    f" {site.site!r} has at most {largest}",
-                    f"write {largest} or fewer" if most else "leave `gpu_shares` out",
+                    f" {site.site!r} has at most {most}",
+                    f"write {most} or fewer" if most else "leave `gpu_shares` out",
                     "warning",
                 )
+
+
+def _shares(fleet: Fleet, site: CloudSite) -> dict[str, int] | None:
+    """Return the shares of a site's GPUs at its maximum, by resource; None with an unknown instance type."""
+    found: dict[str, int] = {}
+    for each in (item for item in fleet.groups() if item.site is site):
+        types = fleet.types(each.group)
+        if len(types) != len(each.group.instance_types):
+            return None
+        first = types[0]
+        plan = plan_gpu_sharing(first, each.group.gpu_sharing, each.group.mig_profile)
+        if plan is not None and first.gpu is not None:
+            # A fraction of a GPU is one device.
+            shares = max(first.gpu_count, 1) * plan.per_gpu * each.group.capacity.most_nodes
+            found[plan.resource] = found.get(plan.resource, 0) + shares
+    return found
 
 
 def _without_kubernetes_or_gpus(

@@ -47,7 +47,7 @@ QUARANTINED = "quarantineHealthEventIsCordoned"
 own for an operator's word, and drops the fault (NVIDIA/NVSentinel, docs/cancelling-breakfix.md)."""
 
 ALREADY_CORDONED = "quarantineHealthEventCordonPreExisting"
-"""Its annotation of a node with a cordon of somebody else: "True". It does not uncordon such a node."""
+"""Its annotation of a node that another user had cordoned: "True". It does not uncordon such a node."""
 
 CLOCKS_S = 5
 GRACE_S = 5

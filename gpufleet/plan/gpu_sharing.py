@@ -13,19 +13,12 @@ from typing import Any, Literal, Protocol
 
 from gpufleet.catalog import InstanceType
 from gpufleet.catalog.mig import MigGpu, mig_of
-from gpufleet.kinds import GPU_RESOURCE
+from gpufleet.kinds import GPU_RESOURCE, GPU_SHARING_LABEL, UNSHARED_GPUS
 from gpufleet.spec.gpu_sharing import GpuSharing
 
 SharingKind = Literal["none", "time_slicing", "mps"]
 
 GpuStack = Literal["device-plugin", "gpu-operator"]
-
-UNSHARED = "default"
-"""The name of the configuration of GPUs that no pods share."""
-
-SHARING_LABEL = "gpufleet.io/gpu-sharing"
-"""The label of nodes whose GPUs pods share: the name of the configuration. gpufleet's device plugins go by
-it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,7 @@ def sharing_labels(sharing: GpuSharingPlan, stack: GpuStack) -> dict[str, str]:
     the GPU Operator's plugin and MIG manager read them (GPU Operator, "Time-Slicing GPUs", "MIG")."""
     labels = {}
     if sharing.kind != "none":
-        key = SHARING_LABEL if stack == "device-plugin" else "nvidia.com/device-plugin.config"
+        key = GPU_SHARING_LABEL if stack == "device-plugin" else "nvidia.com/device-plugin.config"
         labels[key] = sharing.config_name
     if sharing.mig_profile is not None:
         labels["nvidia.com/mig.config"] = f"all-{sharing.mig_profile.replace('+', '.')}"
@@ -123,7 +116,7 @@ def resource_name(*, mig_profile: str | None, shared: bool) -> str:
 def config_name(kind: SharingKind, replicas: int, mig_profile: str | None) -> str:
     """Return the name of a device plugin configuration; groups that share alike have the same."""
     if kind == "none":
-        return UNSHARED
+        return UNSHARED_GPUS
     name = f"{kind.replace('_', '-')}-{replicas}"
     return f"{name}-{mig_profile.replace('+', '.')}" if mig_profile else name
 

@@ -6,44 +6,17 @@ places are previewed together; a step that no case claims fails the test.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gpufleet.changes.observe import ObservedStep
-from tests.e2e.changes_fleet import GONE, KEYS, MINE, OTHER, small
+from tests.e2e.changes_case import PLUGINS, SITES, Case, claims
+from tests.e2e.changes_fleet import GONE, KEYS, MINE, OTHER
 from tests.e2e.changes_racks import RACKS_AFTER
+from tests.e2e.changes_site_cases import site_cases
 
 GROUP = "cloud[].node_groups[]"
 STORE = "cloud[].storage[]"
-SITES = {"kube": "kubernetes", "batch": "slurm"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One change: `path` and `how` as documented, the written value, and whose steps count.
-
-    `exclusive`: it changes everything, so nothing else is previewed with it. `environment`
-    is that of the changed fleet.
-    """
-
-    path: str
-    how: str
-    changes: Mapping[str, Any]
-    claims: str = ""
-    scheduler: str = "kubernetes"
-    exclusive: bool = False
-    environment: str = "test"
-
-    def __str__(self) -> str:
-        # With its place: a change may run in several.
-        return f"{self.path}: {self.how} ({self.scheduler}, {next(iter(self.changes))})"
-
-    def owns(self, step: ObservedStep) -> bool:
-        """Whether a step belongs to this case."""
-        return self.exclusive or _claims(self, f"{step.type} {step.name}")
 
 
 def _group(
@@ -77,7 +50,6 @@ def _zoned(value: Any, site: str) -> Any:
     return value
 
 
-PLUGINS = r":(DaemonSet|Release) chg-test-kube-base"
 NEW_GROUP = {
     "name": "added",
     "instance_types": ["g6e.2xlarge"],
@@ -279,10 +251,6 @@ def _store(name: str, path: str, how: str, value: Any, *, also: str = "", at: st
     )
 
 
-MOUNTED, COLD = {"storage": "data", "mount": True}, {"storage": "cold"}
-"""The buckets of team red, which is the only one that mounts some."""
-
-MOUNTS = r"chg-test-kube-(base-red-(data|spare)(-shared)?(-r[wo])?$|red-data$|aws-mountpoint-s3-csi-driver$)"
 BUCKET_RIGHTS = r"aws:iam/rolePolicy:RolePolicy chg-test-kube-(node-buckets|red-data)$"
 
 
@@ -351,315 +319,12 @@ def storage_cases() -> Iterator[Case]:
     yield Case(f"{STORE}.mount", "another folder", {"cloud[kube].storage[older].mount": "/fsx/older"})
 
 
-def _site(site: str, path: str, how: str, value: Any, *, scheduler: str = "slurm") -> Case:
-    return Case(
-        f"cloud[].{path}", how, {f"cloud[{site}].{path}": value}, rf" chg-test-{site}(-|$)", scheduler
-    )
-
-
-def _kube(path: str, how: str, value: Any, claims: str, *, at: str = "") -> Case:
-    return Case(f"cloud[].kubernetes.{path}", how, {f"cloud[kube].kubernetes.{at or path}": value}, claims)
-
-
-def site_cases() -> Iterator[Case]:
-    """Sites, their networks, and settings of a whole cluster."""
-    yield Case(
-        "cloud[]",
-        "add an entry",
-        {"cloud[new]": small("new", "us-west-2", "10.44.0.0/16")},
-        " chg-test-new(-|$)",
-        "slurm",
-    )
-    yield Case("cloud[]", "remove an entry", {"cloud[far]": GONE}, " chg-test-far(-|$)", "slurm")
-    yield Case(
-        "cloud[].site", "another name", {"cloud[far].site": "away"}, " chg-test-(far|away)(-|$)", "slurm"
-    )
-    yield Case(
-        "cloud[].region",
-        "another region",
-        {
-            "cloud[near].region": "us-east-2",
-            "cloud[near].zones": ["us-east-2a", "us-east-2b"],
-            "cloud[near].node_groups[only].zones": ["us-east-2a"],
-        },
-        " chg-test-near(-|$)",
-        "slurm",
-    )
-    yield _site("far", "zones", "one more at the end", ["us-west-2a", "us-west-2b", "us-west-2c"])
-    yield _site("near", "zones", "one fewer", ["us-west-2a"])
-    yield _site("near", "network.cidr", "another network", "10.45.0.0/16")
-    yield _site("near", "network.nat", "single to per-zone", "per-zone")
-    yield _site("near", "network.nat", "to none", "none")
-    yield from _vpns()
-    yield _site("far", "scheduler", "another one", "kubernetes")
-    yield Case(
-        "cloud[].kubernetes.version",
-        "the next minor version",
-        {"cloud[kube].kubernetes.version": "1.35"},
-        # The second scheduler has the cluster's version.
-        "aws:(eks/(cluster|nodeGroup|addon)|ec2/launchTemplate):.* chg-test-kube(?!-(added|other))"
-        "|Deployment chg-test-kube-base-neuron-scheduler",
-    )
-    yield _kube(
-        "private_cidrs",
-        "another list",
-        ["10.60.0.0/24", "10.61.0.0/24"],
-        "SecurityGroupIngressRule chg-test-kube-api-",
-    )
-    yield _kube("public_cidrs", "another list", ["203.0.113.0/24"], "eks/cluster:Cluster chg-test-kube")
-    yield _kube("public_cidrs", "to or from an empty one", [], "eks/cluster:Cluster chg-test-kube")
-    yield _kube("access", "ssm to direct, or back", "ssm", "")
-    yield _kube("access", "to phased", "phased", "chg-test-kube-(base|notices)")
-    yield Case(
-        "cloud[].kubernetes.access_port",
-        "another port",
-        {"cloud[kube].kubernetes.access": "ssm", "cloud[kube].kubernetes.access_port": 20443},
-    )
-    yield _kube("viewers", "another list", ["arn:aws:iam::123456789012:role/second-viewer"], "aws:eks/access")
-    yield _kube("admins", "another list", ["arn:aws:iam::123456789012:role/second"], "aws:eks/access")
-    yield from _notices()
-    yield from _orders()
-    yield from _burst()
-    yield Case(
-        "cloud[].kubernetes.gpu_stack",
-        "another one",
-        # MPS is the operator's.
-        {"cloud[kube].kubernetes.gpu_stack": "device-plugin", "cloud[kube].node_groups[served]": GONE},
-        f":ConfigMap chg-test-kube-base|{PLUGINS}|chg-test-kube-(served|sliced)",
-    )
-    system = "eks/nodeGroup:NodeGroup chg-test-kube-system"
-    yield _kube("system_nodes.instance_types", "another type", ["m7i.2xlarge"], system)
-    scheduler = "chg-test-kube-base-neuron-scheduler"
-    yield _kube("neuron_scheduler", "on or off", False, scheduler)
-    yield Case(
-        "cloud[].kubernetes.system_nodes.instance_types",
-        "Graviton types instead, or back",
-        {
-            "cloud[kube].kubernetes.system_nodes.instance_types": ["m7g.xlarge"],
-            # Its extension is not known for Arm.
-            "cloud[kube].kubernetes.neuron_scheduler": False,
-        },
-        f"(eks/nodeGroup:NodeGroup|ec2/launchTemplate:LaunchTemplate) chg-test-kube-system|{scheduler}",
-    )
-    yield from _autoscaler()
-    yield from _queues()
-    yield from _fault_repair()
-    yield _kube("system_nodes.min", "another number", 3, system)
-    yield _kube("system_nodes.max", "another number", 4, system)
-    yield _kube(
-        "teams[]", "add an entry", {"name": "white", "gpus": 1}, "chg-test-kube-base-white", at="teams[white]"
-    )
-    yield _kube("teams[]", "remove an entry", GONE, "chg-test-kube-base-green", at="teams[green]")
-    yield _kube(
-        "teams[].name", "another name", "azure", "chg-test-kube-base-(green|azure)", at="teams[green].name"
-    )
-    for team, how, value in (
-        ("green", "add an entry", [{"storage": "data"}]),
-        ("red", "remove one of several", [MOUNTED]),
-        ("blue", "remove the last", []),
-    ):
-        claims = f"chg-test-kube-(base-{team}|{team}-data$)"
-        yield _kube("teams[].buckets[]", how, value, claims, at=f"teams[{team}].buckets")
-    access = "chg-test-kube-blue-data$"
-    yield _kube(
-        "teams[].buckets[].storage",
-        "another bucket",
-        [{"storage": "cold", "access": "read"}],
-        access,
-        at="teams[blue].buckets",
-    )
-    yield _kube(
-        "teams[].buckets[].access", "another one", [{"storage": "data"}], access, at="teams[blue].buckets"
-    )
-    for field, how, value in (
-        ("", "remove a mounted one", [COLD]),
-        (".storage", "another bucket, mounted", [{"storage": "spare", "mount": True}, COLD]),
-        (".access", "another one of a mounted bucket", [{**MOUNTED, "access": "read"}, COLD]),
-        (".mount", "off", [{"storage": "data"}, COLD]),
-    ):
-        yield _kube(f"teams[].buckets[]{field}", how, value, MOUNTS, at="teams[red].buckets")
-    yield _kube(
-        "teams[].buckets[].mount",
-        "on",
-        [{"storage": "data", "access": "read", "mount": True}],
-        "chg-test-kube-base-blue-data(-|$)",
-        at="teams[blue].buckets",
-    )
-    for field, how, team, value, claims in (
-        ("", "add an entry", "green", [{"storage": "pods-a"}], "green(-|$)"),
-        ("", "remove an entry", "red", [], "red-pods-a(-rw)?$"),
-        (
-            ".storage",
-            "another file system",
-            "blue",
-            [{"storage": "pods-c"}, {"storage": "pods-b"}],
-            "blue-pods-[ac](-rw)?$",
-        ),
-        (
-            ".access",
-            "another one",
-            "blue",
-            [{"storage": "pods-a"}, {"storage": "pods-b", "access": "read"}],
-            "blue-pods-b(-r[wo])?$",
-        ),
-    ):
-        yield _kube(
-            f"teams[].file_systems[]{field}",
-            how,
-            value,
-            f"chg-test-kube-base-{claims}",
-            at=f"teams[{team}].file_systems",
-        )
-    yield _kube(
-        "teams[].gpu_shares",
-        "another number",
-        8,
-        "ResourceQuota chg-test-kube-base-green-gpu-shares",
-        at="teams[green].gpu_shares",
-    )
-    yield _kube(
-        "teams[].neuron_devices",
-        "another number",
-        1,
-        "ResourceQuota chg-test-kube-base-green-neuron",
-        at="teams[green].neuron_devices",
-    )
-    yield _kube("teams[].gpus", "another number", 8, "chg-test-kube-base-red", at="teams[red].gpus")
-    yield _kube(
-        "teams[].priority", "another one", "normal", "chg-test-kube-base-blue", at="teams[blue].priority"
-    )
-
-
 MONEY = (
     "(aws:budgets/budget:Budget chg-test-budget"
     "|aws:sns/topicSubscription:TopicSubscription chg-test-budget-email-)"
 )
 ANOMALIES = "|aws:costexplorer/.* chg-test-budget-anomalies$"
 MONITOR = "arn:aws:ce::123456789012:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
-
-
-def _autoscaler() -> Iterator[Case]:
-    """Settings of the autoscaler are flags of its Deployment; without it, groups lose its tags too."""
-    place = "cloud[scaled].kubernetes.autoscaler"
-    for field, how, value, claims in (
-        ("kind", "to none", "none", " chg-test-scaled-(?!queues)"),
-        ("scale_down", "on or off", False, "Deployment chg-test-scaled-scaling$"),
-        ("scale_down_after", "another duration", "30 min", "Deployment chg-test-scaled-scaling$"),
-        ("expander", "another one", "priority", "Deployment chg-test-scaled-scaling$"),
-    ):
-        yield Case(f"cloud[].kubernetes.autoscaler.{field}", how, {f"{place}.{field}": value}, claims)
-
-
-def _queues() -> Iterator[Case]:
-    """Kueue with its objects, and the controllers of two kinds of jobs."""
-    field = "cloud[].kubernetes.queues"
-    added, place = "cloud[scaled].kubernetes.queues", "cloud[queued].kubernetes.queues"
-    yield Case(f"{field}.kind", "Kueue added", {added: {}}, " chg-test-scaled-queues")
-    yield Case(f"{field}.kind", "to none", {place: GONE}, " chg-test-queued-(queues|base-lab$)")
-    flavors = "(ResourceFlavor|ClusterQueue|Topology) chg-test-queued-queues"
-    yield Case(f"{field}.topology", "on or off", {f"{place}.topology": False}, flavors)
-    for name, part in (("jobset", "jobset"), ("leader_worker_set", "lws")):
-        on, off = {added: {name: True}}, {f"{place}.{name}": False}
-        yield Case(f"{field}.{name}", "on", on, " chg-test-scaled-queues")
-        yield Case(f"{field}.{name}", "off", off, f" chg-test-queued-queues-{part}$")
-
-
-def _fault_repair() -> Iterator[Case]:
-    """Without NVSentinel the GPU Operator has no DCGM service. A database needs a class and a chart."""
-    place, row = "cloud[scaled].kubernetes.fault_repair", "cloud[].kubernetes.fault_repair"
-    releases = "Release chg-test-scaled-repair$"
-    whole = f"({releases}|Release chg-test-scaled-repair-cert-manager$|StorageClass chg-test-scaled-repair$"
-    component = "gpufleet:kubernetes:Nvsentinel chg-test-scaled-repair$"
-    operator = "Release chg-test-scaled-base-gpu-operator$"
-    yield Case(f"{row}.kind", "to none", {f"{place}.kind": "none"}, f"{whole}|{component}|{operator})")
-    yield Case(f"{row}.action", "more than before", {f"{place}.action": "drain"}, releases)
-    yield Case(f"{row}.action", "to detect", {f"{place}.action": "detect"}, f"{whole})")
-    draining = {f"{place}.action": "drain", f"{place}.drain_after": "5 min"}
-    yield Case(f"{row}.drain_after", "another duration", draining, releases)
-
-
-def _notices() -> Iterator[Case]:
-    """What the handler of notices does: its settings in the cluster, and in a Slurm site only outputs."""
-    handler = r"kubernetes:apps/v1:Deployment chg-test-kube-notices"
-    rule = r"aws:(cloudwatch/event(Rule|Target):.* chg-test-kube-notices-rebalance|sqs/queuePolicy:)"
-    for field, how, value in (
-        ("checkpoint", "another duration", "60 s"),
-        ("before_maintenance", "another duration", "2 h"),
-        ("rebalance", "cordon to drain, or back", "drain"),
-    ):
-        path = f"cloud[].interruptions.{field}"
-        yield Case(path, how, {f"cloud[kube].interruptions.{field}": value}, handler)
-        yield Case(path, how, {f"cloud[batch].interruptions.{field}": value}, scheduler="slurm")
-    ignored = {"cloud[kube].interruptions.rebalance": "ignore"}
-    yield Case("cloud[].interruptions.rebalance", "to ignore", ignored, f"{handler}|{rule}")
-
-
-def _vpns() -> Iterator[Case]:
-    """A site with a VPN and BGP, one with static routes, and one that gets a VPN."""
-    far, more = "203.0.113.9", ["10.60.0.0/24", "10.61.0.0/24", "10.62.0.0/24"]
-    for site, scheduler, field, how, value in (
-        ("burst", "slurm", "gateway", "another address", far),
-        ("burst", "slurm", "asn", "another number", 65011),
-        ("burst", "slurm", "networks", "another list, with BGP", ["10.95.0.0/24"]),
-        ("kube", "kubernetes", "networks", "more, with static routes", more),
-        ("kube", "kubernetes", "networks", "fewer, with static routes", ["10.60.0.0/24"]),
-        ("kube", "kubernetes", "static", "on or off", False),
-    ):
-        yield Case(
-            f"cloud[].network.vpn.{field}",
-            how,
-            {f"cloud[{site}].network.vpn.{field}": value},
-            "" if how.endswith("with BGP") else f" chg-test-{site}-vpn(-|$)",
-            scheduler,
-        )
-    gateway = "cloud[].network.vpn.gateway"
-    # All of the site, so that nothing else changes there in the same preview: its VPN does not exist yet.
-    added = {"cloud[near].network.vpn": {"gateway": far, "networks": ["10.95.0.0/24"]}}
-    yield Case(gateway, "a VPN added", added, " chg-test-near(-|$)", "slurm")
-    removed = "(gpufleet:network:SiteVpn chg-test-kube$| chg-test-kube-vpn(-|$))"
-    yield Case(gateway, "the VPN removed", {"cloud[kube].network.vpn": GONE}, removed)
-
-
-def _burst() -> Iterator[Case]:
-    """A site whose nodes the Slurm of a rack site launches."""
-    for field, how, value in (
-        ("controllers", "another rack site", "west"),
-        ("identity", "another one", "arn:aws:iam::123456789012:role/west"),
-        ("suspend_after", "another duration", "5 min"),
-        ("resume_within", "another duration", "15 min"),
-        ("retry_after", "another duration", "20 min"),
-    ):
-        silent = field.endswith(("after", "within"))
-        yield Case(
-            f"cloud[].slurm.{field}",
-            how,
-            {f"cloud[burst].slurm.{field}": value},
-            "" if silent else " chg-test-burst(-|$)",
-            "slurm",
-        )
-
-
-def _orders() -> Iterator[Case]:
-    """Orders of both sites; what they draw is in no other case."""
-    added = {"name": "more", "nodes": 1, "groups": ["rest"]}
-    for site, scheduler in SITES.items():
-        at = f"cloud[{site}].ordered_capacity"
-        for field, how, place, value, claims in (
-            ("", "add an entry", "[more]", added, "more"),
-            ("", "remove an entry", "[single]", GONE, "single"),
-            (".name", "another name", "[single].name", "lone", "(single|lone)"),
-            (".nodes", "more", "[pair].nodes", 4, "pair"),
-            (".nodes", "fewer", "[pair].nodes", 2, "pair"),
-            (".at_least", "another number", "[pair].at_least", 2, "pair"),
-            (".groups", "another list", "[pair].groups", ["second", "first"], "pair"),
-        ):
-            yield Case(
-                f"cloud[].ordered_capacity[]{field}",
-                how,
-                {f"{at}{place}": value},
-                rf" chg-test-{site}-{claims}$",
-                scheduler,
-            )
 
 
 def fleet_cases() -> Iterator[Case]:
@@ -755,7 +420,7 @@ def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
     """The cases in as few previews as possible: they share no resource (`type name`) of the
     state, and none writes where another does.
     """
-    claimed = {id(case): frozenset(each for each in resources if _claims(case, each)) for case in cases}
+    claimed = {id(case): frozenset(each for each in resources if claims(case, each)) for case in cases}
 
     def meet(one: Case, other: Case) -> bool:
         if one.exclusive or other.exclusive or claimed[id(one)] & claimed[id(other)]:
@@ -774,7 +439,3 @@ def rounds(cases: Sequence[Case], resources: Sequence[str]) -> list[list[Case]]:
         else:
             home.append(case)
     return packed
-
-
-def _claims(case: Case, resource: str) -> bool:
-    return bool(case.claims and re.search(case.claims, resource))

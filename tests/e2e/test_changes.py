@@ -25,15 +25,8 @@ from gpufleet.changes.guard import (
 from gpufleet.changes.observe import Effect, ObservedStep
 from gpufleet.changes.table import CLOUD, is_rack
 from gpufleet.errors import RefusedError
-from tests.e2e.changes_cases import (
-    KUBERNETES_ONLY,
-    SITES,
-    SLURM_ONLY,
-    Case,
-    all_cases,
-    rack_cases,
-    rounds,
-)
+from tests.e2e.changes_case import SITES, Case
+from tests.e2e.changes_cases import KUBERNETES_ONLY, SLURM_ONLY, all_cases, rack_cases, rounds
 from tests.e2e.changes_fleet import changed, fleet
 from tests.e2e.changes_lab import Lab, steps_text
 from tests.e2e.changes_racks import RACKS_AFTER, written

@@ -19,6 +19,8 @@ import grpc
 
 from tests.gpu.kubelet import plugin
 
+# As `gpufleet.plan.gpu_sharing` writes them, which a host with a GPU lacks the packages for; a test of the
+# capture compares the two.
 CONFIGS: dict[str, Any] = {
     "none": {"version": "v1"},
     "time_slicing": {

@@ -20,7 +20,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 PACKAGE = "v1beta1"
 PLUGINS = "/var/lib/kubelet/device-plugins"
-# The plugin makes its sockets there, whatever it is told: it sees the kubelet's folder in that place.
+# The plugin always makes its sockets there, so it sees the kubelet's folder in that place.
 _IN_PLACE = f'mount -t tmpfs none /var/lib && mkdir -p {PLUGINS} && mount --bind "$0" {PLUGINS} && exec "$@"'
 # The fields that are read or written, by message: number, name, type (text, flag or a message), and whether
 # there are several.

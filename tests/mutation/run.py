@@ -51,6 +51,7 @@ USED_BY = {
     "launch_template": ("node_group",),
     "neuron_scheduler": ("neuron",),
     "node_capacity": ("node_group",),
+    "node_group_args": ("node_group",),
     "node_image": ("node_group",),
     "plugin_daemon_set": ("cluster_base", "neuron"),
     "scale_out_stop": ("budget",),

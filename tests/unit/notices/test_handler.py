@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -170,9 +171,11 @@ def test_maintenance_that_is_called_off_gives_the_node_back(tmp_path: Path) -> N
     assert site.slurm.logged("signal") == ["7"]
 
 
-def spot_world(folder: Path, **given: object) -> World:
+def spot_world(
+    folder: Path, jobs: dict[str, Sequence[int]] | None = None, nodes: int = 4, **changes: object
+) -> World:
     """A world whose instances are all spot."""
-    site = world(folder, **given)  # type: ignore[arg-type]
+    site = world(folder, nodes, jobs, **changes)
     for name, each in site.cloud.known_instances.items():
         site.cloud.known_instances[name] = dataclasses.replace(each, spot=True)
     return site

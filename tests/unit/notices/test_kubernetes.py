@@ -97,7 +97,9 @@ def test_node_stays_cordoned_until_both_have_no_reason(api: FakeApi, first: str,
     assert node["metadata"]["annotations"] == {}
 
 
-def test_quarantine_in_the_moment_of_a_release_is_not_ended(api: FakeApi) -> None:
+def test_quarantine_in_the_moment_of_a_release_is_not_ended(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kubernetes = KubernetesScheduler(api)
     kubernetes.drain({"node-1": None}, "maintenance")
     listed = api.list
@@ -107,11 +109,11 @@ def test_quarantine_in_the_moment_of_a_release_is_not_ended(api: FakeApi) -> Non
         quarantine(api, "node-1")
         return found
 
-    api.list = list_and_quarantine  # type: ignore[method-assign]
-    with pytest.raises(SchedulerError, match="has been modified"):
-        kubernetes.release(["node-1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(api, "list", list_and_quarantine)
+        with pytest.raises(SchedulerError, match="has been modified"):
+            kubernetes.release(["node-1"])
     assert api.nodes["node-1"]["spec"]["unschedulable"] is True
-    api.list = listed  # type: ignore[method-assign]
     kubernetes.release(["node-1"])
     assert api.nodes["node-1"]["spec"]["unschedulable"] is True
     recover(api, "node-1")

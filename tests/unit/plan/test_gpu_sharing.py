@@ -1,4 +1,4 @@
-"""Shared and divided GPUs of cloud node groups: resources, labels, and what the autoscaler is told."""
+"""Shared and divided GPUs of cloud node groups: resources, labels, and tags for the autoscaler."""
 
 from __future__ import annotations
 

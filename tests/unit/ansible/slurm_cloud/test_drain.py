@@ -130,7 +130,7 @@ def test_job_that_cannot_be_queued_again_ends_with_its_node(spot: Cluster) -> No
     assert not spot.account.instances()
 
 
-def test_node_that_somebody_else_drained_is_left_to_them(spot: Cluster) -> None:
+def test_node_that_another_user_drained_stays_drained(spot: Cluster) -> None:
     spot.slurm.submit(1, nodes=1, seconds=10_000)
     spot.live(100)
     (node,) = spot.slurm.on(1)
