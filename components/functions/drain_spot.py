@@ -50,7 +50,7 @@ class GoneError(Exception):
 
 
 @dataclass(frozen=True)
-class Group:
+class SpotGroup:
     """A group of spot nodes: its name in the plan, its site's queue, its names in AWS, and its sizes."""
 
     name: str
@@ -146,15 +146,15 @@ def _spent(
     return spent, wanted
 
 
-def _launched(settings: Mapping[str, Any], wanted: set[str]) -> Iterator[Group]:
+def _launched(settings: Mapping[str, Any], wanted: set[str]) -> Iterator[SpotGroup]:
     for name, most in settings.get("launched", {}).items():
         if name in wanted:
-            yield Group(name, "", "", "", "", "", (0, 0, most))
+            yield SpotGroup(name, "", "", "", "", "", (0, 0, most))
 
 
 def _groups(
     settings: Mapping[str, Any], wanted: set[str], client: Clients, failed: dict[str, str]
-) -> Iterator[Group]:
+) -> Iterator[SpotGroup]:
     """Yield the groups of spot nodes with these names: those with all tags of the settings and of a site."""
     for site in settings["sites"]:
         try:
@@ -165,7 +165,7 @@ def _groups(
         yield from (group for group in listed if group.name in wanted)
 
 
-def _of_site(site: Mapping[str, Any], tags: Mapping[str, str], client: Clients) -> Iterator[Group]:
+def _of_site(site: Mapping[str, Any], tags: Mapping[str, str], client: Clients) -> Iterator[SpotGroup]:
     region, queue, cluster = site["region"], site["queue"], site["cluster"]
     if not cluster:
         pages = client("autoscaling", region).get_paginator("describe_auto_scaling_groups")
@@ -175,7 +175,7 @@ def _of_site(site: Mapping[str, Any], tags: Mapping[str, str], client: Clients) 
                 named = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
                 name = each["AutoScalingGroupName"]
                 sizes = each["MinSize"], each["DesiredCapacity"], each["MaxSize"]
-                yield Group(named.get("Name", ""), region, queue, name, "", name, sizes)
+                yield SpotGroup(named.get("Name", ""), region, queue, name, "", name, sizes)
         return
     eks = client("eks", region)
     for page in eks.get_paginator("list_nodegroups").paginate(clusterName=cluster):
@@ -187,10 +187,10 @@ def _of_site(site: Mapping[str, Any], tags: Mapping[str, str], client: Clients) 
             scaling = each["scalingConfig"]
             sizes = scaling["minSize"], scaling["desiredSize"], scaling["maxSize"]
             own = each["resources"]["autoScalingGroups"][0]["name"]
-            yield Group(named.get("Name", ""), region, queue, name, cluster, own, sizes)
+            yield SpotGroup(named.get("Name", ""), region, queue, name, cluster, own, sizes)
 
 
-def _remember(ssm: Any, path: str, group: Group, now: dt.datetime) -> tuple[str, bool]:
+def _remember(ssm: Any, path: str, group: SpotGroup, now: dt.datetime) -> tuple[str, bool]:
     """Write the sizes of a group into its parameter, unless they are there. Return since when it drains, and
     whether that began now. A record without a time is of a group that was just being resumed."""
     name = f"{path}/{group.name}"
@@ -203,7 +203,7 @@ def _remember(ssm: Any, path: str, group: Group, now: dt.datetime) -> tuple[str,
     return since, True
 
 
-def _drain(group: Group, client: Clients, account: str, since: str) -> int:
+def _drain(group: SpotGroup, client: Clients, account: str, since: str) -> int:
     """Let a group launch no more, set its minimum to 0, and report its instances to its site's handler.
     Return how many it has. Raises GoneError."""
     scaling = client("autoscaling", group.region)
@@ -235,7 +235,7 @@ def _drain(group: Group, client: Clients, account: str, since: str) -> int:
     return len(instances)
 
 
-def _notify(sqs: Any, group: Group, instances: list[str], account: str, since: str) -> None:
+def _notify(sqs: Any, group: SpotGroup, instances: list[str], account: str, since: str) -> None:
     """Send a notice for each instance. Its id is the same in each run, so that no node is drained twice."""
     if not instances:
         return

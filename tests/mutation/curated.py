@@ -33,7 +33,7 @@ CURATED = (
     "components.cluster cidr_ipv4 opened to 0.0.0.0/0 of SecurityGroupIngressRule in _private_access",
     "components.cluster cidr_ipv4 opened over IPv6 of SecurityGroupIngressRule in _private_access",
     "components.network map_public_ip_on_launch False -> True of Subnet in _subnet",
-    "components.node_group default public_ip False -> True",
+    "components.node_group_args default public_ip False -> True",
     "components.security_groups a group opened to the world of SecurityGroupIngressRule in _among_members",
     "components.security_groups a group opened to the world of SecurityGroupEgressRule in _among_members",
     "components.security_groups ip_protocol 'tcp' -> '-1' of SecurityGroupEgressRule in node_group_rules",

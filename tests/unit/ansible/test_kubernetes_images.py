@@ -59,8 +59,6 @@ def test_charts_of_operators_are_those_that_the_role_installs(catalog: Catalog, 
 
 def test_images_that_roles_name_are_in_the_catalog(catalog: Catalog) -> None:
     lock = catalog.lock("2026.11")
-    image = releases()["kueue"]["values"]["controllerManager"]["manager"]["image"]
-    assert catalog.images["kueue", lock.kueue].images == (f"{image['repository']}:{image['tag']}",)
     parts = catalog.images["network-operator", lock.network_operator].parts
     assert named_by(virtual_functions=0) == set(parts["shared-adapters"])
     of_functions = named_by(virtual_functions=8)

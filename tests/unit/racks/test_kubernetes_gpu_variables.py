@@ -51,6 +51,8 @@ def test_nodes_without_groups_are_one_pool_of_whole_gpus() -> None:
     assert nominal(found) == {("research", "gpu"): 18, ("product", "gpu"): 6}
     manager = found["kueue_values"]["controllerManager"]
     assert manager["replicas"] == 1 and "node-role.kubernetes.io/control-plane" in manager["nodeSelector"]
+    image = manager["manager"]["image"]
+    assert CATALOG.images["kueue", LOCK.kueue].images == (f"{image['repository']}:{image['tag']}",)
     assert [item["kind"] for item in found["priority_policy"]] == [
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
