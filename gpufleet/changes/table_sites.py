@@ -12,6 +12,7 @@ _BUCKET = "pods of the team: they lose access to the bucket"
 _VOLUME = "pods of the team with the claim: it is deleted once they have ended; files stay"
 _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs its new settings"
 _CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
+_BURSTS = "waiting jobs of the racks, after `gpufleet configure`: those on cloud nodes run to their end"
 _TUNNELS = "traffic between the site and the racks, until the router has the new configuration"
 _AUTOSCALER = "no one: the autoscaler restarts"
 _CORDONED = "no one: nodes that NVSentinel has cordoned stay so until `kubectl uncordon`"
@@ -122,6 +123,11 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].slurm.suspend_after": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.resume_within": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.retry_after": nothing("another duration", _CONTROLLERS),
+    "cloud[].slurm.burst.teams": nothing("another list", _BURSTS),
+    "cloud[].slurm.burst.monthly": nothing("another amount", _BURSTS),
+    "cloud[].slurm.burst.after": nothing("another duration", _BURSTS),
+    "cloud[].slurm.burst.partitions": nothing("another list", _BURSTS),
+    "cloud[].slurm.burst.groups": nothing("another list", _BURSTS),
     "cloud[].ordered_capacity[]": (
         FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
         FieldChange("remove an entry", Effect.IN_PLACE, "no one: nodes that were drawn go on"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.cloud_slurm import partition_name
+from gpufleet.plan.rack_slurm import declared_partitions
 from gpufleet.spec.models import CloudSite, CloudSlurm, OnDemand, OnPremSite, Spot
 
 _METADATA_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]{1,255}")
@@ -149,6 +150,44 @@ def slurm_metadata_tags(fleet: Fleet) -> Iterator[FieldFinding]:
         return
 
 
+@check("cloud-slurm-burst")
+def bursts(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Rules of bursts name teams, partitions and node groups that exist, and let each other in."""
+    racks = {site.site: site for site in fleet.spec.onprem}
+    for path, site, slurm in _sites(fleet):
+        burst, rack = slurm.burst, racks.get(slurm.controllers)
+        if burst is None or rack is None:
+            continue
+        where = (*path, "slurm", "burst")
+        groups = {group.name: group for group in site.node_groups}
+        for field, known, of in (
+            ("teams", [team.name for team in rack.teams], f"team of site {rack.site!r}"),
+            (
+                "partitions",
+                [each.name for each in declared_partitions(rack)],
+                f"partition of site {rack.site!r}",
+            ),
+            ("groups", list(groups), f"node group of site {site.site!r}"),
+        ):
+            for place, name in enumerate(getattr(burst, field)):
+                if name not in known:
+                    yield FieldFinding(
+                        (*where, field, place),
+                        f"{name!r} is no {of}",
+                        did_you_mean(
+                            nearest(name, known), f"write one of: {listed(known) or 'none is declared'}"
+                        ),
+                    )
+        for name in burst.groups or groups:
+            owner = groups[name].team if name in groups else None
+            if owner is not None and owner not in burst.teams:
+                yield FieldFinding(
+                    (*where, "groups" if burst.groups else "teams"),
+                    f"node group {name!r} is for jobs of team {owner!r}, which may not leave the racks",
+                    f"add {owner!r} to `teams`, or leave {name!r} out of `groups`",
+                )
+
+
 def _sites(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, CloudSlurm]]:
     for path, site in fleet.cloud():
         if site.slurm is not None:
@@ -163,4 +202,4 @@ def _is_address(text: str) -> bool:
     return True
 
 
-CHECKS = (slurm_controllers, slurm_launches, slurm_metadata_tags)
+CHECKS = (slurm_controllers, slurm_launches, slurm_metadata_tags, bursts)

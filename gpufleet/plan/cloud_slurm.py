@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from gpufleet.plan.names import parameters_path
-from gpufleet.spec.models import CloudSite, FleetSpec
+from gpufleet.spec.models import CloudSite, CloudSlurm, FleetSpec
 
 CONTROLLER_PORT = 6817
 """The port of slurmctld (slurm.conf, SlurmctldPort)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurstPlan:
+    """Which waiting jobs of the racks may use cloud nodes: those of `teams` in `partitions` that waited
+    `after_s`, on nodes of `groups`, whose jobs may cost `monthly` USD in a month.
+    """
+
+    teams: tuple[str, ...]
+    partitions: tuple[str, ...]
+    groups: tuple[str, ...]
+    after_s: int
+    monthly: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,7 @@ class CloudSlurmPlan:
     suspend_s: int
     resume_s: int
     retry_s: int
+    burst: BurstPlan | None
 
 
 def plan_cloud_slurm(spec: FleetSpec, site: CloudSite) -> CloudSlurmPlan | None:
@@ -49,6 +64,20 @@ def plan_cloud_slurm(spec: FleetSpec, site: CloudSite) -> CloudSlurmPlan | None:
         suspend_s=int(wanted.suspend_after.delta.total_seconds()),
         resume_s=int(wanted.resume_within.delta.total_seconds()),
         retry_s=int(wanted.retry_after.delta.total_seconds()),
+        burst=_burst(site, wanted),
+    )
+
+
+def _burst(site: CloudSite, slurm: CloudSlurm) -> BurstPlan | None:
+    wanted = slurm.burst
+    if wanted is None:
+        return None
+    return BurstPlan(
+        teams=wanted.teams,
+        partitions=wanted.partitions,
+        groups=wanted.groups or tuple(group.name for group in site.node_groups),
+        after_s=int(wanted.after.delta.total_seconds()),
+        monthly=Decimal(wanted.monthly.amount),
     )
 
 

@@ -62,8 +62,13 @@ def state_export(site: OnPremSite) -> str | None:
     return next((item.source for item in site.storage if item.kind == "nfs"), None)
 
 
+def declared_partitions(site: OnPremSite) -> tuple[SlurmPartition, ...]:
+    """The partitions of a rack site; one of all nodes where the fleet file declares none."""
+    return site.slurm.partitions or (SlurmPartition(name=DEFAULT_PARTITION),)
+
+
 def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
-    declared = site.slurm.partitions or (SlurmPartition(name=DEFAULT_PARTITION),)
+    declared = declared_partitions(site)
     # Slurm needs a default partition: the first, if none is declared as default.
     chosen = next((item.name for item in declared if item.default), declared[0].name)
     return tuple(

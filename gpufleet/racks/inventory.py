@@ -15,6 +15,7 @@ from gpufleet.catalog import Catalog, SoftwareLock
 from gpufleet.errors import InputError
 from gpufleet.plan.json import model_to_json
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPlan, OnPremSitePlan
+from gpufleet.pricing.node_hours import node_hours
 from gpufleet.racks.cloud_nodes import CloudNode, cloud_nodes
 from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
 from gpufleet.racks.variables import LaunchedSite, fleet_values, host_values, site_values
@@ -60,7 +61,7 @@ def build_inventory(plan: FleetPlan, catalog: Catalog, outputs: Mapping[str, Any
     for name in RACK_GROUPS if plan.onprem else ():
         groups.named(name)
     for site in plan.onprem:
-        _add_onprem_site(groups, site, catalog, lock, launched_sites(plan, site.site, outputs or {}))
+        _add_onprem_site(groups, site, catalog, lock, launched_sites(plan, catalog, site.site, outputs or {}))
     for cloud_site in slurm_sites:
         _add_cloud_site(groups, cloud_site, [node for node in nodes if node.site == cloud_site.site])
     return {"all": {"vars": _fleet_vars(plan, lock), "children": groups.tree()}}
@@ -110,10 +111,12 @@ def _fleet_vars(plan: FleetPlan, lock: SoftwareLock) -> dict[str, Any]:
     }
 
 
-def launched_sites(plan: FleetPlan, rack: str, outputs: Mapping[str, Any]) -> list[LaunchedSite]:
+def launched_sites(
+    plan: FleetPlan, catalog: Catalog, rack: str, outputs: Mapping[str, Any]
+) -> list[LaunchedSite]:
     """The cloud sites whose nodes the Slurm of a rack site launches, as far as they are built."""
     return [
-        LaunchedSite(site, launches)
+        LaunchedSite(site, launches, node_hours(plan, catalog, site) if site.slurm.burst else {})
         for site in plan.cloud
         if site.slurm is not None and site.slurm.controllers == rack
         if (launches := (outputs.get(site.site) or {}).get("slurm")) is not None

@@ -9,7 +9,48 @@ from pydantic import Field
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Arn, Name
-from gpufleet.spec.quantity import Duration
+from gpufleet.spec.quantity import Duration, Money
+
+
+class CloudBurst(Model):
+    """When waiting jobs of the rack site may use cloud nodes too. They keep their own partitions, and run
+    where nodes are free first.
+    """
+
+    teams: Annotated[
+        tuple[Name, ...],
+        Field(
+            min_length=1,
+            description="Teams whose jobs, with their data, may leave the racks.",
+            examples=[["research"]],
+        ),
+    ]
+    monthly: Annotated[
+        Money,
+        Field(
+            description="What all jobs on the site's nodes may cost in a month, those that users send there"
+            " included.",
+            examples=["500 USD"],
+        ),
+    ]
+    after: Annotated[
+        Duration,
+        Field(
+            description="How long a job waits for nodes first. One that would miss its deadline (`sbatch"
+            " --deadline`) on the racks need not.",
+            examples=["30 min"],
+        ),
+    ] = Duration(timedelta(minutes=30))
+    partitions: Annotated[
+        tuple[Name, ...],
+        Field(description="Partitions of the rack site with such jobs; all if left out.", examples=[["gpu"]]),
+    ] = ()
+    groups: Annotated[
+        tuple[Name, ...],
+        Field(
+            description="Node groups that they may use; all of the site if left out.", examples=[["sweep"]]
+        ),
+    ] = ()
 
 
 class CloudSlurm(Model):
@@ -46,3 +87,11 @@ class CloudSlurm(Model):
             description="How long nodes stay out of use for which there was no capacity.", examples=["10 min"]
         ),
     ] = Duration(timedelta(minutes=10))
+    burst: Annotated[
+        CloudBurst | None,
+        Field(
+            description="When waiting jobs of the racks use the site's nodes; only jobs that name its"
+            " partitions if left out.",
+            examples=[{"teams": ["research"], "monthly": "500 USD"}],
+        ),
+    ] = None

@@ -34,7 +34,7 @@ from gpufleet.spec.cloud import (
     Taint,
     Volume,
 )
-from gpufleet.spec.cloud_slurm import CloudSlurm
+from gpufleet.spec.cloud_slurm import CloudBurst, CloudSlurm
 from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     FEW_SITES,
@@ -92,6 +92,7 @@ __all__ = [
     "Budget",
     "Capacity",
     "CapacityBlock",
+    "CloudBurst",
     "CloudNetwork",
     "CloudSite",
     "CloudSlurm",

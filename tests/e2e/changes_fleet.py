@@ -196,7 +196,11 @@ BURST = {
         "vpn": {"gateway": "203.0.113.7", "asn": 65010, "networks": ["10.95.0.0/24", "10.96.0.0/24"]},
     },
     "scheduler": "slurm",
-    "slurm": {"controllers": "east", "identity": "arn:aws:iam::123456789012:role/east"},
+    "slurm": {
+        "controllers": "east",
+        "identity": "arn:aws:iam::123456789012:role/east",
+        "burst": {"teams": ["red"], "monthly": "500 USD"},
+    },
     "node_groups": [
         {
             "name": "launched",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.catalog import InstanceType
+from gpufleet.errors import InputError
 from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix, partition_name
 from gpufleet.plan.models import NodeGroupPlan
-from gpufleet.racks.variables.variable import Context, Variable
+from gpufleet.racks.variables.variable import Context, LaunchedSite, Variable
 
 MEMORY_PART = 0.95
 """The part of a type's memory that Slurm may count on: the kernel and the hypervisor keep some of it."""
@@ -52,7 +53,50 @@ def _group(group: NodeGroupPlan, slurm: CloudSlurmPlan, instance: InstanceType) 
 
 
 def _sites(context: Context) -> list[dict[str, Any]] | None:
-    return None if context.site.rack.slurm is None else [dict(each.launches) for each in context.launched]
+    if context.site.rack.slurm is None:
+        return None
+    return [{**each.launches, **_burst(context, each)} for each in context.launched]
+
+
+def _burst(context: Context, launched: LaunchedSite) -> dict[str, Any]:
+    """Return the rules of bursts into a site, with what a node of each group has and costs."""
+    slurm = launched.plan.slurm
+    burst = slurm.burst if slurm is not None else None
+    if slurm is None or burst is None:
+        return {}
+    # Those that `up` has made: the others cannot be launched yet.
+    made = {each["prefix"] for each in launched.launches["groups"]}
+    groups = [
+        group
+        for group in launched.plan.node_groups
+        if group.name in burst.groups and node_prefix(group.site, group.name) in made
+    ]
+    return {
+        "burst": {
+            "accounts": list(burst.teams),
+            "partitions": list(burst.partitions),
+            "after_s": burst.after_s,
+            "boot_s": slurm.resume_s,
+            "idle_s": slurm.suspend_s,
+            "monthly_usd": f"{burst.monthly:f}",
+            "groups": [_burst_group(context, launched, group, slurm) for group in groups],
+        }
+    }
+
+
+def _burst_group(
+    context: Context, launched: LaunchedSite, group: NodeGroupPlan, slurm: CloudSlurmPlan
+) -> dict[str, Any]:
+    price = launched.node_hours[group.name]
+    if price is None:
+        raise InputError(
+            f"no price of node group {group.name!r} of site {group.site!r} is known: nobody knows when"
+            " `slurm.burst.monthly` is spent",
+            remedy="state one under `budget.assume`, or leave the group out of `slurm.burst.groups`",
+        )
+    node = _group(group, slurm, context.catalog.instance(group.instance_type))
+    shape = {key: node[key] for key in ("partition", "cpus", "memory_mib", "gpus", "gpu_type")}
+    return {**shape, "nodes": group.capacity.max, "usd_per_hour": f"{price:f}"}
 
 
 def _retry(context: Context) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 from gpufleet.catalog import Catalog, SoftwareLock, System
@@ -15,11 +16,12 @@ Scope = Literal["fleet", "site", "host"]
 
 @dataclass(frozen=True, slots=True)
 class LaunchedSite:
-    """A cloud site whose nodes the Slurm of a rack site launches, and what the stack says of it (`launches`),
-    which is what the role slurm_cloud takes."""
+    """A cloud site whose nodes the Slurm of a rack site launches, what the stack says of it (`launches`),
+    which is what the role slurm_cloud takes, and what a node of each group costs at most, in USD per hour."""
 
     plan: CloudSitePlan
     launches: Mapping[str, Any]
+    node_hours: Mapping[str, Decimal | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

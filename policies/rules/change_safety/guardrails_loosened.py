@@ -63,6 +63,8 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     for old, new in zip(after.onprem, held_spec(before, after).onprem, strict=True):
         if old != new:
             yield _loosened("onprem", f"{old.site} declares lower costs of its racks")
+    for what in _bursts(before, after):
+        yield _loosened("cloud", what)
     for field, what in new_access(before, after):
         yield _loosened(field, what)
     if before.environment != after.environment:
@@ -102,6 +104,21 @@ def _left_behind(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:
 def _cap(field: str, before: Money | None, after: Money | None) -> Iterator[Violation]:
     if before is not None and (after is None or Decimal(after.amount) > Decimal(before.amount)):
         yield _loosened(field, f"{before} becomes {after or 'no limit'}")
+
+
+def _bursts(before: FleetSpec, after: FleetSpec) -> Iterator[str]:
+    """Say which jobs of the racks may newly leave for the cloud, and what more they may cost."""
+    known = {site.site: site.slurm.burst for site in before.cloud if site.slurm is not None}
+    for site in after.cloud:
+        new = site.slurm.burst if site.slurm is not None else None
+        old = known.get(site.site)
+        if new is None:
+            continue
+        teams = [team for team in new.teams if old is None or team not in old.teams]
+        if teams:
+            yield f"waiting jobs of {', '.join(teams)} may leave the racks for {site.site}"
+        if old is not None and Decimal(new.monthly.amount) > Decimal(old.monthly.amount):
+            yield f"slurm.burst.monthly of {site.site} becomes {new.monthly}, from {old.monthly}"
 
 
 def _policies(before: FleetSpec, after: FleetSpec) -> Iterator[Violation]:

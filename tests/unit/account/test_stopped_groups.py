@@ -127,7 +127,7 @@ def test_account_without_the_budget_is_refused(account: Named) -> None:
 
 def test_groups_that_slurm_launches_are_let_grow_by_the_end_of_their_record(account: Named) -> None:
     of = plan()
-    slurm = CloudSlurmPlan("dc1", (), "10.60.0.0/24", "arn", "/munge", 600, 1200, 600)
+    slurm = CloudSlurmPlan("dc1", (), "10.60.0.0/24", "arn", "/munge", 600, 1200, 600, None)
     launched = replace(of, cloud=(of.cloud[0], replace(of.cloud[1], slurm=slurm)))
     account.settings = {**account.settings, "launched": {NAMES["burst"]: 9}, "sites": []}
     account.spend("1500")

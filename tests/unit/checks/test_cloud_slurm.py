@@ -112,3 +112,60 @@ def test_tags_that_the_metadata_service_does_not_show_are_refused(judge: Judge) 
     finding = judge(launched(**{"tags.cost center": "cc-1"})).only("cloud-slurm-tags")
     assert finding.field == 'tags["cost center"]'
     assert judge({"tags.cost center": "cc-1"}).rules == set()
+
+
+def bursting(**changes: Any) -> dict[str, Any]:
+    """The changes that add a site which waiting jobs of dc1 may use."""
+    burst = {"teams": ["research"], "monthly": "500 USD", **changes}
+    return launched(**{f"{SITE}.slurm.burst": burst})
+
+
+def test_rules_of_bursts_pass(judge: Judge) -> None:
+    whole = bursting(partitions=["gpu"], groups=["sweep"], after="5 min")
+    assert judge(whole).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "message", "remedy"),
+    [
+        (
+            {"teams": ["reserch"]},
+            "teams[0]",
+            "'reserch' is no team of site 'dc1'",
+            "did you mean 'research'?",
+        ),
+        (
+            {"partitions": ["gpus"]},
+            "partitions[0]",
+            "'gpus' is no partition of site 'dc1'",
+            "did you mean 'gpu'?",
+        ),
+        (
+            {"groups": ["x", "sweep"]},
+            "groups[0]",
+            "'x' is no node group of site 'usw2'",
+            "write one of: sweep",
+        ),
+    ],
+)
+def test_unknown_name_in_the_rules_of_bursts_is_refused(
+    judge: Judge, changes: dict[str, Any], field: str, message: str, remedy: str
+) -> None:
+    finding = judge(bursting(**changes)).only("cloud-slurm-burst")
+    assert finding.field == f"{WHERE}.slurm.burst.{field}"
+    assert (finding.message, finding.remedy.startswith(remedy)) == (message, True)
+
+
+@pytest.mark.parametrize(("groups", "field"), [({}, "teams"), ({"groups": ["sweep"]}, "groups")])
+def test_group_of_a_team_that_may_not_leave_is_refused(
+    judge: Judge, groups: dict[str, Any], field: str
+) -> None:
+    teams = [{"name": "research", "gpus": 32}, {"name": "product", "gpus": 32}]
+    changes = bursting(**groups) | {"onprem.0.teams": teams, f"{SITE}.node_groups.0.team": "product"}
+    finding = judge(changes).only("cloud-slurm-burst")
+    assert finding.field == f"{WHERE}.slurm.burst.{field}"
+    assert (
+        finding.message == "node group 'sweep' is for jobs of team 'product', which may not leave the racks"
+    )
+    both = bursting(**groups, teams=["research", "product"])
+    assert judge({**changes, **both}).rules == set()

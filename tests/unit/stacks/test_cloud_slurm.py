@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import email
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 import yaml
 
 from gpufleet.account.actions import linked_roles
+from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.pricing.of_plan import price_plan
+from gpufleet.pricing.rates import settle
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCHED_NODES
 from gpufleet.stacks.program import build_fleet
@@ -27,8 +31,14 @@ IMAGE = "ami-12c6146b"
 LUSTRE = {"name": "fs", "mount": "/fsx", "lustre": {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"}}
 
 
-def plan(*groups: dict[str, Any], on_breach: str = "notify", storage: list[Any] | None = None) -> FleetPlan:
-    site = cloud_site(*groups, slurm=LAUNCHED, storage=storage or [])
+def plan(
+    *groups: dict[str, Any],
+    on_breach: str = "notify",
+    storage: list[Any] | None = None,
+    burst: dict[str, Any] | None = None,
+) -> FleetPlan:
+    slurm = LAUNCHED if burst is None else {**LAUNCHED, "burst": burst}
+    site = cloud_site(*groups, slurm=slurm, storage=storage or [])
     budget = {"monthly": "100000 USD", "on_breach": on_breach}
     return build_plan(spec(cloud=[site], onprem=[SLURM_RACK], budget=budget), CATALOG)
 
@@ -132,6 +142,59 @@ def test_inventory_gives_the_controllers_the_nodes_and_the_way_to_launch_them() 
     # Without the stack's outputs the controllers know no nodes that they could launch.
     before = build_inventory(of, CATALOG)["all"]["children"]["site_r9"]["vars"]
     assert (before["slurm_cloud_sites"], before["slurm_controller_cloud_groups"]) == ([], [])
+
+
+def test_controllers_learn_which_waiting_jobs_may_use_the_nodes() -> None:
+    rules = {"teams": ["a"], "monthly": "99.50 USD", "partitions": ["gpu"], "groups": ["sweep"]}
+    of = plan(sweep(), group("cpu", "m7i.xlarge", on_demand(0, 2), image=IMAGE), burst=rules)
+    _, exports = built(of)
+
+    def given(site: Any) -> Any:
+        hosts = build_inventory(of, CATALOG, {"use1": site})["all"]["children"]["site_r9"]["vars"]
+        return hosts["slurm_cloud_sites"][0]["burst"]
+
+    (line,) = [
+        line for line in price_plan(of, CATALOG).lines if "g6e" in line.what and line.kind == "compute"
+    ]
+    (disks,) = [
+        line for line in price_plan(of, CATALOG).lines if line.owner == "sweep" and line.kind == "storage"
+    ]
+    assert line.maximum is not None and disks.maximum is not None
+    hourly = settle((line.maximum + disks.maximum) / 16 / 730)
+    # The second type is the more expensive one: 2.24208 USD/h (EC2 on-demand prices, us-east-1).
+    assert hourly > Decimal("2.24208")
+    found = given(exports["use1"])
+    assert found == {
+        "accounts": ["a"],
+        "partitions": ["gpu"],
+        "after_s": 1800,
+        "boot_s": 1200,
+        "idle_s": 600,
+        "monthly_usd": "99.50",
+        "groups": [
+            {
+                "partition": "use1-sweep",
+                "nodes": 16,
+                "cpus": 4,
+                "memory_mib": 31129,
+                "gpus": 1,
+                "gpu_type": "l40s",
+                "usd_per_hour": f"{hourly:f}",
+            }
+        ],
+    }
+    # A group that `up` has not made yet is no place for jobs.
+    before = {**exports["use1"], "slurm": {**exports["use1"]["slurm"], "groups": []}}
+    assert given(before)["groups"] == []
+
+
+def test_group_without_a_price_is_refused_where_jobs_may_burst() -> None:
+    of = plan(sweep(), burst={"teams": ["a"], "monthly": "99 USD"})
+    _, exports = built(of)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpufleet.racks.inventory.node_hours", lambda *_: {"sweep": None})
+        with pytest.raises(InputError, match="no price of node group 'sweep' of site 'use1' is known"):
+            build_inventory(of, CATALOG, {"use1": exports["use1"]})
 
 
 def test_breach_of_the_budget_stops_launches_where_the_fleet_file_says_so() -> None:

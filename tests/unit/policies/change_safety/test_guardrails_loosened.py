@@ -76,6 +76,39 @@ def test_lowered_or_new_cap_passes(
     assert [each.message for each in tightened if f"{field}:" in each.message] == []
 
 
+def bursting(*teams: str, monthly: str = "500 USD") -> dict[str, Any]:
+    """A cloud site whose nodes waiting jobs of these teams may use; of none if there are none."""
+    burst = {"burst": {"teams": list(teams), "monthly": monthly}} if teams else {}
+    slurm = {"controllers": "dc1", "identity": "arn:aws:iam::111122223333:role/dc1", **burst}
+    network = {"cidr": "10.40.0.0/16"}
+    site = {"site": "use1", "region": "us-east-1", "zones": ["us-east-1a"], "network": network}
+    return {"cloud": [{**site, "scheduler": "slurm", "slurm": slurm}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (bursting("a"), bursting("a", "b"), ["waiting jobs of b may leave the racks for use1"]),
+        (bursting(), bursting("a"), ["waiting jobs of a may leave the racks for use1"]),
+        (
+            bursting("a"),
+            bursting("a", monthly="500.01 USD"),
+            ["slurm.burst.monthly of use1 becomes 500.01 USD, from 500 USD"],
+        ),
+        (bursting("a", "b"), bursting("a", monthly="499 USD"), []),
+        (bursting("a"), bursting(), []),
+        (bursting("a"), {"cloud": []}, []),
+    ],
+)
+def test_jobs_that_may_leave_the_racks_and_what_they_may_cost_are_found(
+    before: dict[str, Any], after: dict[str, Any], what: list[str], ask: Ask
+) -> None:
+    found = ask(RULE, fleet_before=fleet(**before), fleet=fleet(**after))
+    assert [each.message.partition(";")[0] for each in found] == [
+        f"the change loosens cloud: {each}" for each in what
+    ]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -1,4 +1,4 @@
-"""`cloud-nodes run` (the service), and `resume NODES`, `suspend NODES`, which Slurm calls."""
+"""`cloud-nodes run` (the service), `resume` and `suspend`, which Slurm calls, and `explain` for people."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from cloud_nodes.aws import CloudErrors
 from cloud_nodes.passes import Passes, locked
 from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, read_settings
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--lock", type=Path, default=LOCK)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="make passes until SIGTERM, while this host's controller decides")
+    commands.add_parser(
+        "explain", help="say which waiting jobs may use cloud nodes, and why; changes nothing"
+    )
     for name in ("resume", "suspend"):
         commands.add_parser(name, help=f"make one pass; Slurm {name}s these nodes").add_argument("nodes")
     options = parser.parse_args(arguments)
@@ -45,6 +49,8 @@ def main(arguments: Sequence[str]) -> int:
     slurm = Slurm()
     if options.command == "run":
         return serve(settings, slurm, options.lock)
+    if options.command == "explain":
+        return explain(settings, Passes(settings, slurm))
     try:
         with locked(options.lock):
             resumed = slurm.expand(options.nodes) if options.command == "resume" else []
@@ -66,9 +72,23 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
             if slurm.acts_here(host):
                 with locked(lock):
                     passes.run()
+                    passes.burst()
         except (SlurmError, OSError) as error:
             say("failed", error=str(error)[:300])
         stop.wait(INTERVAL_S)
+    return 0
+
+
+def explain(settings: Settings, passes: Passes) -> int:
+    """Print the decision about each waiting job."""
+    try:
+        for site in settings.sites:
+            for each in passes.decisions(site):
+                where = each.partition or "stays"
+                sys.stdout.write(f"{each.job.id:12} {site.site:12} {where:24} {each.rule}: {each.why}\n")
+    except (SlurmError, *CloudErrors) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 

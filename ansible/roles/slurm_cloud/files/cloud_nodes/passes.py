@@ -9,14 +9,20 @@ from fcntl import LOCK_EX, flock
 from functools import partial
 from pathlib import Path
 
+from cloud_nodes import bursts
 from cloud_nodes.aws import CloudErrors, Ec2, Launched
+from cloud_nodes.burst import Decision
 from cloud_nodes.decide import Actions, Instance, Launch, Memory, blocked, decide, failure
 from cloud_nodes.drain import drain_spot
 from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, Site
 from cloud_nodes.slurm import Node, Slurm, SlurmError
+from cloud_nodes.waiting import Queue
 
 RECONNECT_S = 1800.0
+
+BURST_S = 30.0
+"""How often waiting jobs are looked at: Slurm's backfill makes its estimates as often (bf_interval)."""
 
 BUDGET_SPENT = "the budget is spent"
 """The reason of nodes of a group that a breach of the budget stopped (`gpufleet budget resume`)."""
@@ -38,12 +44,15 @@ class Passes:
         settings: Settings,
         slurm: Slurm,
         *,
+        queue: Queue | None = None,
         connect: Callable[[Site], Ec2] = Ec2,
         clock: Callable[[], float] = time.time,
         munge_key: str = "",
     ) -> None:
         self._settings = settings
         self._slurm = slurm
+        self._queue = queue or Queue()
+        self._burst_at = 0.0
         self._connect = connect
         self._clock = clock
         self._memory = Memory()
@@ -69,6 +78,24 @@ class Passes:
             complete = self._act(site, ec2, actions, nodes, instances) and complete
             complete = self._drain(site, ec2, nodes, instances) and complete
         return complete
+
+    def burst(self) -> None:
+        """Let waiting jobs of the racks use cloud nodes, as the rules of each site say."""
+        if self._clock() - self._burst_at < BURST_S:
+            return
+        self._burst_at = self._clock()
+        for site in self._settings.sites:
+            try:
+                bursts.apply(self._queue, self.decisions(site))
+            except (SlurmError, *CloudErrors) as error:
+                say("failed", site=site.site, error=str(error)[:300])
+
+    def decisions(self, site: Site) -> list[Decision]:
+        """Return what the rules say of each waiting job. Raises SlurmError and CloudErrors."""
+        if site.burst is None:
+            return []
+        nodes = self._slurm.nodes()
+        return bursts.decisions(site, site.burst, self._queue, self._ec2(site), nodes, self._clock())
 
     def _drain(
         self, site: Site, ec2: Ec2, nodes: Mapping[str, Node], instances: Collection[Instance]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,38 @@ class Group:
 
 
 @dataclass(frozen=True)
+class BurstGroup:
+    """A partition of cloud nodes that jobs of the racks may use: how many nodes there are, what one has, and
+    what it costs at most, in USD per hour. `gpu_type` is that of slurm.conf.
+    """
+
+    partition: str
+    nodes: int
+    cpus: int
+    memory_mib: int
+    gpus: int
+    gpu_type: str
+    usd_per_hour: Decimal
+
+
+@dataclass(frozen=True)
+class Burst:
+    """When waiting jobs of the racks may use cloud nodes: jobs of `accounts` in `partitions` (all if empty)
+    that waited `after_s` seconds or would miss their deadline, as long as all jobs on these nodes cost at
+    most `monthly_usd` in a month. A node takes at most `boot_s` seconds to be up, and is terminated
+    `idle_s` seconds after its last job.
+    """
+
+    accounts: Sequence[str]
+    partitions: Sequence[str]
+    after_s: int
+    boot_s: int
+    idle_s: int
+    monthly_usd: Decimal
+    groups: Sequence[BurstGroup]
+
+
+@dataclass(frozen=True)
 class Site:
     """Node groups in one region. `tags` are on each of their instances, and on no other instance.
 
@@ -51,6 +84,7 @@ class Site:
     stopped_region: str = ""
     checkpoint_s: int = 90
     endpoint: str = ""
+    burst: Burst | None = None
 
     def group_of(self, node: str) -> Group | None:
         """Return the group of a node, by its name."""
@@ -72,8 +106,21 @@ class Settings:
 def read_settings(path: Path) -> Settings:
     """Read the settings. Raises OSError, ValueError, KeyError or TypeError for a file of others."""
     found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    sites = [Site(**{**each, "groups": tuple(map(_group, each["groups"]))}) for each in found["sites"]]
-    return Settings(tuple(sites), int(found["retry_s"]))
+    return Settings(tuple(map(_site, found["sites"])), int(found["retry_s"]))
+
+
+def _site(given: Mapping[str, Any]) -> Site:
+    values = {**given, "groups": tuple(map(_group, given["groups"]))}
+    if given.get("burst"):
+        values["burst"] = _burst(given["burst"])
+    return Site(**values)
+
+
+def _burst(given: Mapping[str, Any]) -> Burst:
+    groups = [
+        BurstGroup(**{**each, "usd_per_hour": Decimal(each["usd_per_hour"])}) for each in given["groups"]
+    ]
+    return Burst(**{**given, "monthly_usd": Decimal(given["monthly_usd"]), "groups": tuple(groups)})
 
 
 def _group(given: Mapping[str, Any]) -> Group:

@@ -1,0 +1,81 @@
+"""Let waiting jobs of the racks use cloud nodes: read the queue, decide, and tell Slurm."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Mapping
+from decimal import Decimal
+
+from cloud_nodes.aws import Ec2
+from cloud_nodes.burst import Cloud, Decision, decide_burst, usd_of
+from cloud_nodes.say import say
+from cloud_nodes.settings import Burst, Site
+from cloud_nodes.slurm import Node, SlurmError
+from cloud_nodes.waiting import MARK, Queue
+
+_NOT_FREE = frozenset({"down", "drain", "power_down", "powering_down", "planned", "reserved", "fail"})
+
+
+def decisions(
+    site: Site, burst: Burst, queue: Queue, ec2: Ec2, nodes: Mapping[str, Node], now: float
+) -> list[Decision]:
+    """Return what the rules say of each waiting job. Raises SlurmError and CloudErrors."""
+    partitions = [group.partition for group in burst.groups]
+    jobs = queue.jobs(partitions)
+    waiting = [job for job in jobs if not job.running]
+    if not waiting:
+        return []
+    closed = ec2.stopped() | ec2.drained()
+    names = {group.prefix.removesuffix("-"): group.name for group in site.groups}
+    starts, ends = _month(now)
+    prices = {group.partition: group for group in burst.groups}
+    spent = sum(
+        (
+            usd_of(prices[each.partition], each.nodes, each.seconds + burst.idle_s)
+            for each in queue.used(partitions, starts)
+        ),
+        Decimal(0),
+    )
+    cloud = Cloud(
+        now=now,
+        free={each: _free(nodes, f"{each}-") for each in partitions},
+        stopped=[each for each in partitions if names.get(each) in closed],
+        spent=spent,
+        month_ends=ends,
+    )
+    return decide_burst(burst, waiting, [job for job in jobs if job.running], cloud)
+
+
+def apply(queue: Queue, decided: list[Decision]) -> None:
+    """Tell Slurm. A job that ended meanwhile, or that Slurm does not let go, stops no other."""
+    for each in decided:
+        job = each.job
+        moves = set(each.partitions) != set(job.partitions)
+        # Whether it changed is told by the rule: amounts differ at every look. A site's own comment stays.
+        says = (not job.note or job.note.startswith(MARK)) and not job.note.startswith(f"{MARK}{each.rule}: ")
+        try:
+            if moves:
+                queue.move(job.id, each.partitions, each.text if says else None)
+                say("moved", job=job.id, partitions=each.partitions, rule=each.rule, why=each.why)
+            elif says and each.rule not in ("wait", "residency", "reason"):
+                queue.note(job.id, each.text)
+                say("stays", job=job.id, rule=each.rule, why=each.why)
+        except SlurmError as error:
+            say("failed", job=job.id, error=str(error)[:300])
+
+
+def _free(nodes: Mapping[str, Node], prefix: str) -> int:
+    return sum(
+        "idle" in node.states and not node.states & _NOT_FREE
+        for name, node in nodes.items()
+        if name.startswith(prefix) and name[len(prefix) :].isdigit()
+    )
+
+
+def _month(now: float) -> tuple[float, float]:
+    """Return when the month of `now` starts and ends, in UTC."""
+    year, month, *_ = time.gmtime(now)
+    first = (year, month, 1, 0, 0, 0)
+    following = (year + month // 12, month % 12 + 1, 1, 0, 0, 0)
+    return float(calendar.timegm(first)), float(calendar.timegm(following))
