@@ -44,11 +44,11 @@ WAITED = Queued(
     bound_by="",
     comment="",
     note="",
-    running=False,
+    state="PD",
 )
 LET_GO: dict[str, Any] = {"partitions": ("gpu", "use1-sweep"), "added": ("use1-sweep",)}
 SENT: dict[str, Any] = {"partitions": ("use1-sweep",)}
-RUNS: dict[str, Any] = {**SENT, "running": True, "ends": NOW + HOUR}
+RUNS: dict[str, Any] = {**SENT, "state": "R", "ends": NOW + HOUR}
 
 
 def job(**changes: Any) -> Queued:
@@ -199,6 +199,10 @@ def test_what_runs_and_what_was_let_go_counts_against_the_month() -> None:
     # An hour and ten minutes of one node: 46.67 USD.
     assert decide(job(), running=(job(**RUNS),), spent=Decimal("393.33"))[0].rule == "cloud"
     assert decide(job(), running=(job(**RUNS),), spent=Decimal("393.34"))[0].rule == "budget"
+    # One whose nodes still start may take 20 minutes more: 60 USD.
+    starts = (job(**RUNS | {"state": "CF"}),)
+    assert decide(job(), running=starts, spent=Decimal("380"))[0].rule == "cloud"
+    assert decide(job(), running=starts, spent=Decimal("380.01"))[0].rule == "budget"
     # Without an end it may run until the month ends.
     assert decide(job(), running=(job(**{**RUNS, "ends": None}),))[0].why.startswith(
         "costs up to 60.00 USD, and 0.00 of 500"

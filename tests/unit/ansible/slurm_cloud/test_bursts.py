@@ -12,6 +12,7 @@ from typing import Any
 import boto3
 import pytest
 from cloud_nodes import main as program
+from cloud_nodes.bursts import NOTES_OF_A_LOOK
 from cloud_nodes.passes import BURST_S, Passes
 from cloud_nodes.settings import Burst, BurstGroup, Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
@@ -208,6 +209,21 @@ def test_nodes_that_are_busy_drained_or_down_are_not_free(world: World) -> None:
     assert world.commands.updates[-1][1] == f"partition=gpu,{PARTITION}"
 
 
+def test_long_queue_is_explained_in_several_looks_and_no_array_is_split(world: World) -> None:
+    for number in range(NOTES_OF_A_LOOK + 1):
+        world.commands.add(str(number), NumNodes="7")
+    world.commands.add("99_1", NumNodes="7")
+    world.look()
+    assert len(world.commands.updates) == NOTES_OF_A_LOOK
+    world.look()
+    world.look()
+    assert len(world.commands.updates) == NOTES_OF_A_LOOK + 1
+    assert world.commands.jobs["99_1"]["admin_comment"] == ""
+    world.commands.add("99_2", NumNodes="2")
+    world.look()
+    assert world.commands.updates[-1][:2] == ["jobid=99_2", f"partition=gpu,{PARTITION}"]
+
+
 def test_silent_slurm_or_aws_changes_nothing_and_the_next_look_goes_on(world: World) -> None:
     world.commands.add("7")
     world.cluster.slurm.fails = 1
@@ -244,6 +260,7 @@ def test_silent_slurm_or_aws_changes_nothing_and_the_next_look_goes_on(world: Wo
                 "gpu_types": frozenset(),
                 "bound_by": "",
                 "added": (),
+                "state": "PD",
                 "running": False,
                 "comment": "",
                 "note": "",
@@ -255,7 +272,7 @@ def test_silent_slurm_or_aws_changes_nothing_and_the_next_look_goes_on(world: Wo
         ({"HetJobID": "0"}, {"bound_by": ""}),
         (
             {"StateCompact": "R", "EndTime": "1800001000", "StartTime": "1799999000"},
-            {"running": True, "ends": 1.800001e9, "expected": None},
+            {"state": "R", "running": True, "ends": 1.800001e9, "expected": None},
         ),
         (
             {"Partition": f"{PARTITION},gpu", "admin_comment": "gpufleet burst: cloud: waited"},

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from cloud_nodes.settings import Burst, BurstGroup
-from cloud_nodes.waiting import GOES, MARK, STAYS, Queued
+from cloud_nodes.waiting import GOES, MARK, STARTS, STAYS, Queued
 
 _FOR_NODES = re.compile(r"(|None|Resources|Priority|ReqNodeNotAvail.*|Nodes required for job .*)")
 """Slurm's reasons of jobs that wait for nodes, and for nothing else (squeue, "JOB REASON CODES")."""
@@ -198,7 +198,9 @@ def _whole_usd(burst: Burst, group: BurstGroup, job: Queued, cloud: Cloud) -> De
 def _remaining_usd(burst: Burst, group: BurstGroup, job: Queued, cloud: Cloud) -> Decimal:
     """Return the upper end of what a running job still costs; without a time limit, until the month ends."""
     ends = cloud.month_ends if job.ends is None else job.ends
-    return usd_of(group, job.nodes, max(0.0, ends - cloud.now) + burst.idle_s)
+    # Slurm counts the time limit from when the nodes are up.
+    starts = burst.boot_s if job.state == STARTS else 0
+    return usd_of(group, job.nodes, starts + max(0.0, ends - cloud.now) + burst.idle_s)
 
 
 def usd_of(group: BurstGroup, nodes: int, seconds: float) -> Decimal:

@@ -14,6 +14,9 @@ from cloud_nodes.settings import Burst, Site
 from cloud_nodes.slurm import Node, SlurmError
 from cloud_nodes.waiting import MARK, Queue
 
+NOTES_OF_A_LOOK = 50
+"""Jobs that stay and get a comment in one look: a long queue is explained in several."""
+
 _NOT_FREE = frozenset({"down", "drain", "power_down", "powering_down", "planned", "reserved", "fail"})
 
 
@@ -49,6 +52,7 @@ def decisions(
 
 def apply(queue: Queue, decided: list[Decision]) -> None:
     """Tell Slurm. A job that ended meanwhile, or that Slurm does not let go, stops no other."""
+    notes = 0
     for each in decided:
         job = each.job
         moves = set(each.partitions) != set(job.partitions)
@@ -58,11 +62,17 @@ def apply(queue: Queue, decided: list[Decision]) -> None:
             if moves:
                 queue.move(job.id, each.partitions, each.text if says else None)
                 say("moved", job=job.id, partitions=each.partitions, rule=each.rule, why=each.why)
-            elif says and each.rule not in ("wait", "residency", "reason"):
+            elif says and notes < NOTES_OF_A_LOOK and _is_told(each):
+                notes += 1
                 queue.note(job.id, each.text)
                 say("stays", job=job.id, rule=each.rule, why=each.why)
         except SlurmError as error:
             say("failed", job=job.id, error=str(error)[:300])
+
+
+def _is_told(decision: Decision) -> bool:
+    """Return whether a job that stays gets a comment. That of a task would split its array in slurmctld."""
+    return decision.rule not in ("wait", "residency", "reason") and "_" not in decision.job.id
 
 
 def _free(nodes: Mapping[str, Node], prefix: str) -> int:

@@ -18,6 +18,9 @@ GOES = "cloud"
 STAYS = "gpufleet:stay"
 """How a user's comment starts on a job that must not leave the racks."""
 
+WAITS, STARTS = "PD", "CF"
+"""States of jobs that wait for nodes, and of those whose nodes start."""
+
 _FIELDS = (
     ("JobArrayID", 48),
     ("StateCompact", 8),
@@ -53,7 +56,7 @@ class Queued:
 
     `cpus`, `memory_mib` and `gpus` are those of all its nodes. `expected` is when Slurm's backfill expects it
     to start, `ends` when a running one ends at the latest. `added` are the partitions that an earlier
-    decision gave it. `note` is its administrator comment.
+    decision gave it. `note` is its administrator comment, `state` Slurm's short one.
     """
 
     id: str
@@ -73,8 +76,13 @@ class Queued:
     bound_by: str
     comment: str
     note: str
-    running: bool
+    state: str
     added: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has nodes, which may still start."""
+        return self.state != WAITS
 
 
 @dataclass(frozen=True)
@@ -131,7 +139,7 @@ def _split(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _job(given: dict[str, str], cloud: Collection[str]) -> Queued:
-    running = given["StateCompact"] != "PD"
+    running = given["StateCompact"] != WAITS
     partitions = tuple(given["Partition"].split(","))
     note = _text(given["admin_comment"])
     tres = dict(re.findall(r"([a-z/]+)=([^,]+)", given["tres-alloc"]))
@@ -159,7 +167,7 @@ def _job(given: dict[str, str], cloud: Collection[str]) -> Queued:
         bound_by=" and ".join(bound),
         comment=_text(given["Comment"]),
         note=note,
-        running=running,
+        state=given["StateCompact"],
         added=tuple(each for each in partitions if each in cloud) if ours and not running else (),
     )
 
