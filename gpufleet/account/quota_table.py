@@ -1,9 +1,9 @@
 """Service quotas that a fleet needs: their codes, and the families of EC2's vCPU quotas.
 
 Codes and names: the quota tables of the AWS General Reference ("Amazon EC2 endpoints and quotas", "Amazon EKS
-endpoints and quotas", "Amazon FSx endpoints and quotas", "Amazon VPC quotas") and the answers of
-`service-quotas list-service-quotas`. Families: EC2 user guide, "On-Demand Instance quotas" and "Spot Instance
-quotas". No table names the Spot quota of P6: it is not checked.
+endpoints and quotas", "Amazon FSx endpoints and quotas", "Amazon VPC quotas"), the AWS Site-to-Site VPN User
+Guide ("quotas") and the answers of `service-quotas list-service-quotas`. Families: EC2 user guide, "On-Demand
+Instance quotas" and "Spot Instance quotas". No table names the Spot quota of P6: it is not checked.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ SPOT: Mapping[str, Quota] = {
 
 ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs", "addresses")
 VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region", "VPCs")
+VPN_CONNECTIONS = Quota("ec2", "L-3E6EC3A3", "Site-to-Site VPN connections per Region", "connections")
+VPN_GATEWAYS = Quota("ec2", "L-7029FAB6", "Virtual private gateways per Region", "gateways")
+CUSTOMER_GATEWAYS = Quota("ec2", "L-4FB7FF5D", "Customer gateways per Region", "gateways")
+VPN = (VPN_CONNECTIONS, VPN_GATEWAYS, CUSTOMER_GATEWAYS)
 CLUSTERS = Quota("eks", "L-1194D53C", "Clusters", "clusters")
 GROUPS_OF_CLUSTER = Quota("eks", "L-6D54EA21", "Managed node groups per cluster", "node groups")
 NODES_OF_GROUP = Quota("eks", "L-BD136A63", "Nodes per managed node group", "nodes")

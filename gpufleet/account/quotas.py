@@ -15,6 +15,7 @@ from gpufleet.account.quota_table import (
     LUSTRE,
     NODES_OF_GROUP,
     VPCS,
+    VPN,
     Quota,
     vcpu_quota,
 )
@@ -98,6 +99,8 @@ def quota_needs(needs: RegionNeeds, catalog: Catalog) -> tuple[QuotaNeed, ...]:
         add(VPCS, (*path, "network"), 1, 1, plan.site)
         nat = len(plan.nat_zones)
         add(ADDRESSES, (*path, "network", "nat"), nat, nat, plan.site)
+        for quota in VPN if plan.vpn is not None else ():
+            add(quota, (*path, "network", "vpn"), 1, 1, plan.site)
         for item in plan.lustre:
             where = (*path, "storage")
             systems, capacity = LUSTRE[item.deployment]

@@ -81,6 +81,7 @@ def _quotas() -> Iterator[Quota]:
     yield from quota_table.SPOT.values()
     yield quota_table.ADDRESSES
     yield quota_table.VPCS
+    yield from quota_table.VPN
     yield from (quota_table.CLUSTERS, quota_table.GROUPS_OF_CLUSTER, quota_table.NODES_OF_GROUP)
     for pair in quota_table.LUSTRE.values():
         yield from pair

@@ -10,10 +10,13 @@ from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.quota_table import (
     ADDRESSES,
     CLUSTERS,
+    CUSTOMER_GATEWAYS,
     GROUPS_OF_CLUSTER,
     LUSTRE,
     NODES_OF_GROUP,
     VPCS,
+    VPN_CONNECTIONS,
+    VPN_GATEWAYS,
     Quota,
     vcpu_quota,
 )
@@ -22,6 +25,14 @@ from gpufleet.catalog import Catalog
 
 _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 _ACTIVE = [{"Name": "state", "Values": ["active"]}]
+_LISTED: Mapping[str, tuple[str, str]] = {
+    ADDRESSES.code: ("describe_addresses", "Addresses"),
+    VPCS.code: ("describe_vpcs", "Vpcs"),
+    VPN_CONNECTIONS.code: ("describe_vpn_connections", "VpnConnections"),
+    VPN_GATEWAYS.code: ("describe_vpn_gateways", "VpnGateways"),
+    CUSTOMER_GATEWAYS.code: ("describe_customer_gateways", "CustomerGateways"),
+}
+"""Code of a quota of resources in EC2 -> the call that lists them, and the key of its answer."""
 _LUSTRE: Mapping[str, tuple[Quota, Quota]] = {
     **{str(kind): pair for kind, pair in LUSTRE.items()},
     "SCRATCH_1": LUSTRE["SCRATCH_2"],
@@ -38,10 +49,8 @@ class QuotaUse:
 
     def of_others(self, quota: Quota) -> float:
         """Return what others use. Raises NotCheckedError if it cannot be read."""
-        if quota == ADDRESSES:
-            return self._untagged("ec2", "describe_addresses", "Addresses")
-        if quota == VPCS:
-            return self._untagged("ec2", "describe_vpcs", "Vpcs")
+        if quota.code in _LISTED:
+            return self._untagged("ec2", *_LISTED[quota.code])
         if quota == CLUSTERS:
             return float(len(self._other_clusters))
         if quota in (GROUPS_OF_CLUSTER, NODES_OF_GROUP):
@@ -53,7 +62,9 @@ class QuotaUse:
 
     def _untagged(self, service: str, method: str, key: str) -> float:
         found = pages(self._clients(service, self._needs.region), method, key)
-        return float(sum(1 for each in found if not self._needs.owns(each.get("Tags"))))
+        # VPN resources are listed for some time after their end.
+        alive = (each for each in found if each.get("State") not in ("deleting", "deleted"))
+        return float(sum(1 for each in alive if not self._needs.owns(each.get("Tags"))))
 
     @cached_property
     def _other_clusters(self) -> list[str]:

@@ -97,6 +97,32 @@ def test_site_needs_its_network_file_systems_and_cluster() -> None:
     assert cluster["L-BD136A63"][1] >= 4
 
 
+VPN = {"cidr": "10.40.0.0/16", "vpn": {"gateway": "203.0.113.7", "networks": ["10.60.0.0/22"]}}
+VPN_CODES = ("L-3E6EC3A3", "L-7029FAB6", "L-4FB7FF5D")
+
+
+def test_vpn_needs_a_connection_and_both_gateways() -> None:
+    found = needs(group(), network=VPN)
+    assert [found[code] for code in VPN_CODES] == [(1, 1)] * 3
+    assert not set(VPN_CODES) & set(needs(group()))
+
+
+def test_vpn_resources_of_others_count_until_they_are_deleted(account: Account) -> None:
+    ec2 = boto3.client("ec2", region_name=REGION)
+    for address in ("198.51.100.1", "198.51.100.2"):
+        customer = ec2.create_customer_gateway(Type="ipsec.1", IpAddress=address, BgpAsn=65001)
+        gateway = ec2.create_vpn_gateway(Type="ipsec.1")["VpnGateway"]["VpnGatewayId"]
+    ends = {"CustomerGatewayId": customer["CustomerGateway"]["CustomerGatewayId"], "VpnGatewayId": gateway}
+    made = ec2.create_vpn_connection(Type="ipsec.1", **ends)["VpnConnection"]["VpnConnectionId"]
+    ec2.delete_vpn_connection(VpnConnectionId=made)
+    assert [each["State"] for each in ec2.describe_vpn_connections()["VpnConnections"]] == ["deleted"]
+    ec2.create_vpn_connection(Type="ipsec.1", **ends)
+    ec2.create_tags(Resources=[gateway], Tags=OWN_TAGS)
+    found = check(account.preflight(fleet(group(), network=VPN)), "quotas")
+    used = {fact["code"]: fact["used_by_others"] for fact in found.facts}
+    assert [used[code] for code in VPN_CODES] == [1, 1, 2]
+
+
 def test_quota_below_the_present_need_is_an_error_with_its_request(account: Account) -> None:
     account.quota(G, 4)
     found = only(account.preflight(fleet(group())), "quota")

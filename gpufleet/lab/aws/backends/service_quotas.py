@@ -26,9 +26,16 @@ EC2_QUOTAS = {
     "L-3819A6DF": ("All G and VT Spot Instance Requests", 0.0),
     "L-7212CCBC": ("All P4, P3 and P2 Spot Instance Requests", 0.0),
     "L-C4BD4855": ("All P5 Spot Instance Requests", 0.0),
-    "L-0263D0A3": ("EC2-VPC Elastic IPs", 5.0),
 }
-"""Code -> name and AWS's default for a new account; vCPUs, except for Elastic IPs."""
+"""Code -> name and AWS's default for a new account, in vCPUs."""
+
+COUNTED = {
+    "L-0263D0A3": ("EC2-VPC Elastic IPs", 5.0),
+    "L-3E6EC3A3": ("Site-to-Site VPN connections per Region", 50.0),
+    "L-7029FAB6": ("Virtual private gateways per Region", 5.0),
+    "L-4FB7FF5D": ("Customer gateways per Region", 50.0),
+}
+"""Other quotas of EC2, with AWS's defaults (AWS Site-to-Site VPN User Guide, "quotas")."""
 
 OTHER_QUOTAS = {
     "eks": {
@@ -162,7 +169,7 @@ def _defaults(call: Call, service: str) -> dict[str, Params]:
 
         arn = f"arn:{call.partition}:servicequotas:{call.region}::vpc/"
         return {one["QuotaCode"]: {**one, "QuotaArn": arn + one["QuotaCode"]} for one in VPC_DEFAULT_QUOTAS}
-    quotas = EC2_QUOTAS if service == "ec2" else OTHER_QUOTAS.get(service)
+    quotas = {**EC2_QUOTAS, **COUNTED} if service == "ec2" else OTHER_QUOTAS.get(service)
     if quotas is None:
         raise AwsError("NoSuchResourceException", f"The sandbox has no quotas of the service {service}.")
     return {
@@ -190,7 +197,7 @@ def _find(call: Call) -> Any:
 
 def _applied(call: Call, service: str, code: str) -> Params:
     quota = _defaults(call, service)[code]
-    made_up = {"ec2": APPLIED_VCPUS, "fsx": APPLIED_GIB} if code != "L-0263D0A3" else {}
+    made_up = {"ec2": APPLIED_VCPUS, "fsx": APPLIED_GIB} if code not in COUNTED else {}
     value = made_up.get(service, quota["Value"])
     value = _backend(call).raised.get((service, code), value)
     arn = f"arn:{call.partition}:servicequotas:{call.region}:{call.account}:{service}/{code}"
