@@ -11,6 +11,7 @@ from gpufleet.account.needs import region_needs
 from gpufleet.account.quota_table import vcpu_quota
 from gpufleet.account.quotas import quota_needs
 from gpufleet.catalog import load_catalog
+from tests.unit.lab.two_zones import IMAGE
 
 from .conftest import OWN_TAGS, REGION, Account, check, fleet, group, only
 
@@ -146,10 +147,9 @@ def test_quota_below_the_maximum_only_is_a_warning(account: Account, value: int,
 
 def launch(kind: str, count: int, tags: list[dict[str, str]] | None = None) -> None:
     ec2 = boto3.client("ec2", region_name=REGION)
-    image = ec2.describe_images()["Images"][0]["ImageId"]
     marks = [{"ResourceType": "instance", "Tags": tags}] if tags else []
     ec2.run_instances(
-        ImageId=image, InstanceType=kind, MinCount=count, MaxCount=count, TagSpecifications=marks
+        ImageId=IMAGE, InstanceType=kind, MinCount=count, MaxCount=count, TagSpecifications=marks
     )
 
 

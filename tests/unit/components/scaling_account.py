@@ -15,6 +15,7 @@ from gpufleet.components import scaling_groups
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults import shortage
 from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.lab.two_zones import IMAGE
 
 KIND, REGION = "g6.xlarge", "us-east-1"
 
@@ -36,9 +37,8 @@ class ScalingAccount:
             )["Subnet"]["SubnetId"]
             for number, zone in enumerate("ab")
         }
-        image = self.ec2.describe_images()["Images"][0]["ImageId"]
         self.ec2.create_launch_template(
-            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": image, "InstanceType": KIND}
+            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": IMAGE, "InstanceType": KIND}
         )
 
     @property

@@ -14,6 +14,7 @@ from gpufleet.components.nodes_in_service import ASKED, WaitProvider
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults import shortage
 from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.lab.two_zones import IMAGE
 
 KIND, REGION = "g6.xlarge", "us-east-1"
 PROPS: dict[str, Any] = {"group_name": "nodes", "nodes": 2.0, "region": REGION, "wait_s": 0.0, "client": {}}
@@ -33,9 +34,8 @@ class Account:
             )["Subnet"]["SubnetId"]
             for number, zone in enumerate("ab")
         ]
-        image = self.ec2.describe_images()["Images"][0]["ImageId"]
         self.ec2.create_launch_template(
-            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": image, "InstanceType": KIND}
+            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": IMAGE, "InstanceType": KIND}
         )
 
     def group(self, desired: int, most: int = 4) -> None:

@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 from gpufleet.components.functions.stop_scale_out import OWN_MESSAGE, stop
+from tests.unit.lab.two_zones import IMAGE
 from tests.unit.stacks.moto_mocks import emulated_aws
 
 ACCOUNT, HOME = "123456789012", "us-east-1"
@@ -85,8 +86,7 @@ class Account:
 
     def _auto_scaling(self, name: str, tags: dict[str, str], least: int, desired: int, most: int) -> None:
         ec2, scaling = self.client("ec2", "us-west-2"), self.client("autoscaling", "us-west-2")
-        (image, *_) = ec2.describe_images(Owners=["amazon"])["Images"]
-        data = {"ImageId": image["ImageId"], "InstanceType": "m7i.large"}
+        data = {"ImageId": IMAGE, "InstanceType": "m7i.large"}
         ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
         scaling.create_auto_scaling_group(
             AutoScalingGroupName=f"{name}-1234567",

@@ -303,6 +303,30 @@ def test_topology_groups_instances_by_zone_group_and_leaf(aws: Any, network: Any
     ec2.terminate_instances(InstanceIds=[*ids, plain])
 
 
+def test_images_of_a_region_are_created_when_one_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+    from moto import mock_aws
+    from moto.ec2.models import ec2_backends
+
+    from gpufleet.lab.aws.backends import install
+
+    install("ec2")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        backend = ec2_backends["123456789012"]["eu-west-3"]
+        few = len(backend.amis)
+        ec2 = boto3.client("ec2", region_name="eu-west-3")
+        assert ec2.describe_images(Owners=["self"])["Images"] == []
+        own = ec2.register_image(Name="own")["ImageId"]
+        (known, mine) = ec2.describe_images(ImageIds=["ami-12c6146b", own])["Images"]
+        assert {known["ImageId"], mine["ImageId"]} == {"ami-12c6146b", own}
+        assert len(backend.amis) == few + 1 < 100
+        names = [{"Name": "name", "Values": ["al2023-ami-2023*"]}]
+        assert ec2.describe_images(Owners=["amazon"], Filters=names)["Images"]
+        assert own in backend.amis and len(backend.amis) > 1000
+
+
 @pytest.mark.parametrize(
     "wanted", [["ami-12345678"], ["ami-0000000000000000f"], ["ami-1234*"], ["ami-12345678", "ami-none"]]
 )

@@ -13,6 +13,7 @@ from moto import mock_aws
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults import shortage
 from gpufleet.lab.aws.faults.plan import Shortage
+from tests.unit.lab.two_zones import IMAGE
 
 KIND = "g6.xlarge"
 REGION = "us-east-1"
@@ -31,11 +32,9 @@ class Account:
             ]["SubnetId"]
             for number, zone in enumerate((f"{REGION}a", f"{REGION}b"))
         ]
-        image = self.ec2.describe_images()["Images"][0]["ImageId"]
         self.template = self.ec2.create_launch_template(
-            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": image, "InstanceType": KIND}
+            LaunchTemplateName="nodes", LaunchTemplateData={"ImageId": IMAGE, "InstanceType": KIND}
         )["LaunchTemplate"]["LaunchTemplateId"]
-        self.image = image
 
     def group(self) -> list[str]:
         """The zones of the instances of a new Auto Scaling group of two."""
@@ -54,7 +53,7 @@ class Account:
     def launch(self, subnet: int) -> Any:
         """An instance in a subnet."""
         return self.ec2.run_instances(
-            ImageId=self.image, InstanceType=KIND, MinCount=1, MaxCount=1, SubnetId=self.subnets[subnet]
+            ImageId=IMAGE, InstanceType=KIND, MinCount=1, MaxCount=1, SubnetId=self.subnets[subnet]
         )
 
 

@@ -13,6 +13,7 @@ from gpufleet.lab.aws.provider.invokes import _FUNCTIONS
 from gpufleet.lab.aws.provider.schema.tokens import FUNCTIONS
 from tests.unit.lab.aws.provider.driver import Engine
 from tests.unit.lab.aws.provider.world import World
+from tests.unit.lab.two_zones import IMAGE
 
 
 def test_every_function_in_the_table_is_served() -> None:
@@ -119,9 +120,8 @@ def test_instances_are_found_by_their_tags(engine: Engine, world: World) -> None
     assert engine.invoke(token, instanceTags=tags)["ids"] == []
     ec2 = world.client("ec2")
     specification = {"ResourceType": "instance", "Tags": [{"Key": "fleet", "Value": "found-by-tag"}]}
-    image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     made = ec2.run_instances(
-        ImageId=image,
+        ImageId=IMAGE,
         MinCount=1,
         MaxCount=1,
         InstanceType="g6e.xlarge",
