@@ -96,30 +96,31 @@ def test_interface_endpoints_accept_https_only_from_the_network() -> None:
 
 
 def rules_of(built: Recording, group: str) -> list[tuple[str, dict[str, Any]]]:
-    """The direction of each rule of a group, and what it allows."""
+    """The direction of each rule of a group, and what it allows. They are registered in no order."""
     told = ("securityGroupId", "description", "tags")
-    return [
+    found = [
         (direction, {key: value for key, value in rule.inputs.items() if key not in told})
         for direction in ("Ingress", "Egress")
         for rule in built.of(f"SecurityGroup{direction}Rule")
         if rule.inputs["securityGroupId"] == group
     ]
+    return sorted(found, key=lambda each: (each[0], int(each[1].get("fromPort", 0)), str(each[1])))
 
 
 def test_efa_group_allows_all_traffic_only_from_and_to_itself() -> None:
     members = {"ipProtocol": "-1", "referencedSecurityGroupId": "net-efa-id"}
-    assert rules_of(network(), "net-efa-id") == [("Ingress", members), ("Egress", members)]
+    assert rules_of(network(), "net-efa-id") == [("Egress", members), ("Ingress", members)]
 
 
 def test_group_outside_eks_reaches_its_members_this_network_and_http_only() -> None:
     members = {"ipProtocol": "-1", "referencedSecurityGroupId": "net-nodes-id"}
     web = {"ipProtocol": "tcp", "cidrIpv4": "0.0.0.0/0"}
     assert rules_of(network(), "net-nodes-id") == [
-        ("Ingress", members),
-        ("Egress", members),
         ("Egress", {"ipProtocol": "-1", "cidrIpv4": "10.0.0.0/16"}),
-        ("Egress", {**web, "fromPort": 443, "toPort": 443}),
+        ("Egress", members),
         ("Egress", {**web, "fromPort": 80, "toPort": 80}),
+        ("Egress", {**web, "fromPort": 443, "toPort": 443}),
+        ("Ingress", members),
     ]
 
 
