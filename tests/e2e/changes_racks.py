@@ -33,6 +33,7 @@ SLURM_RACKS: list[dict[str, Any]] = [
         "addresses": {f"ctl-{name}": f"10.{number}.0.11"},
         "fabric": {"kind": "infiniband", "speed": "ndr"},
         "scheduler": "slurm",
+        "teams": [{"name": "red", "gpus": 8}, {"name": "blue", "gpus": 8}],
     }
     for name, number in (("east", 95), ("west", 96))
 ]

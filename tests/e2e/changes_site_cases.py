@@ -283,11 +283,11 @@ def _burst() -> Iterator[Case]:
         ("suspend_after", "another duration", "5 min"),
         ("resume_within", "another duration", "15 min"),
         ("retry_after", "another duration", "20 min"),
-        ("burst.teams", "another list", ["b"]),
+        ("burst.teams", "another list", ["blue"]),
         ("burst.monthly", "another amount", "700 USD"),
         ("burst.after", "another duration", "1 h"),
         ("burst.partitions", "another list", ["gpu"]),
-        ("burst.groups", "another list", ["rest"]),
+        ("burst.groups", "another list", ["launched"]),
     ):
         silent = field not in ("controllers", "identity")
         yield Case(

@@ -50,18 +50,21 @@ class Instances:
         self._booted: dict[str, str] = {}
         """Host -> instance."""
         self._stop = threading.Event()
+        self._clients: dict[str, Any] = {}
         self.boots = True
         """Whether a launched instance comes up; one that does not stays without power."""
 
     def client(self, service: str) -> Any:
-        """A client of the emulated AWS."""
-        return boto3.session.Session().client(
-            service,
-            region_name=REGION,
-            endpoint_url=self._endpoint.url,
-            aws_access_key_id=ACCESS_KEY_ID,
-            aws_secret_access_key=SECRET_ACCESS_KEY,
-        )
+        """A client of the emulated AWS. It is made once: that takes a quarter of a second of a processor."""
+        if service not in self._clients:
+            self._clients[service] = boto3.session.Session().client(
+                service,
+                region_name=REGION,
+                endpoint_url=self._endpoint.url,
+                aws_access_key_id=ACCESS_KEY_ID,
+                aws_secret_access_key=SECRET_ACCESS_KEY,
+            )
+        return self._clients[service]
 
     def alive(self) -> list[dict[str, Any]]:
         """The instances that are not shutting down."""
