@@ -70,10 +70,12 @@ class Cluster:
 
 
 def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
-    until = time.monotonic() + limit_s
+    """Wait until it is true. Looks become rarer: each starts a command on a host."""
+    until, pause = time.monotonic() + limit_s, 0.2
     while not true():
         assert time.monotonic() < until, "timed out"
-        time.sleep(0.4)
+        time.sleep(pause)
+        pause = min(1.5, pause * 1.2)
 
 
 def made_secrets() -> dict[str, str]:
