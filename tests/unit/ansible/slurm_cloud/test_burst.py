@@ -46,7 +46,7 @@ WAITED = Queued(
     note="",
     state="PD",
 )
-LET_GO: dict[str, Any] = {"partitions": ("gpu", "use1-sweep"), "added": ("use1-sweep",)}
+ALLOWED: dict[str, Any] = {"partitions": ("gpu", "use1-sweep"), "added": ("use1-sweep",)}
 SENT: dict[str, Any] = {"partitions": ("use1-sweep",)}
 RUNS: dict[str, Any] = {**SENT, "state": "R", "ends": NOW + HOUR}
 
@@ -191,7 +191,7 @@ def test_nodes_are_given_in_the_order_of_priority_and_once() -> None:
     assert [each.rule for each in decide(job(id="1", nodes=3, gpus=24), job(**SENT, nodes=2))] == ["free"]
 
 
-def test_what_runs_and_what_was_let_go_counts_against_the_month() -> None:
+def test_what_runs_and_what_was_allowed_counts_against_the_month() -> None:
     assert decide(job(), spent=Decimal("440"))[0].rule == "cloud"
     assert decide(job(), spent=Decimal("440.01"))[0].text.endswith(
         "budget: costs up to 60.00 USD, and 59.99 of 500.00 are left this month"
@@ -210,13 +210,13 @@ def test_what_runs_and_what_was_let_go_counts_against_the_month() -> None:
     assert decide(job(**SENT, id="8", limit_s=None), job())[0].rule == "budget"
 
 
-def test_job_that_was_let_go_keeps_its_place_before_others() -> None:
-    before, new = job(id="9", **LET_GO), job(id="1")
+def test_job_that_was_allowed_keeps_its_place_before_others() -> None:
+    before, new = job(id="9", **ALLOWED), job(id="1")
     found = decide(new, before, spent=Decimal("400"))
     assert [(each.job.id, each.partition) for each in found] == [("1", ""), ("9", "use1-sweep")]
     # Slurm queued it again after a failed launch; no node is free now.
     (kept,) = decide(replace(before, reason="BeginTime", eligible=NOW), free={})
-    assert (kept.partitions, kept.why.partition(";")[0]) == (("gpu", "use1-sweep"), "was let go before")
+    assert (kept.partitions, kept.why.partition(";")[0]) == (("gpu", "use1-sweep"), "was allowed before")
 
 
 @pytest.mark.parametrize(
@@ -228,8 +228,8 @@ def test_job_that_was_let_go_keeps_its_place_before_others() -> None:
         ({"comment": "gpufleet:stay"}, {}, "residency"),
     ],
 )
-def test_job_that_was_let_go_comes_back(changes: dict[str, Any], has: dict[str, Any], rule: str) -> None:
-    (found,) = decide(job(**LET_GO, **changes), **has)
+def test_job_that_was_allowed_comes_back(changes: dict[str, Any], has: dict[str, Any], rule: str) -> None:
+    (found,) = decide(job(**ALLOWED, **changes), **has)
     assert (found.rule, found.partitions) == (rule, ("gpu",))
 
 

@@ -78,7 +78,7 @@ def decide_burst(
             if group.partition in job.partitions:
                 left.take(group.partition, 0, _remaining_usd(burst, group, job, cloud))
     found: dict[str, Decision] = {}
-    # Jobs that were let go count before new ones, whatever their priority.
+    # Jobs that were allowed before count before new ones, whatever their priority.
     for job in sorted(waiting, key=lambda each: not _is_moved(burst, each)):
         decision = _decide(burst, job, cloud, left)
         if decision is not None:
@@ -166,7 +166,7 @@ def _is_pressed(burst: Burst, job: Queued, limit_s: float, now: float) -> bool:
 
 def _why_due(burst: Burst, job: Queued, now: float) -> str:
     if job.added:
-        return "was let go before"
+        return "was allowed before"
     if job.limit_s is not None and _is_pressed(burst, job, job.limit_s, now):
         return "ends after its deadline on the racks"
     return f"waited {_minutes(now - job.eligible)}"

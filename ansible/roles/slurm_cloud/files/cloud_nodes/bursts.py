@@ -51,7 +51,7 @@ def decisions(
 
 
 def apply(queue: Queue, decided: list[Decision]) -> None:
-    """Tell Slurm. A job that ended meanwhile, or that Slurm does not let go, stops no other."""
+    """Tell Slurm. A job that ended meanwhile, or that Slurm does not change, stops no other."""
     notes = 0
     for each in decided:
         job = each.job
