@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.plan.names import parameters_path
-from gpufleet.spec.models import CloudSite, CloudSlurm, FleetSpec
+from gpufleet.plan.rack_slurm import declared_partitions
+from gpufleet.spec.models import CloudSite, CloudSlurm, FleetSpec, OnPremSite
 
 CONTROLLER_PORT = 6817
 """The port of slurmctld (slurm.conf, SlurmctldPort)."""
@@ -64,17 +65,17 @@ def plan_cloud_slurm(spec: FleetSpec, site: CloudSite) -> CloudSlurmPlan | None:
         suspend_s=int(wanted.suspend_after.delta.total_seconds()),
         resume_s=int(wanted.resume_within.delta.total_seconds()),
         retry_s=int(wanted.retry_after.delta.total_seconds()),
-        burst=_burst(site, wanted),
+        burst=_burst(site, wanted, rack),
     )
 
 
-def _burst(site: CloudSite, slurm: CloudSlurm) -> BurstPlan | None:
+def _burst(site: CloudSite, slurm: CloudSlurm, rack: OnPremSite) -> BurstPlan | None:
     wanted = slurm.burst
     if wanted is None:
         return None
     return BurstPlan(
         teams=wanted.teams,
-        partitions=wanted.partitions,
+        partitions=wanted.partitions or tuple(each.name for each in declared_partitions(rack)),
         groups=wanted.groups or tuple(group.name for group in site.node_groups),
         after_s=int(wanted.after.delta.total_seconds()),
         monthly=Decimal(wanted.monthly.amount),

@@ -90,8 +90,8 @@ def _burst_group(
     price = launched.node_hours[group.name]
     if price is None:
         raise InputError(
-            f"no price of node group {group.name!r} of site {group.site!r} is known: nobody knows when"
-            " `slurm.burst.monthly` is spent",
+            f"no price of node group {group.name!r} of site {group.site!r} is known, so"
+            " `slurm.burst.monthly` cannot be kept",
             remedy="state one under `budget.assume`, or leave the group out of `slurm.burst.groups`",
         )
     node = _group(group, slurm, context.catalog.instance(group.instance_type))

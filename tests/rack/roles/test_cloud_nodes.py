@@ -112,7 +112,7 @@ def test_waiting_job_of_the_racks_runs_in_the_cloud_and_a_too_expensive_one_stay
         assert len([each for each in files if each]) == 1, files
         assert shown(dear, "AdminComment").startswith("gpufleet burst: budget: costs up to 120.50 USD, and ")
         explained = lab.sh("ctl01", "runuser -u slurm -- /usr/lib/gpufleet/cloud-nodes explain")
-        rules = {line.split()[0]: line.split()[3] for line in explained.splitlines()}
+        rules = {line.split()[0]: line.split()[2] for line in explained.splitlines()}
         assert rules == {str(dear): "budget:", str(stays): "residency:"}
         # What the job used is in the accounting, as is all that ran before.
         since = f"date -u -d @{before:.0f} +%Y-%m-%dT%H:%M:%S"

@@ -190,6 +190,10 @@ def test_controllers_learn_which_waiting_jobs_may_use_the_nodes() -> None:
 
 def test_group_without_a_price_is_refused_where_jobs_may_burst() -> None:
     of = plan(sweep(), burst={"teams": ["a"], "monthly": "99 USD"})
+    slurm = of.cloud[0].slurm
+    assert slurm is not None and slurm.burst is not None
+    # The racks declare no partition of their own, and the site one group.
+    assert (slurm.burst.partitions, slurm.burst.groups) == (("gpu",), ("sweep",))
     _, exports = built(of)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpufleet.racks.inventory.node_hours", lambda *_: {"sweep": None})

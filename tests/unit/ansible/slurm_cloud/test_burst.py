@@ -89,7 +89,7 @@ def test_cheapest_group_that_fits_is_chosen() -> None:
         ({"reason": "Dependency"}, "reason: waits for another reason than nodes: Dependency"),
         ({"reason": "BeginTime"}, "reason: waits for another reason than nodes: BeginTime"),
         ({"bound_by": "a constraint"}, "bound: is bound to nodes of the racks by a constraint"),
-        ({"limit_s": None}, "limit: has no time limit, so that nobody knows what it costs"),
+        ({"limit_s": None}, "limit: has no time limit, so that its cost has no upper end"),
         (
             {"nodes": 17},
             "nodes: use1-sweep has 4 nodes, and it needs 17; use1-cheap has 16 nodes, and it needs 17",
@@ -178,8 +178,19 @@ def test_deadline_needs_no_wait(deadline: float, expected: float | None, goes: b
 
 def test_jobs_of_other_partitions_and_those_that_users_sent_are_not_ours() -> None:
     assert decide(job(partitions=("debug",)), job(**SENT)) == []
-    (found,) = decide(job(partitions=("debug",)), rules=replace(RULES, partitions=()))
+    (found,) = decide(job(partitions=("debug",)), rules=replace(RULES, partitions=("gpu", "debug")))
     assert found.partition == "use1-sweep"
+
+
+def test_job_that_another_site_allowed_is_left_to_it() -> None:
+    elsewhere = {"partitions": ("gpu", "usw2-other"), "added": ("usw2-other",)}
+    assert decide(job(**elsewhere)) == []
+
+
+def test_job_of_a_stopped_group_needs_free_nodes_in_another_one() -> None:
+    has = {"stopped": ["use1-sweep"], "free": {"use1-cheap": 0}}
+    (found,) = decide(job(gpus=1, **ALLOWED), **has)
+    assert (found.rule, found.partitions) == ("free", ("gpu",))
 
 
 def test_nodes_are_given_in_the_order_of_priority_and_once() -> None:

@@ -18,14 +18,22 @@ from cloud_nodes.settings import Burst, BurstGroup, Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
 from cloud_nodes.waiting import _FIELDS, Queue, Used
 
-from tests.unit.ansible.slurm_cloud.conftest import GROUP, NODES, PREFIX, Account, Cluster, cluster_of
+from tests.unit.ansible.slurm_cloud.conftest import (
+    GROUP,
+    NODES,
+    PREFIX,
+    RETRY_S,
+    Account,
+    Cluster,
+    cluster_of,
+)
 from tests.unit.lab.two_zones import REGION
 
 PARTITION = PREFIX.removesuffix("-")
 STOPPED = "/gpufleet/atlas/prod/stopped-groups"
 RULES = Burst(
     ("research",),
-    (),
+    ("gpu",),
     1800,
     1200,
     600,
@@ -227,7 +235,8 @@ def test_long_queue_is_explained_in_several_looks_and_no_array_is_split(world: W
 def test_silent_slurm_or_aws_changes_nothing_and_the_next_look_goes_on(world: World) -> None:
     world.commands.add("7")
     world.cluster.slurm.fails = 1
-    world.look()
+    with pytest.raises(SlurmError):
+        world.look()
     ssm = boto3.client("ssm", region_name=REGION)
     ssm.delete_parameter(Name=STOPPED)
     world.look()
@@ -288,6 +297,21 @@ def test_fields_of_squeue_are_read(fields: dict[str, str], wanted: dict[str, Any
     assert {name: getattr(found, name) for name in wanted} == wanted
 
 
+def test_job_gets_the_partition_of_the_first_site_that_allows_it(world: World) -> None:
+    (site,) = world.passes._settings.sites
+    poor = replace(RULES, monthly_usd=Decimal(1), groups=(replace(RULES.groups[0], partition="usw2-a"),))
+    world.passes._settings = Settings((replace(site, site="usw2", burst=poor), site), RETRY_S)
+    world.commands.add("7")
+    world.commands.add("8", Account="b")
+    world.look()
+    assert [update[:2] for update in world.commands.updates] == [["jobid=7", f"partition=gpu,{PARTITION}"]]
+    asked = [words for words in world.commands.asked if "squeue" in words]
+    assert len(asked) == 1
+    # The other site leaves it alone, and the comment stays.
+    world.look()
+    assert len(world.commands.updates) == 1
+
+
 def test_sacct_is_read() -> None:
     commands = Commands(used=f"{PARTITION}|2|60\n")
     assert Queue(commands.run).used([PARTITION], 0.0) == [Used(PARTITION, 2, 60.0)]
@@ -328,12 +352,11 @@ def test_people_are_told_the_decision_about_each_job(
 ) -> None:
     world.commands.add("7")
     world.commands.add("8", Account="b")
-    settings = Settings((world.passes._settings.sites[0],), 600)
-    assert program.explain(settings, world.passes) == 0
+    assert program.explain(world.passes) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.split()[:4] == ["7", "use1", PARTITION, "cloud:"]
-    assert second.split(maxsplit=3)[2:] == ["stays", "residency: jobs of account b do not leave the racks"]
+    assert first.split()[:3] == ["7", PARTITION, "cloud:"]
+    assert second.split(maxsplit=2)[1:] == ["stays", "residency: jobs of account b do not leave the racks"]
     assert world.commands.updates == []
     world.cluster.slurm.fails = 1
-    assert program.explain(settings, world.passes) == 1
+    assert program.explain(world.passes) == 1
     assert "Unable to contact" in capsys.readouterr().err

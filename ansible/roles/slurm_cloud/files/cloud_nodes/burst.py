@@ -98,7 +98,8 @@ def _decide(burst: Burst, job: Queued, cloud: Cloud, left: _Left) -> Decision | 
             if group.partition in job.partitions:
                 left.take(group.partition, job.nodes, _whole_usd(burst, group, job, cloud))
         return None
-    if burst.partitions and not set(job.partitions) & set(burst.partitions):
+    if (job.added and not _is_moved(burst, job)) or not set(job.partitions) & set(burst.partitions):
+        # Another site has allowed it, or it is no job of the racks.
         return None
     refusal = _refusal(burst, job, cloud.now)
     if refusal is not None:
@@ -107,7 +108,11 @@ def _decide(burst: Burst, job: Queued, cloud: Cloud, left: _Left) -> Decision | 
     open_ones = [group for group in groups if group.partition not in cloud.stopped]
     if not open_ones:
         return Decision(job, "", "stopped", "the budget is spent: `gpufleet budget resume`")
-    free = [group for group in open_ones if job.added or left.nodes.get(group.partition, 0) >= job.nodes]
+    free = [
+        group
+        for group in open_ones
+        if group.partition in job.added or left.nodes.get(group.partition, 0) >= job.nodes
+    ]
     if not free:
         return Decision(job, "", "free", f"needs {job.nodes} free nodes, and {_free(open_ones, left)}")
     group = min(free, key=lambda each: (each.partition not in job.partitions, each.usd_per_hour))
@@ -133,7 +138,7 @@ def _refusal(burst: Burst, job: Queued, now: float) -> tuple[str, str] | None:
     if job.bound_by:
         return "bound", f"is bound to nodes of the racks by {job.bound_by}"
     if job.limit_s is None:
-        return "limit", "has no time limit, so that nobody knows what it costs"
+        return "limit", "has no time limit, so that its cost has no upper end"
     misfits = [_misfit(group, job) for group in burst.groups]
     if all(misfits):
         return "nodes", "; ".join(misfits)

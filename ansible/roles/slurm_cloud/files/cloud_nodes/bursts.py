@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from cloud_nodes.aws import Ec2
@@ -12,7 +12,7 @@ from cloud_nodes.burst import Cloud, Decision, decide_burst, usd_of
 from cloud_nodes.say import say
 from cloud_nodes.settings import Burst, Site
 from cloud_nodes.slurm import Node, SlurmError
-from cloud_nodes.waiting import MARK, Queue
+from cloud_nodes.waiting import MARK, Queue, Queued
 
 NOTES_OF_A_LOOK = 50
 """Jobs that stay and get a comment in one look: a long queue is explained in several."""
@@ -21,11 +21,16 @@ _NOT_FREE = frozenset({"down", "drain", "power_down", "powering_down", "planned"
 
 
 def decisions(
-    site: Site, burst: Burst, queue: Queue, ec2: Ec2, nodes: Mapping[str, Node], now: float
+    site: Site,
+    burst: Burst,
+    jobs: Sequence[Queued],
+    queue: Queue,
+    ec2: Ec2,
+    nodes: Mapping[str, Node],
+    now: float,
 ) -> list[Decision]:
-    """Return what the rules say of each waiting job. Raises SlurmError and CloudErrors."""
+    """Return what the rules of a site say of each waiting job. Raises SlurmError and CloudErrors."""
     partitions = [group.partition for group in burst.groups]
-    jobs = queue.jobs(partitions)
     waiting = [job for job in jobs if not job.running]
     if not waiting:
         return []
@@ -50,13 +55,23 @@ def decisions(
     return decide_burst(burst, waiting, [job for job in jobs if job.running], cloud)
 
 
+def merged(decided: Iterable[Decision]) -> list[Decision]:
+    """Return one decision for each job: that of the first site that allows it, or else of the first site."""
+    found: dict[str, Decision] = {}
+    for each in decided:
+        if each.job.id not in found or (each.partition and not found[each.job.id].partition):
+            found[each.job.id] = each
+    return list(found.values())
+
+
 def apply(queue: Queue, decided: list[Decision]) -> None:
     """Tell Slurm. A job that ended meanwhile, or that Slurm does not change, stops no other."""
     notes = 0
     for each in decided:
         job = each.job
         moves = set(each.partitions) != set(job.partitions)
-        # Whether it changed is told by the rule: amounts differ at every look. A site's own comment stays.
+        # Another rule is a change, and another amount is none: amounts differ at every look. A comment of an
+        # administrator stays.
         says = (not job.note or job.note.startswith(MARK)) and not job.note.startswith(f"{MARK}{each.rule}: ")
         try:
             if moves:

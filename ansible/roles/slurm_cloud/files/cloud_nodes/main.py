@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cloud_nodes.aws import CloudErrors
 from cloud_nodes.passes import Passes, locked
 from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, read_settings
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.command == "run":
         return serve(settings, slurm, options.lock)
     if options.command == "explain":
-        return explain(settings, Passes(settings, slurm))
+        return explain(Passes(settings, slurm))
     try:
         with locked(options.lock):
             resumed = slurm.expand(options.nodes) if options.command == "resume" else []
@@ -79,14 +78,12 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
     return 0
 
 
-def explain(settings: Settings, passes: Passes) -> int:
+def explain(passes: Passes) -> int:
     """Print the decision about each waiting job."""
     try:
-        for site in settings.sites:
-            for each in passes.decisions(site):
-                where = each.partition or "stays"
-                sys.stdout.write(f"{each.job.id:12} {site.site:12} {where:24} {each.rule}: {each.why}\n")
-    except (SlurmError, *CloudErrors) as error:
+        for each in passes.decisions():
+            sys.stdout.write(f"{each.job.id:12} {each.partition or 'stays':24} {each.rule}: {each.why}\n")
+    except SlurmError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

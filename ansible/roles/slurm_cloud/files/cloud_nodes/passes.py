@@ -80,22 +80,30 @@ class Passes:
         return complete
 
     def burst(self) -> None:
-        """Let waiting jobs of the racks use cloud nodes, as the rules of each site say."""
+        """Let waiting jobs of the racks use cloud nodes, as the rules of each site say. Raises SlurmError."""
         if self._clock() - self._burst_at < BURST_S:
             return
         self._burst_at = self._clock()
-        for site in self._settings.sites:
-            try:
-                bursts.apply(self._queue, self.decisions(site))
-            except (SlurmError, *CloudErrors) as error:
-                say("failed", site=site.site, error=str(error)[:300])
+        bursts.apply(self._queue, self.decisions())
 
-    def decisions(self, site: Site) -> list[Decision]:
-        """Return what the rules say of each waiting job. Raises SlurmError and CloudErrors."""
-        if site.burst is None:
+    def decisions(self) -> list[Decision]:
+        """Return what the rules of all sites say of each waiting job. Raises SlurmError.
+
+        A site whose EC2 does not answer says nothing.
+        """
+        bursting = [(site, site.burst) for site in self._settings.sites if site.burst is not None]
+        if not bursting:
             return []
         nodes = self._slurm.nodes()
-        return bursts.decisions(site, site.burst, self._queue, self._ec2(site), nodes, self._clock())
+        jobs = self._queue.jobs([group.partition for _, burst in bursting for group in burst.groups])
+        found: list[Decision] = []
+        for site, burst in bursting:
+            try:
+                ec2, now = self._ec2(site), self._clock()
+                found += bursts.decisions(site, burst, jobs, self._queue, ec2, nodes, now)
+            except (SlurmError, *CloudErrors) as error:
+                say("failed", site=site.site, error=str(error)[:300])
+        return bursts.merged(found)
 
     def _drain(
         self, site: Site, ec2: Ec2, nodes: Mapping[str, Node], instances: Collection[Instance]

@@ -47,7 +47,7 @@ class BurstGroup:
 
 @dataclass(frozen=True)
 class Burst:
-    """When waiting jobs of the racks may use cloud nodes: jobs of `accounts` in `partitions` (all if empty)
+    """When waiting jobs of the racks may use cloud nodes: jobs of `accounts` in `partitions` of the racks
     that waited `after_s` seconds or would miss their deadline, as long as all jobs on these nodes cost at
     most `monthly_usd` in a month. A node takes at most `boot_s` seconds to be up, and is terminated
     `idle_s` seconds after its last job.
