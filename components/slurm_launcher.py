@@ -1,4 +1,4 @@
-"""What the controllers of a Slurm cluster outside of AWS need to launch its nodes, and nodes to join it."""
+"""What the controllers of a Slurm cluster need to launch its nodes in AWS, and nodes to join it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
-from gpufleet.kinds import LAUNCHER_SUFFIX, SLURM_NODE_TAG
+from gpufleet.kinds import LAUNCHER_SUFFIX, NODE_GROUP_TAG, SLURM_NODE_TAG
 
 SLURMD_PORT = 6818
 """The port of slurmd (slurm.conf, SlurmdPort)."""
@@ -23,17 +23,19 @@ NO_KEY = "not written yet"
 class SlurmLauncherArgs:
     """Inputs of `SlurmLauncher`.
 
-    `identity` is the ARN of the controllers' own IAM role or user, `network` the CIDR that they and their
-    login hosts are in. Nodes are launched from `launch_template_arns` only, with the role `node_role_arn`
-    (`node_role_name`), into `security_group_id`; instances that have all of `own_tags` may be terminated.
-    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its KMS key. `stopped`
-    is the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its
-    region; empty if a breach stops none. `drained` are names of the parameters with the groups that it
-    drains, in the same region.
+    `identity` is the ARN of the controllers' own IAM role or user, which assumes a role; or, with
+    `identity_role_name`, that role itself gets the rights. `network` is the CIDR that they and their login
+    hosts are in, None if they are in the nodes' security group. Nodes are launched from
+    `launch_template_arns` only, with the role `node_role_arn` (`node_role_name`), into `security_group_id`;
+    those that have all of `own_tags` may be terminated. `parameter` is the name of the SSM parameter for the
+    munge key, `key_name` that of its key. `stopped` is the name of the parameter with the groups that a
+    breach of the budget stopped, `stopped_region` its region; empty if a breach stops none. `drained` are
+    names of the parameters with the groups that it drains, in the same region.
     """
 
-    identity: str
-    network: str
+    identity: str | None
+    identity_role_name: pulumi.Input[str] | None = None
+    network: str | None
     launch_template_arns: Sequence[pulumi.Input[str]]
     node_role_arn: pulumi.Input[str]
     node_role_name: pulumi.Input[str]
@@ -53,6 +55,7 @@ class SlurmLauncher(Component):
     """
 
     role_arn: pulumi.Output[str]
+    """Of the role that controllers assume; empty if their own has the rights."""
     munge_key_arn: pulumi.Output[str]
 
     def __init__(
@@ -79,48 +82,52 @@ class SlurmLauncher(Component):
             opts=self.child(),
         )
         label = f"{name}{LAUNCHER_SUFFIX}"
-        role = aws.iam.Role(
+        role = None if args.identity is None else self._role(name, label, args.identity)
+        aws.iam.RolePolicy(
+            label,
+            role=args.identity_role_name if role is None else role.id,
+            policy=policy_document(_statements(args, context, parameter.arn, key.arn)),
+            opts=self.child(),
+        )
+        if args.network is not None:
+            self._slurmd(name, args.security_group_id, args.network)
+        self.role_arn = pulumi.Output.from_input("") if role is None else role.arn
+        self.munge_key_arn = key.arn
+        self.register_outputs({"roleArn": self.role_arn, "mungeKeyArn": self.munge_key_arn})
+
+    def _role(self, name: str, label: str, identity: str) -> aws.iam.Role:
+        return aws.iam.Role(
             label,
             description=f"Slurm controllers: launch and terminate nodes of {name}",
             assume_role_policy=policy_document(
-                [{"Effect": "Allow", "Principal": {"AWS": args.identity}, "Action": "sts:AssumeRole"}]
+                [{"Effect": "Allow", "Principal": {"AWS": identity}, "Action": "sts:AssumeRole"}]
             ),
             tags=self.tags(label),
             opts=self.child(),
         )
-        aws.iam.RolePolicy(
-            label,
-            role=role.id,
-            policy=policy_document(_statements(args, context, parameter.arn, key.arn)),
-            opts=self.child(),
-        )
-        self._slurmd(name, args)
-        self.role_arn = role.arn
-        self.munge_key_arn = key.arn
-        self.register_outputs({"roleArn": self.role_arn, "mungeKeyArn": self.munge_key_arn})
 
-    def _slurmd(self, name: str, args: SlurmLauncherArgs) -> None:
+    def _slurmd(self, name: str, security_group_id: pulumi.Input[str], network: str) -> None:
         label = f"{name}-slurmd"
         aws.vpc.SecurityGroupIngressRule(
             label,
-            security_group_id=args.security_group_id,
+            security_group_id=security_group_id,
             description="slurmd, from controllers and login hosts",
             ip_protocol="tcp",
             from_port=SLURMD_PORT,
             to_port=SLURMD_PORT,
-            cidr_ipv4=args.network,
+            cidr_ipv4=network,
             tags=self.tags(label),
             opts=self.child(),
         )
         # slurmd connects to slurmctld, and steps connect to the srun that waits for them, on any free port.
         aws.vpc.SecurityGroupEgressRule(
             f"{label}-out",
-            security_group_id=args.security_group_id,
+            security_group_id=security_group_id,
             description="slurmctld and srun, on controllers and login hosts",
             ip_protocol="tcp",
             from_port=1024,
             to_port=65535,
-            cidr_ipv4=args.network,
+            cidr_ipv4=network,
             tags=self.tags(f"{label}-out"),
             opts=self.child(),
         )
@@ -156,6 +163,8 @@ def _statements(
         return pulumi.Output.format("arn:{0}:ec2:{1}::{2}", context.partition, context.region, resource)
 
     ours = {f"aws:ResourceTag/{tag}": value for tag, value in args.own_tags.items()}
+    # Servers of the site have the same tags, and are in no node group.
+    a_node = {f"aws:ResourceTag/{NODE_GROUP_TAG}": "false"}
     by_template = {"ArnEquals": {"ec2:LaunchTemplate": list(args.launch_template_arns)}}
     as_it_says = {**by_template, "Bool": {"ec2:IsLaunchTemplateResource": "true"}}
     image, snapshot = shared("image/*"), shared("snapshot/*")
@@ -216,6 +225,7 @@ def _statements(
             "Resource": [ec2("instance/*")],
             "Condition": {
                 "StringEquals": ours,
+                "Null": a_node,
                 "ForAllValues:StringEquals": {"aws:TagKeys": [SLURM_NODE_TAG]},
             },
         },
@@ -223,7 +233,7 @@ def _statements(
             "Effect": "Allow",
             "Action": ["ec2:TerminateInstances"],
             "Resource": [ec2("instance/*")],
-            "Condition": {"StringEquals": ours},
+            "Condition": {"StringEquals": ours, "Null": a_node},
         },
         {
             "Effect": "Allow",

@@ -60,6 +60,12 @@ also the taints of the nodes."""
 LAUNCHER_SUFFIX = "-launcher"
 """What the role by which controllers launch a site's nodes is called besides the site."""
 
+NODE_GROUP_TAG = "gpufleet:node-group"
+"""The tag of all nodes with the name of their group. Slurm's servers have none."""
+
+SLURM_SERVER_TAG = "gpufleet:slurm-server"
+"""The tag of an instance of a Slurm in the cloud with its role: `controller` or `login`."""
+
 SLURM_NODE_TAG = "gpufleet:slurm-node"
 """The tag of an instance with the name of its Slurm node."""
 

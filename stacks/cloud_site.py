@@ -32,6 +32,7 @@ from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image,
 from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings
+from gpufleet.stacks.slurm_servers import build_servers, server_outputs
 from gpufleet.stacks.team_buckets import build_team_buckets
 from gpufleet.stacks.vpn import build_vpn
 
@@ -83,6 +84,7 @@ def build_site(
     client_group = cluster.security_group_id if cluster else network.node_security_group_id
     storage = {item.name: _lustre(this, item, network, client_group, buckets) for item in site.lustre}
     slurm = site.slurm
+    servers = build_servers(name, site, network, settings, this.opts)
     parts = SiteParts(
         region=site.region,
         network=network,
@@ -92,7 +94,7 @@ def build_site(
         settings=settings,
         stopped=this.stopped,
         opts=this.opts,
-        joins=None if slurm is None else join_user_data(site, slurm, storage),
+        joins=None if slurm is None else join_user_data(site, slurm, storage, servers),
         drains=plan.budget.drains_spot,
     )
     drawn = {group: order.name for order in site.ordered_capacity for group in order.expected}
@@ -106,7 +108,7 @@ def build_site(
     nodes = []
     launches = None
     if slurm is not None:
-        launches = build_launcher(name, plan, site, slurm, groups, roles, client_group, this.opts)
+        launches = build_launcher(name, plan, site, slurm, groups, roles, client_group, servers, this.opts)
     elif cluster is None:
         for group in site.node_groups:
             order = orders[drawn[group.name]] if group.name in drawn else None
@@ -134,6 +136,7 @@ def build_site(
             "cluster": _cluster_outputs(cluster),
             "notices": _notices_outputs(notices),
             "slurm": launches,
+            "slurm_servers": server_outputs(servers),
             "node_groups": {key: group.outputs for key, group in groups.items()},
             "ordered_capacity": order_outputs(site, orders),
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},

@@ -1,4 +1,4 @@
-"""Nodes that the Slurm of a rack site launches: what they need to join it, and what its controllers need."""
+"""Nodes that a Slurm launches: what they need to join it, and what its controllers need."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pulumi
 
 from gpufleet.components.identity import IamRoles
 from gpufleet.components.slurm_launcher import SlurmLauncher, SlurmLauncherArgs
+from gpufleet.components.slurm_servers import SlurmServers
 from gpufleet.components.storage import SharedStorage
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
@@ -19,7 +20,7 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
-from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix
+from gpufleet.plan.cloud_slurm import node_prefix
 from gpufleet.plan.interruptions import CHECKPOINT_S
 from gpufleet.plan.marks import lasting_tags
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
@@ -30,6 +31,7 @@ from gpufleet.plan.names import (
     drained_groups_path,
     stopped_groups_parameter,
 )
+from gpufleet.plan.slurm_models import EFS_OPTIONS, SHARED, CloudSlurmPlan
 from gpufleet.stacks.node_groups import NodeGroupOutputs
 
 SETTINGS = "/etc/gpufleet/cloud-node.json"
@@ -40,7 +42,10 @@ LUSTRE_OPTIONS = "relatime,flock,_netdev"
 
 
 def join_user_data(
-    site: CloudSitePlan, slurm: CloudSlurmPlan, storage: Mapping[str, SharedStorage]
+    site: CloudSitePlan,
+    slurm: CloudSlurmPlan,
+    storage: Mapping[str, SharedStorage],
+    servers: SlurmServers | None = None,
 ) -> pulumi.Output[str]:
     """Return the part of the user data by which a node finds its controllers, key and file systems."""
     mounts = [
@@ -54,6 +59,10 @@ def join_user_data(
         }
         for item in site.lustre
     ]
+    shared = slurm.servers.shared if slurm.servers is not None else None
+    if servers is not None and shared is not None:
+        source = servers.exports[SHARED]
+        mounts.append({"kind": "nfs", "source": source, "path": shared, "options": EFS_OPTIONS})
     settings = pulumi.Output.json_dumps(
         {
             "controllers": list(slurm.addresses),
@@ -76,6 +85,7 @@ def build_launcher(
     groups: Mapping[str, NodeGroupOutputs],
     roles: IamRoles,
     security_group_id: pulumi.Output[str],
+    servers: SlurmServers | None,
     opts: pulumi.ResourceOptions,
 ) -> dict[str, Any]:
     """Create what the controllers need, and return what they have to know, for the role slurm_cloud."""
@@ -85,8 +95,10 @@ def build_launcher(
     launcher = SlurmLauncher(
         name,
         SlurmLauncherArgs(
-            identity=slurm.identity,
-            network=slurm.network,
+            identity=slurm.identity if servers is None else None,
+            identity_role_name=None if servers is None else servers.controller_role_name,
+            # Servers of the site are members of the nodes' group.
+            network=slurm.network if servers is None else None,
             launch_template_arns=[each.component.launch_template_arn for each in groups.values()],
             node_role_arn=roles.node_role_arn,
             node_role_name=roles.node_role_name,

@@ -14,6 +14,7 @@ from gpufleet.account.needs import RegionNeeds
 from gpufleet.kinds import LAUNCHER_SUFFIX
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ReservationPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
+from gpufleet.plan.names import SERVERS_SUFFIX
 
 NETWORK = (
     "ec2:AllocateAddress",
@@ -66,6 +67,24 @@ VPN = (
     "ec2:DescribeVpnConnections",
     "ec2:DescribeVpnGateways",
     "ec2:EnableVgwRoutePropagation",
+)
+SERVERS = (
+    "ec2:CreateSubnetCidrReservation",
+    "ec2:DescribeIamInstanceProfileAssociations",
+    "ec2:DescribeInstanceAttribute",
+    "ec2:DescribeVolumes",
+    "ec2:GetSubnetCidrReservations",
+    "ec2:ModifyInstanceMetadataOptions",
+    "ec2:RunInstances",
+)
+SHARED_FILES = (
+    "elasticfilesystem:CreateFileSystem",
+    "elasticfilesystem:CreateMountTarget",
+    "elasticfilesystem:DescribeFileSystems",
+    "elasticfilesystem:DescribeLifecycleConfiguration",
+    "elasticfilesystem:DescribeMountTargetSecurityGroups",
+    "elasticfilesystem:DescribeMountTargets",
+    "elasticfilesystem:TagResource",
 )
 STATIC_ROUTES = ("ec2:CreateVpnConnectionRoute",)
 KEYS = (
@@ -253,13 +272,24 @@ def action_sets(needs: RegionNeeds, partition: str, account: str) -> Iterator[Ac
     yield ActionSet(tuple(sorted(general)))
     names = [f"{site.name}-node" for site in needs.sites]
     names += [role for role in (needs.stop_role, needs.drain_role) if role]
-    names += [f"{site.name}{LAUNCHER_SUFFIX}" for site in needs.sites if site.plan.slurm is not None]
+    for site in needs.sites:
+        names += _slurm_roles(site.name, site.plan)
     yield ActionSet(ROLES, tuple(f"arn:{partition}:iam::{account}:role/{name}-0000000" for name in names))
     buckets = tuple(
         f"arn:{partition}:s3:::{item.bucket}" for site in needs.sites for item in site.plan.buckets
     )
     if buckets:
         yield ActionSet(BUCKET, buckets)
+
+
+def _slurm_roles(name: str, site: CloudSitePlan) -> list[str]:
+    """Return the names of a site's roles for Slurm: what controllers assume, or those of its servers."""
+    if site.slurm is None:
+        return []
+    if site.slurm.servers is None:
+        return [f"{name}{LAUNCHER_SUFFIX}"]
+    roles = dict.fromkeys(each.role for each in site.slurm.servers.servers)
+    return [f"{name}{SERVERS_SUFFIX}-{role}" for role in roles]
 
 
 def _of_site(site: CloudSitePlan) -> Iterator[str]:
@@ -272,6 +302,8 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
             yield from AUTOSCALED
     elif site.slurm is not None:
         yield from (*PROFILES, *PARAMETERS, *LAUNCHER)
+        if site.slurm.servers is not None:
+            yield from (*SERVERS, *(SHARED_FILES if site.slurm.servers.file_systems else ()))
     elif site.node_groups:
         yield from (*PROFILES, *SCALING)
     kinds = [type(group.capacity) for group in site.node_groups]

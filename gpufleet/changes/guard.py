@@ -18,11 +18,12 @@ from gpufleet.resources.types import (
     CAPACITY_BLOCK,
     CAPACITY_RESERVATION,
     CLUSTER,
+    EFS,
     LUSTRE,
     VOLUME,
 )
 
-STORAGE = frozenset({LUSTRE, VOLUME, *BUCKETS})
+STORAGE = frozenset({LUSTRE, EFS, VOLUME, *BUCKETS})
 """Types whose deletion deletes data."""
 
 RESERVATIONS = frozenset({CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING})

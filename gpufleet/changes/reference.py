@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpufleet.changes.change import FieldChange
 from gpufleet.changes.fields import Field, fleet_fields
 from gpufleet.changes.observe import Effect
-from gpufleet.changes.table import CLOUD, affects_costs_only, is_rack
+from gpufleet.changes.table import CLOUD, affects_costs_only, is_rack, is_server_setting
 
 _HEADER = """# What a change does
 
@@ -85,6 +85,8 @@ def _rows(field: Field) -> Iterator[str]:
         yield _row(field.path, "any", "nothing", "readers of costs; Prometheus, if the site has it", "")
     elif is_rack(field.path):
         yield _row(field.path, "any", "rack only: `configure`", "the site's hosts", "")
+    elif is_server_setting(field.path):
+        yield _row(field.path, "any", "hosts only: `configure`", "the site's hosts", "")
     for change in CLOUD.get(field.path, ()):
         yield _row(field.path, change.how, effect(change), change.affects, change.approval)
 

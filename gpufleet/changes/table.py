@@ -24,6 +24,28 @@ def is_rack(path: str) -> bool:
     return path == RACK or path.startswith(f"{RACK}.")
 
 
+SERVERS = "cloud[].slurm.servers"
+
+_OF_HOSTS = tuple(
+    f"{SERVERS}.{name}"
+    for name in (
+        "teams[]",
+        "groups[]",
+        "users[]",
+        "qos[]",
+        "preemption",
+        "billing",
+        "package_mirror",
+        "backups",
+    )
+)
+
+
+def is_server_setting(path: str) -> bool:
+    """Return whether a field of a cloud site is applied to the hosts of its Slurm, and to nothing in AWS."""
+    return any(path == each or path.startswith(f"{each}.") for each in _OF_HOSTS)
+
+
 def affects_costs_only(path: str) -> bool:
     """Return whether a field of a rack site changes only its computed cost."""
     return any(path == each or path.startswith(f"{each}.") for each in COSTS_ONLY)

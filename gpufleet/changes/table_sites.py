@@ -123,6 +123,35 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].slurm.suspend_after": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.resume_within": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.retry_after": nothing("another duration", _CONTROLLERS),
+    "cloud[].slurm.servers.image": nothing("another image", "no one: servers that exist keep theirs"),
+    "cloud[].slurm.servers.controllers.hosts": (
+        FieldChange("one more", Effect.IN_PLACE, "no one; run `gpufleet configure`: the state moves to EFS"),
+        FieldChange(
+            "one fewer",
+            Effect.REPLACEMENT,
+            "all jobs: the state that controllers share is deleted",
+            Approval.DATA,
+        ),
+    ),
+    "cloud[].slurm.servers.controllers.instance_type": in_place(
+        "another type", "no one: running jobs go on while the controllers restart"
+    ),
+    "cloud[].slurm.servers.controllers.volume": in_place("a larger one"),
+    "cloud[].slurm.servers.login.hosts": (
+        FieldChange("one more", Effect.IN_PLACE, "no one; run `gpufleet configure`"),
+        FieldChange("one fewer", Effect.REPLACEMENT, "users of the last login host, and files on its disk"),
+    ),
+    "cloud[].slurm.servers.login.instance_type": in_place(
+        "another type", "users of the login hosts, which restart"
+    ),
+    "cloud[].slurm.servers.login.volume": in_place("a larger one"),
+    "cloud[].slurm.servers.ssh.user": nothing("another name", "no one: the next `configure` uses it"),
+    "cloud[].slurm.servers.ssh.keys": nothing("another list", "no one: only new servers get it"),
+    "cloud[].slurm.servers.ssh.access": nothing("ssm or direct", "no one: the next `configure` uses it"),
+    "cloud[].slurm.servers.shared": (
+        FieldChange("another folder", Effect.IN_PLACE, "no one: nodes mount it there from their next launch"),
+        FieldChange("left out", Effect.REPLACEMENT, "all users: the file system is deleted", Approval.DATA),
+    ),
     "cloud[].slurm.burst.teams": nothing("another list", _BURSTS),
     "cloud[].slurm.burst.monthly": nothing("another amount", _BURSTS),
     "cloud[].slurm.burst.after": nothing("another duration", _BURSTS),

@@ -18,7 +18,8 @@ instance metadata"): EC2 refuses a launch with others."""
 
 @check("cloud-slurm-controllers")
 def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Nodes are launched by the controllers of a rack site with Slurm, which they have to reach."""
+    """Nodes of a Slurm site may be launched by the controllers of a rack site with Slurm, which they have to
+    reach."""
     racks = {site.site: site for site in fleet.spec.onprem}
     with_slurm = [name for name, site in racks.items() if site.scheduler == "slurm"]
     for path, site, slurm in _sites(fleet):
@@ -27,9 +28,20 @@ def slurm_controllers(fleet: Fleet) -> Iterator[FieldFinding]:
                 (*path, "slurm"),
                 f"site {site.site!r} is a Kubernetes site, and `slurm` is for Slurm sites",
                 "remove `slurm`",
-                value=slurm.controllers,
+                value=slurm.controllers or "servers",
             )
             continue
+        if slurm.controllers is None:
+            continue
+        if slurm.identity is None:
+            yield FieldFinding(
+                (*path, "slurm"),
+                f"the controllers of {slurm.controllers!r} launch nodes of site {site.site!r}, and `identity`"
+                " is missing: the role that they assume trusts nobody else",
+                "add the ARN of the IAM role or user that they have, such as"
+                " 'identity: arn:aws:iam::111122223333:role/dc1-controllers'",
+                value=slurm.controllers,
+            )
         rack = racks.get(slurm.controllers)
         if rack is None or rack.scheduler != "slurm":
             what = "no rack site" if rack is None else "no site with Slurm"
@@ -155,7 +167,7 @@ def bursts(fleet: Fleet) -> Iterator[FieldFinding]:
     """Rules of bursts name teams, partitions and node groups that exist, and let each other in."""
     racks = {site.site: site for site in fleet.spec.onprem}
     for path, site, slurm in _sites(fleet):
-        burst, rack = slurm.burst, racks.get(slurm.controllers)
+        burst, rack = slurm.burst, racks.get(slurm.controllers or "")
         if burst is None or rack is None:
             continue
         where = (*path, "slurm", "burst")

@@ -67,7 +67,7 @@ def rack_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
 def people_numbers(fleet: Fleet) -> Iterator[FieldFinding]:
     """Files on shared storage belong to UIDs and GIDs. Users with the same number can read each other's
     data."""
-    for path, site in fleet.onprem():
+    for path, _, site in fleet.people():
         users, groups = (*path, "users"), (*path, "groups")
         yield from twice(users, [item.name for item in site.users], "user", "name")
         yield from twice(users, [item.uid for item in site.users], "uid", "uid")
@@ -89,7 +89,7 @@ def people_numbers(fleet: Fleet) -> Iterator[FieldFinding]:
 def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """A user is not a system account, is in declared groups and teams, and has an SSH key, since password
     logins are off."""
-    for path, site in fleet.onprem():
+    for path, at, site in fleet.people():
         groups = [item.name for item in site.groups]
         teams = [team.name for team in site.teams]
         for index, group in enumerate(groups):
@@ -111,14 +111,14 @@ def people_names(fleet: Fleet) -> Iterator[FieldFinding]:
                 if name not in groups:
                     yield FieldFinding(
                         (*where, "groups", place),
-                        f"user {user.name!r} is in group {name!r}, which site {site.site!r} does not declare",
+                        f"user {user.name!r} is in group {name!r}, which site {at!r} does not declare",
                         did_you_mean(nearest(name, groups), f"declare it, as {{ name: {name}, gid: 5000 }}"),
                     )
             for place, name in enumerate(user.teams):
                 if name not in teams:
                     yield FieldFinding(
                         (*where, "teams", place),
-                        f"user {user.name!r} is in team {name!r}, which site {site.site!r} does not declare",
+                        f"user {user.name!r} is in team {name!r}, which site {at!r} does not declare",
                         did_you_mean(nearest(name, teams), "declare it under `teams` of the site"),
                     )
             if not user.ssh_keys:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.checks.rack_fabric import twice
-from gpufleet.checks.rules import FieldFinding, Fleet, check, did_you_mean, listed, nearest
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.rack_slurm import state_export
+from gpufleet.spec.models import RackSlurm, SlurmServers
 
 _TEAM_QOS = ("low", "normal", "high")
 
@@ -67,12 +68,16 @@ def slurm_partitions(fleet: Fleet) -> Iterator[FieldFinding]:
 def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
     """A QOS preempts only existing QOS. Two QOS must not preempt each other, since their jobs would requeue
     each other for ever."""
-    for path, site in fleet.onprem():
-        where = (*path, "slurm", "qos")
-        declared = {item.name: set(item.preempts) for item in site.slurm.qos}
-        yield from twice(where, [item.name for item in site.slurm.qos], "QOS", "name")
+    settings: list[tuple[SpecPath, RackSlurm | SlurmServers]] = [
+        *(((*path, "slurm"), site.slurm) for path, site in fleet.onprem()),
+        *((path, servers) for path, _, servers in fleet.servers()),
+    ]
+    for path, slurm in settings:
+        where = (*path, "qos")
+        declared = {item.name: set(item.preempts) for item in slurm.qos}
+        yield from twice(where, [item.name for item in slurm.qos], "QOS", "name")
         known = {*_TEAM_QOS, *declared}
-        for index, item in enumerate(site.slurm.qos):
+        for index, item in enumerate(slurm.qos):
             for place, name in enumerate(item.preempts):
                 spot = (*where, index, "preempts", place)
                 if name not in known:
@@ -86,7 +91,7 @@ def slurm_qos(fleet: Fleet) -> Iterator[FieldFinding]:
                         f"QOS {item.name!r} preempts {name!r}, which leads back to itself",
                         "let only one of them preempt the other",
                     )
-            if item.preempts and site.slurm.preemption == "none":
+            if item.preempts and slurm.preemption == "none":
                 yield FieldFinding(
                     (*where, index, "preempts"),
                     f"QOS {item.name!r} preempts others, but preemption is off",

@@ -24,6 +24,7 @@ from gpufleet.spec.models import (
     OnDemandReservation,
     OnPremSite,
     PurchasingOption,
+    SlurmServers,
     Storage,
     Team,
 )
@@ -125,6 +126,19 @@ class Fleet:
         for index, site in enumerate(self.spec.onprem):
             yield ("onprem", index), site
 
+    def servers(self) -> Iterator[tuple[SpecPath, CloudSite, SlurmServers]]:
+        """The cloud sites with a Slurm of their own; the path is that of its servers."""
+        for path, site in self.cloud():
+            if site.slurm is not None and site.slurm.servers is not None:
+                yield (*path, "slurm", "servers"), site, site.slurm.servers
+
+    def people(self) -> Iterator[tuple[SpecPath, str, OnPremSite | SlurmServers]]:
+        """What has users and teams whose hosts roles configure, with the name of its site."""
+        for path, servers_site, servers in self.servers():
+            yield path, servers_site.site, servers
+        for path, site in self.onprem():
+            yield path, site.site, site
+
     def groups(self) -> Iterator[LocatedGroup]:
         """All cloud node groups."""
         for path, site in self.cloud():
@@ -187,9 +201,9 @@ class Fleet:
         for path, site in self.cloud():
             for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
                 yield (*path, "kubernetes", "teams", index), site.site, team
-        for path, rack_site in self.onprem():
-            for index, rack_team in enumerate(rack_site.teams):
-                yield (*path, "teams", index), rack_site.site, rack_team
+        for path, name, people in self.people():
+            for index, account in enumerate(people.teams):
+                yield (*path, "teams", index), name, account
 
     def types(self, group: NodeGroup) -> tuple[InstanceType, ...]:
         """The group's instance types in the catalog. `instance-type-known` reports the others."""

@@ -20,7 +20,10 @@ def team_known(fleet: Fleet) -> Iterator[FieldFinding]:
         if team is None:
             continue
         declared = [item.name for item in each.site.kubernetes.teams] if each.site.kubernetes else []
-        if team in declared or (not declared and each.site.scheduler != "kubernetes"):
+        servers = each.site.slurm.servers if each.site.slurm is not None else None
+        if servers is not None:
+            declared = [item.name for item in servers.teams]
+        if team in declared or (not declared and servers is None and each.site.scheduler != "kubernetes"):
             continue
         near = get_close_matches(team, declared, n=1)
         yield FieldFinding(
@@ -30,9 +33,10 @@ def team_known(fleet: Fleet) -> Iterator[FieldFinding]:
                 near[0] if near else None,
                 f"use one of {listed(declared)}"
                 if declared
-                else f"declare it under `kubernetes.teams`, as {{ name: {team}, gpus: 8 }}",
+                else f"declare it under `{'slurm.servers' if servers else 'kubernetes'}.teams`, as"
+                f" {{ name: {team}, gpus: 8 }}",
             ),
-            "error" if declared else "warning",
+            "error" if declared or servers is not None else "warning",
         )
 
 

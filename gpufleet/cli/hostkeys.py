@@ -53,7 +53,7 @@ def hostkeys(
     connections = ssh_connections(setup.inventory)
     hosts = select_hosts(setup.plan, inventory, site=site, limit=limit)
     unknown = unknown_hosts(hosts, connections, files)
-    declared = {host: key for item in setup.plan.onprem for host, key in item.rack.fingerprints.items()}
+    declared = {host: key for item in setup.plan.host_sites() for host, key in item.rack.fingerprints.items()}
     found = scan({name: connections[name] for name in unknown}, declared)
     undeclared = [item for item in found if item.verdict == "not-declared"]
     if not json:

@@ -50,7 +50,7 @@ def inventory(
     workspace = Workspace.open(environment)
     validated = validate(workspace.target, root=workspace.root, bought=None)
     plan = validated.plan
-    step = _steps(sum(len(site.hosts) for site in plan.onprem))
+    step = _steps(sum(len(site.hosts) for site in plan.host_sites()))
     step("groups and variables")
     outputs, left_out = _stack_outputs(workspace, plan, cloud)
     document = build_inventory(plan, validated.catalog, outputs)

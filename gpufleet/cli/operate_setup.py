@@ -136,7 +136,7 @@ class OperateSetup(Setup):
         left = {name for name in targets if name in last.left}
         if self.operation.together:
             joined = set(members_of(self.inventory["all"]["children"], self.operation.together))
-            for site in self.plan.onprem:
+            for site in self.plan.host_sites():
                 whole = joined & {host.name for host in site.hosts}
                 left |= whole & set(targets) if whole & left else set()
         return tuple(name for name in targets if name in left)
@@ -162,7 +162,7 @@ class OperateSetup(Setup):
         asked = {name for group in self.operation.also for name in members_of(groups, group)}
         helpers = tuple(
             host.name
-            for site in self.plan.onprem
+            for site in self.plan.host_sites()
             if any(host.name in targets for host in site.hosts)
             for host in site.hosts
             if host.name in asked and host.name not in targets

@@ -146,7 +146,7 @@ def _site(environment: str | None, site: str | None, scheduler: str) -> tuple[Ra
     with as_file(files("gpufleet.lab.rack") / FLEETS[scheduler or "slurm"]) as default:
         workspace = Workspace.open(environment or str(default))
         validated = validate(workspace.target, root=workspace.root, bought=None)
-    return rack_site(validated.loaded.spec, validated.plan, site), validated.plan
+    return rack_site(validated.plan, site), validated.plan
 
 
 def _show(rack: Rack | None, hosts: list[HostStatus], json: bool) -> None:

@@ -39,6 +39,7 @@ from gpufleet.plan.node_groups import plan_node_group, plan_volume
 from gpufleet.plan.onprem import plan_onprem_site
 from gpufleet.plan.ordered_capacity import drawn_nodes, plan_orders
 from gpufleet.plan.queues import plan_queues
+from gpufleet.plan.server_hosts import plan_server_hosts
 from gpufleet.plan.site_needs import (
     cluster_logs,
     drain_logs,
@@ -61,6 +62,9 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     """
     cloud = tuple(_plan_site(spec, site, catalog) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
+    hosts = (
+        plan_server_hosts(spec, site, plan, catalog) for site, plan in zip(spec.cloud, cloud, strict=True)
+    )
     name = environment_resource_name(spec.fleet, spec.environment)
     budget = plan_budget(spec, cloud)
     return FleetPlan(
@@ -76,6 +80,7 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
             *([stop_logs(f"{name}{BUDGET_SUFFIX}")] if budget.stops_growth else []),
             *([drain_logs(f"{name}{BUDGET_SUFFIX}")] if budget.drains_spot else []),
         ),
+        server_hosts=tuple(each for each in hosts if each is not None),
     )
 
 
@@ -93,6 +98,8 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))
         for group in site.node_groups
     )
+    slurm = plan_cloud_slurm(spec, site)
+    servers = slurm.servers if slurm is not None else None
     return CloudSitePlan(
         site=site.site,
         provider=site.provider,
@@ -104,7 +111,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked, groups),
-        slurm=plan_cloud_slurm(spec, site),
+        slurm=slurm,
         interruptions=plan_interruptions(name, site),
         node_groups=groups,
         ordered_capacity=orders,
@@ -113,7 +120,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         interface_endpoints=interface_endpoints(site),
         flow_logs=flow_logs(name),
         cluster_logs=cluster_logs(name, site),
-        keys=site_keys(name, site, lustre, buckets),
+        keys=site_keys(name, site, lustre, buckets, servers.file_systems if servers is not None else ()),
         tags=site_tags(spec, site.site),
     )
 

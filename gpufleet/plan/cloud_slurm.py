@@ -1,49 +1,18 @@
-"""Cloud nodes that the Slurm of a rack site launches: whose they are, and their names."""
+"""Nodes of a cloud site that a Slurm launches: whose they are, and their names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 
 from gpufleet.plan.names import parameters_path
 from gpufleet.plan.rack_slurm import declared_partitions
+from gpufleet.plan.slurm_models import BurstPlan, CloudSlurmPlan
+from gpufleet.plan.slurm_servers import plan_slurm_servers
 from gpufleet.spec.models import CloudSite, CloudSlurm, FleetSpec, OnPremSite
 
 CONTROLLER_PORT = 6817
 """The port of slurmctld (slurm.conf, SlurmctldPort)."""
-
-
-@dataclass(frozen=True, slots=True)
-class BurstPlan:
-    """Which waiting jobs of the racks may use cloud nodes: those of `teams` in `partitions` that waited
-    `after_s`, on nodes of `groups`, whose jobs may cost `monthly` USD in a month.
-    """
-
-    teams: tuple[str, ...]
-    partitions: tuple[str, ...]
-    groups: tuple[str, ...]
-    after_s: int
-    monthly: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class CloudSlurmPlan:
-    """Who launches the nodes of a cloud site, and what the nodes need to join.
-
-    `controllers` is the rack site, `addresses` those of its controllers with their port, `network` its
-    addresses (CIDR). `identity` is the ARN of the controllers' own credentials, `munge_parameter` the name of
-    the SSM parameter with the cluster's munge key.
-    """
-
-    controllers: str
-    addresses: tuple[str, ...]
-    network: str
-    identity: str
-    munge_parameter: str
-    suspend_s: int
-    resume_s: int
-    retry_s: int
-    burst: BurstPlan | None
 
 
 def plan_cloud_slurm(spec: FleetSpec, site: CloudSite) -> CloudSlurmPlan | None:
@@ -52,21 +21,39 @@ def plan_cloud_slurm(spec: FleetSpec, site: CloudSite) -> CloudSlurmPlan | None:
     None if the fleet file names none, or a rack site that it lacks; `gpufleet.checks` says so with a line.
     """
     wanted = site.slurm
-    rack = next((each for each in spec.onprem if wanted and each.site == wanted.controllers), None)
-    if wanted is None or rack is None:
+    if wanted is None:
         return None
-    hosts = rack.controllers.hosts if rack.controllers is not None else ()
-    return CloudSlurmPlan(
-        controllers=rack.site,
-        addresses=tuple(f"{rack.address_of(host)}:{CONTROLLER_PORT}" for host in hosts),
-        network=rack.network or "",
-        identity=wanted.identity,
+    own = CloudSlurmPlan(
+        controllers=site.site,
+        addresses=(),
+        network=site.network.cidr,
+        identity=wanted.identity or "",
         munge_parameter=f"{parameters_path(spec.fleet, spec.environment)}/{site.site}/munge-key",
         suspend_s=int(wanted.suspend_after.delta.total_seconds()),
         resume_s=int(wanted.resume_within.delta.total_seconds()),
         retry_s=int(wanted.retry_after.delta.total_seconds()),
+        burst=None,
+        servers=None,
+    )
+    if wanted.servers is not None:
+        servers = plan_slurm_servers(site, wanted.servers)
+        hosts = (each.address for each in servers.servers if each.role == "controller")
+        return replace(own, addresses=tuple(map(_with_port, hosts)), servers=servers)
+    rack = next((each for each in spec.onprem if each.site == wanted.controllers), None)
+    if rack is None:
+        return None
+    names = rack.controllers.hosts if rack.controllers is not None else ()
+    return replace(
+        own,
+        controllers=rack.site,
+        addresses=tuple(_with_port(rack.address_of(host)) for host in names),
+        network=rack.network or "",
         burst=_burst(site, wanted, rack),
     )
+
+
+def _with_port(address: str) -> str:
+    return f"{address}:{CONTROLLER_PORT}"
 
 
 def _burst(site: CloudSite, slurm: CloudSlurm, rack: OnPremSite) -> BurstPlan | None:

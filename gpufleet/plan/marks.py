@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpufleet.kinds import CapacityKind
+from gpufleet.kinds import NODE_GROUP_TAG, CapacityKind
 from gpufleet.plan.accelerators import AcceleratorPlan
 from gpufleet.plan.gpu_sharing import GpuSharingPlan, sharing_labels
 from gpufleet.plan.models import TaintPlan
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup
 
 TAG_PREFIX = "gpufleet:"
-_LASTING = frozenset(f"{TAG_PREFIX}{name}" for name in ("fleet", "environment", "site", "node-group"))
+_LASTING = frozenset({*(f"{TAG_PREFIX}{name}" for name in ("fleet", "environment", "site")), NODE_GROUP_TAG})
 LABEL_PREFIX = "gpufleet.io/"
 
 
@@ -44,7 +44,7 @@ def lasting_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 def group_tags(spec: FleetSpec, site: str, group: NodeGroup) -> dict[str, str]:
     """Tags of a node group; a team's group also carries whose it is, so that cost follows teams."""
-    tags = {**site_tags(spec, site), f"{TAG_PREFIX}node-group": group.name}
+    tags = {**site_tags(spec, site), NODE_GROUP_TAG: group.name}
     if group.team is not None:
         tags[f"{TAG_PREFIX}team"] = group.team
     return tags

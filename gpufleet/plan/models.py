@@ -20,7 +20,6 @@ from gpufleet.plan.autoscaler import AutoscaledPlan as AutoscaledPlan
 from gpufleet.plan.autoscaler import AutoscalerPlan as AutoscalerPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
-from gpufleet.plan.cloud_slurm import CloudSlurmPlan
 from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
@@ -35,16 +34,9 @@ from gpufleet.plan.names import group_resource_name
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import RackPlan, RackSoftwarePlan
 from gpufleet.plan.rack_models import TaintPlan as TaintPlan
+from gpufleet.plan.slurm_models import CloudSlurmPlan
+from gpufleet.plan.subnets import SubnetPlan
 from gpufleet.plan.vpn import VpnPlan
-
-
-@dataclass(frozen=True, slots=True)
-class SubnetPlan:
-    """A subnet: one public and one private per zone."""
-
-    zone: str
-    kind: Literal["public", "private"]
-    cidr: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +194,7 @@ class CloudSitePlan:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """An on-premises host. `address` is what SSH connects to; `bmc` its management controller."""
+    """A host that roles configure. `address` is what SSH connects to; `bmc` its management controller."""
 
     name: str
     site: str
@@ -244,9 +236,9 @@ class OwnershipPlan:
 
 @dataclass(frozen=True, slots=True)
 class FabricPlan:
-    """What the compute fabric of a rack site is."""
+    """What the compute fabric of a rack site is; `none` between servers in the cloud."""
 
-    kind: Literal["infiniband", "roce"]
+    kind: Literal["infiniband", "roce", "none"]
     speed: str
     topology: Literal["rail-optimized", "fat-tree"]
 
@@ -288,7 +280,8 @@ class OnPremSitePlan:
 class FleetPlan:
     """One environment of one fleet, derived from its fleet file and the catalog.
 
-    `keys` and `log_groups` are those of the account; each site has its own.
+    `keys` and `log_groups` are those of the account; each site has its own. `server_hosts` are the hosts of
+    cloud sites with a Slurm of their own, as the roles of racks see them: sites without GPU nodes.
     """
 
     fleet: str
@@ -300,11 +293,16 @@ class FleetPlan:
     software_channel: str
     keys: tuple[KeyPlan, ...]
     log_groups: tuple[LogGroupPlan, ...] = ()
+    server_hosts: tuple[OnPremSitePlan, ...] = ()
 
     @property
     def sites(self) -> tuple[CloudSitePlan | OnPremSitePlan, ...]:
         """All sites, those in the cloud first."""
         return (*self.cloud, *self.onprem)
+
+    def host_sites(self) -> tuple[OnPremSitePlan, ...]:
+        """The sites whose hosts roles configure: racks, and servers in the cloud."""
+        return (*self.onprem, *self.server_hosts)
 
     @property
     def node_groups(self) -> tuple[NodeGroupPlan, ...]:
@@ -330,8 +328,8 @@ class FleetPlan:
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
-        """All on-premises hosts, site by site."""
-        return tuple(host for site in self.onprem for host in site.hosts)
+        """All hosts that roles configure, site by site."""
+        return tuple(host for site in self.host_sites() for host in site.hosts)
 
     @property
     def gpus_at_maximum(self) -> int:

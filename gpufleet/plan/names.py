@@ -29,6 +29,9 @@ which the claim of the team's own folder is called."""
 NOTICES_SUFFIX = "-notices"
 """What the queue of AWS's notices and the role of its handler are called besides the site."""
 
+SERVERS_SUFFIX = "-slurm"
+"""What the servers of a site's own Slurm, their roles and their file systems are called besides the site."""
+
 MUNGE_SUFFIX = "-munge"
 """What the key of the munge key of a site's nodes is called besides the site."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Literal
 
@@ -17,7 +18,8 @@ from gpufleet.plan.rack_models import (
 )
 from gpufleet.plan.rack_monitoring import plan_monitoring
 from gpufleet.plan.rack_slurm import plan_slurm
-from gpufleet.spec.models import Fabric, OnPremSite
+from gpufleet.spec.models import Fabric, OnPremSite, User
+from gpufleet.spec.rack_backups import Backups
 from gpufleet.spec.rack_fabric import GBPS
 
 _TIERS = ("core", "spine", "leaf")
@@ -51,17 +53,7 @@ def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
         slurm=plan_slurm(site),
         kubernetes=plan_kubernetes(site),
         groups={group.name: group.gid for group in site.groups},
-        people=tuple(
-            UserPlan(
-                name=user.name,
-                uid=user.uid,
-                gid=user.gid if user.gid is not None else user.uid,
-                groups=user.groups,
-                ssh_keys=user.ssh_keys,
-                sudo=user.sudo,
-            )
-            for user in site.users
-        ),
+        people=plan_people(site.users),
         local_nvme=nvme.mount if nvme is not None else None,
         local_nvme_cache=nvme.cache if nvme is not None else None,
         local_nvme_drives=nvme.drives if nvme is not None else None,
@@ -78,12 +70,28 @@ def plan_rack(site: OnPremSite, rails: tuple[str, ...] = ()) -> RackPlan:
         monitoring_settings=plan_monitoring(site),
         management_settings=plan_management(site),
         mig=plan_mig(site),
-        backups=_backups(site),
+        backups=plan_backup_target(site.backups),
     )
 
 
-def _backups(site: OnPremSite) -> BackupTargetPlan | None:
-    if (declared := site.backups) is None:
+def plan_people(users: Iterable[User]) -> tuple[UserPlan, ...]:
+    """The users of a site, with their numbers."""
+    return tuple(
+        UserPlan(
+            name=user.name,
+            uid=user.uid,
+            gid=user.gid if user.gid is not None else user.uid,
+            groups=user.groups,
+            ssh_keys=user.ssh_keys,
+            sudo=user.sudo,
+        )
+        for user in users
+    )
+
+
+def plan_backup_target(declared: Backups | None) -> BackupTargetPlan | None:
+    """Where a site's backups are copied to; None if they stay on their hosts."""
+    if declared is None:
         return None
     kind: Literal["s3", "nfs", "rsync"]
     endpoint = region = port = host_key = None

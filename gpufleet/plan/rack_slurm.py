@@ -12,7 +12,7 @@ from gpufleet.plan.rack_models import (
     SlurmQosPlan,
     SlurmSwitchPlan,
 )
-from gpufleet.spec.models import FabricSwitch, OnPremSite, SlurmPartition
+from gpufleet.spec.models import FabricSwitch, OnPremSite, SlurmPartition, SlurmQos, Team, User
 from gpufleet.spec.quantity import Duration
 
 DEFAULT_PARTITION = "gpu"
@@ -30,16 +30,8 @@ def plan_slurm(site: OnPremSite) -> SlurmPlan | None:
         cluster=slurm.cluster or site.site,
         state=state_export(site),
         partitions=_partitions(site),
-        qos_settings=_qos(site),
-        accounts=tuple(
-            SlurmAccountPlan(
-                team.name,
-                team.gpus,
-                team.priority,
-                tuple(user.name for user in site.users if team.name in user.teams),
-            )
-            for team in site.teams
-        ),
+        qos_settings=plan_qos(slurm.qos, preempts=slurm.preemption != "none"),
+        accounts=plan_accounts(site.teams, site.users),
         switches=plan_switches(site.fabric.switches, site.nodes.hosts),
         preemption=slurm.preemption,
         billing_gpu=slurm.billing.gpu,
@@ -84,10 +76,23 @@ def _partitions(site: OnPremSite) -> tuple[SlurmPartitionPlan, ...]:
     )
 
 
-def _qos(site: OnPremSite) -> tuple[SlurmQosPlan, ...]:
-    """Return low, normal and high, then the site's own, which replace those of the same name."""
+def plan_accounts(teams: Iterable[Team], users: Iterable[User]) -> tuple[SlurmAccountPlan, ...]:
+    """An account for each team, with its users."""
+    people = tuple(users)
+    return tuple(
+        SlurmAccountPlan(
+            team.name,
+            team.gpus,
+            team.priority,
+            tuple(user.name for user in people if team.name in user.teams),
+        )
+        for team in teams
+    )
+
+
+def plan_qos(qos: Iterable[SlurmQos], *, preempts: bool) -> tuple[SlurmQosPlan, ...]:
+    """Low, normal and high, then the site's own, which replace those of the same name."""
     names = list(PRIORITIES)
-    preempts = site.slurm.preemption != "none"
     ours = {
         name: SlurmQosPlan(name, priority, None, None, tuple(names[:index]) if preempts else ())
         for index, (name, priority) in enumerate(PRIORITIES.items())
@@ -96,7 +101,7 @@ def _qos(site: OnPremSite) -> tuple[SlurmQosPlan, ...]:
         item.name: SlurmQosPlan(
             item.name, item.priority, item.max_gpus_per_user, _minutes(item.max_time), item.preempts
         )
-        for item in site.slurm.qos
+        for item in qos
     }
     return tuple((ours | declared).values())
 

@@ -42,6 +42,11 @@ def plan_software(
     return tuple(_mirrored(item) for item in found) if rack.package_mirror else tuple(found)
 
 
+def plan_slurm_software(rack: RackPlan, lock: SoftwareLock) -> tuple[RackSoftwarePlan, ...]:
+    """The software of Slurm's servers, which have no GPUs."""
+    return tuple(each for each in _slurm(rack, lock) if each.name == "Slurm")
+
+
 def _mirrored(item: RackSoftwarePlan) -> RackSoftwarePlan:
     """The same from the mirror, if it would come from a vendor's repository."""
     if item.source in ("nvidia", "vendor", "site"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.kinds import DRAIN_SUFFIX, LOG_RETENTION_DAYS, STOP_SUFFIX
 from gpufleet.plan.models import BucketPlan, KeyPlan, LogGroupPlan, LustrePlan
-from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, MUNGE_SUFFIX, NETWORK
+from gpufleet.plan.names import CONTROL_PLANE, FLOW_LOGS_SUFFIX, MUNGE_SUFFIX, NETWORK, SERVERS_SUFFIX, SYSTEM
 from gpufleet.spec.models import CloudSite
 
 PRIVATE_SERVICES = (
@@ -55,15 +55,21 @@ def drain_logs(budget: str) -> LogGroupPlan:
 
 
 def site_keys(
-    name: str, site: CloudSite, lustre: Sequence[LustrePlan], buckets: Sequence[BucketPlan]
+    name: str,
+    site: CloudSite,
+    lustre: Sequence[LustrePlan],
+    buckets: Sequence[BucketPlan],
+    file_systems: Sequence[str] = (),
 ) -> tuple[KeyPlan, ...]:
-    """A key for each purpose: flow logs, the cluster, and each storage that brings none of its own."""
+    """A key for each purpose: flow logs, the cluster, the `file_systems` of Slurm's servers, and each storage
+    that brings none of its own."""
     storage = [item.name for item in buckets if item.kms_key is None]
     storage += [item.name for item in lustre if item.needs_key]
     return (
         KeyPlan(f"{name}{FLOW_LOGS_SUFFIX}", NETWORK),
         *([KeyPlan(name, CONTROL_PLANE)] if _has_cluster(site) else []),
         *([KeyPlan(f"{name}{MUNGE_SUFFIX}", NETWORK)] if site.slurm is not None else []),
+        *(KeyPlan(f"{name}{SERVERS_SUFFIX}-{each}", SYSTEM) for each in file_systems),
         *(KeyPlan(f"{name}-{owner}", owner) for owner in storage),
     )
 

@@ -7,9 +7,9 @@ no other subnet moves (a subnet whose CIDR changes is a replacement of everythin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from ipaddress import IPv4Network
-
-from gpufleet.plan.models import SubnetPlan
+from typing import Literal
 
 SLOTS = 8
 """A VPC is cut into eight: one slot for each zone's private subnet, the last for all public ones."""
@@ -21,6 +21,15 @@ LONGEST_PREFIX = 22
 
 RESERVED_BY_AWS = 5
 """Addresses that AWS keeps of each subnet (network, router, DNS, future use, broadcast)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubnetPlan:
+    """A subnet: one public and one private per zone."""
+
+    zone: str
+    kind: Literal["public", "private"]
+    cidr: str
 
 
 def plan_subnets(cidr: str, zones: Sequence[str]) -> tuple[SubnetPlan, ...]:

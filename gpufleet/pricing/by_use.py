@@ -2,6 +2,7 @@
 
 CLAIMS = "volumes that pods claim (EBS), by the GB"
 EVENTS = "custom events on an event bus"
+FILES = "files in EFS file systems, and access to them, by the GB"
 FUNCTIONS = "calls of Lambda functions"
 LOGS = "logs (CloudWatch), by the GB"
 QUEUES = "requests to SQS queues"

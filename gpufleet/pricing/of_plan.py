@@ -40,6 +40,7 @@ from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
     NETWORK,
     RACKS,
+    SERVERS_SUFFIX,
     SYSTEM,
     VPN_SUFFIX,
     endpoint_resource_name,
@@ -47,15 +48,24 @@ from gpufleet.plan.names import (
     group_resource_name,
     site_resource_name,
 )
+from gpufleet.plan.slurm_models import SlurmServersPlan
 from gpufleet.pricing import by_use
 from gpufleet.pricing.assume import assume
 from gpufleet.pricing.book import CostBook, Owner, PricedResource
 from gpufleet.pricing.capacity import price_block, price_reservation
-from gpufleet.pricing.cost import Sizes
-from gpufleet.pricing.disks import Disk
+from gpufleet.pricing.cost import ONE, Sizes
+from gpufleet.pricing.disks import Disk, price_root_volumes
 from gpufleet.pricing.lustre import BACKUPS, price_lustre, price_metadata_iops
 from gpufleet.pricing.models import FleetCost
-from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, Choice, Market, PricedGroup, price_group
+from gpufleet.pricing.nodes import (
+    IN_RESERVATION,
+    ON_DEMAND,
+    Choice,
+    Market,
+    PricedGroup,
+    price_group,
+    price_nodes,
+)
 from gpufleet.pricing.racks import price_ownership, price_power, price_running
 from gpufleet.pricing.rates import MONTH, Prices, hours_of
 from gpufleet.pricing.services import (
@@ -128,6 +138,8 @@ class _Site:
         site = self._site
         for group in site.node_groups:
             self._node_group(group)
+        if site.slurm is not None and site.slurm.servers is not None:
+            self._servers(site.slurm.servers)
         for system in site.lustre:
             self._lustre(system)
         if site.buckets:
@@ -188,6 +200,15 @@ class _Site:
                 lambda: [_disk(system.volume)],
             ),
         )
+
+    def _servers(self, plan: SlurmServersPlan) -> None:
+        for server in plan.servers:
+            thing = self._thing(types.INSTANCE, f"{self._name}{SERVERS_SUFFIX}-{server.label}", SYSTEM)
+            choice, disk = Choice(server.instance_type), Disk("gp3", server.volume_gib, None, None)
+            self._book.price(thing, partial(price_nodes, self._prices, [choice], ONE, ON_DEMAND))
+            self._book.price(thing, partial(price_root_volumes, self._prices, partial(list, [disk]), ONE))
+        if plan.file_systems:
+            self._book.leave_out(by_use.FILES)
 
     def _lustre(self, system: LustrePlan) -> None:
         thing = self._thing(types.LUSTRE, group_resource_name(*self._about, system.name), system.name)

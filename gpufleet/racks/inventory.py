@@ -18,13 +18,15 @@ from gpufleet.plan.models import CloudSitePlan, FleetPlan, HostPlan, NodeGroupPl
 from gpufleet.pricing.node_hours import node_hours
 from gpufleet.racks.cloud_nodes import CloudNode, cloud_nodes
 from gpufleet.racks.rack_groups import RACK_GROUPS, rack_groups_of
+from gpufleet.racks.server_access import server_proxies
+from gpufleet.racks.systems import system_of
 from gpufleet.racks.variables import LaunchedSite, fleet_values, host_values, site_values
 
 Inventory = dict[str, Any]
 """An Ansible inventory in its YAML structure: `{"all": {"vars": ..., "children": ...}}`."""
 
-ONPREM, CLOUD = "onprem", "cloud"
-_RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD, *RACK_GROUPS})
+ONPREM, CLOUD, SERVERS = "onprem", "cloud", "slurm_servers"
+_RESERVED = frozenset({"all", "ungrouped", "localhost", ONPREM, CLOUD, SERVERS, *RACK_GROUPS})
 _NOT_FOR_HOSTS = frozenset(
     {
         "sources",
@@ -53,15 +55,21 @@ def build_inventory(plan: FleetPlan, catalog: Catalog, outputs: Mapping[str, Any
     Raises InputError when two hosts share a name, when a host is named like a built-in group, when
     two sites or systems would share a group, and when the outputs name what the plan has not.
     """
-    slurm_sites = [site for site in plan.cloud if site.scheduler == "slurm"]
+    own = {site.site for site in plan.server_hosts}
+    slurm_sites = [site for site in plan.cloud if site.scheduler == "slurm" and site.site not in own]
     nodes = cloud_nodes(slurm_sites, outputs or {})
-    _refuse_shared_names([host.name for site in plan.onprem for host in site.hosts] + [n.name for n in nodes])
+    _refuse_shared_names(
+        [host.name for site in plan.host_sites() for host in site.hosts] + [n.name for n in nodes]
+    )
     groups = _Groups()
     lock = catalog.lock(plan.software_channel)
-    for name in RACK_GROUPS if plan.onprem else ():
+    for name in RACK_GROUPS if plan.host_sites() else ():
         groups.named(name)
-    for site in plan.onprem:
-        _add_onprem_site(groups, site, catalog, lock, launched_sites(plan, catalog, site.site, outputs or {}))
+    for site in plan.host_sites():
+        launched = launched_sites(plan, catalog, site.site, outputs or {})
+        _add_host_site(groups, site, catalog, lock, launched, SERVERS if site.site in own else ONPREM)
+    for name in (ONPREM, SERVERS) if plan.host_sites() else ():
+        groups.named(name)
     for cloud_site in slurm_sites:
         _add_cloud_site(groups, cloud_site, [node for node in nodes if node.site == cloud_site.site])
     return {"all": {"vars": _fleet_vars(plan, lock), "children": groups.tree()}}
@@ -114,21 +122,27 @@ def _fleet_vars(plan: FleetPlan, lock: SoftwareLock) -> dict[str, Any]:
 def launched_sites(
     plan: FleetPlan, catalog: Catalog, rack: str, outputs: Mapping[str, Any]
 ) -> list[LaunchedSite]:
-    """The cloud sites whose nodes the Slurm of a rack site launches, as far as they are built."""
+    """The cloud sites whose nodes the Slurm of a site launches, as far as they are built."""
     return [
-        LaunchedSite(site, launches, node_hours(plan, catalog, site) if site.slurm.burst else {})
+        LaunchedSite(
+            site,
+            launches,
+            node_hours(plan, catalog, site) if site.slurm.burst else {},
+            said.get("slurm_servers") or {},
+        )
         for site in plan.cloud
         if site.slurm is not None and site.slurm.controllers == rack
-        if (launches := (outputs.get(site.site) or {}).get("slurm")) is not None
+        if (launches := (said := outputs.get(site.site) or {}).get("slurm")) is not None
     ]
 
 
-def _add_onprem_site(
+def _add_host_site(
     groups: _Groups,
     site: OnPremSitePlan,
     catalog: Catalog,
     lock: SoftwareLock,
     launched: Sequence[LaunchedSite],
+    among: str,
 ) -> None:
     here = groups.of("site", site.site)
     here["vars"] = {
@@ -144,18 +158,24 @@ def _add_onprem_site(
         **_slurm_vars(site, catalog),
         **site_values(site, catalog, lock, launched),
     }
+    proxies = server_proxies(launched)
     here["hosts"] = {
-        host.name: _host_vars(site, host) | host_values(host, site, catalog, lock) for host in site.hosts
+        host.name: _host_vars(site, host)
+        | proxies.get(host.name, {})
+        | host_values(host, site, catalog, lock)
+        for host in site.hosts
     }
-    groups.named(ONPREM).setdefault("children", {})[group_name("site", site.site)] = {}
+    groups.named(among).setdefault("children", {})[group_name("site", site.site)] = {}
     for host in site.hosts:
         _join(groups.of("role", host.role), [host.name])
     _join(groups.of("scheduler", site.scheduler), [host.name for host in site.hosts])
     gpu_hosts = [host.name for host in site.hosts if host.role == "gpu"]
-    _join(groups.of("fabric", site.fabric.kind), gpu_hosts)
     for host in site.hosts:
-        for name in rack_groups_of(host, site, catalog.system(site.system)):
+        for name in rack_groups_of(host, site, system_of(site, catalog)):
             _join(groups.named(name), [host.name])
+    if not gpu_hosts:
+        return
+    _join(groups.of("fabric", site.fabric.kind), gpu_hosts)
     system = groups.of("system", site.system)
     system["vars"] = _system_vars(site, catalog)
     _join(system, gpu_hosts)

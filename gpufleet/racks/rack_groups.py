@@ -8,6 +8,7 @@ from gpufleet.catalog import System
 from gpufleet.plan.models import HostPlan, OnPremSitePlan
 
 RACK_GROUPS: Mapping[str, str] = {
+    "rack_hosts": "all hosts: those of racks, and servers of Slurm in the cloud",
     "rack_gpu_nodes": "GPU nodes",
     "rack_controllers": "hosts of the scheduler's controllers",
     "rack_login": "login hosts",
@@ -22,6 +23,7 @@ RACK_GROUPS: Mapping[str, str] = {
     "rack_slurm_controllers": "controllers of Slurm sites",
     "rack_slurm_nodes": "GPU nodes of Slurm sites",
     "rack_slurm_login": "login hosts of Slurm sites",
+    "rack_container_login": "the same of racks, whose jobs may run in containers",
     "rack_kubernetes": "controllers and GPU nodes of Kubernetes sites",
     "rack_kubernetes_first": "the first controller of each Kubernetes site, which begins its cluster",
     "rack_kubernetes_control_plane": "controllers of Kubernetes sites",
@@ -47,6 +49,7 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
     """The groups that `host` is in."""
     gpu = host.role == "gpu"
     slurm = site.rack.slurm is not None
+    yield "rack_hosts"
     yield {"gpu": "rack_gpu_nodes", "controller": "rack_controllers", "login": "rack_login"}[host.role]
     if gpu and system.nvswitches != 0:
         yield "rack_nvswitch"
@@ -71,6 +74,8 @@ def rack_groups_of(host: HostPlan, site: OnPremSitePlan, system: System) -> Iter
             "controller": "rack_slurm_controllers",
             "login": "rack_slurm_login",
         }[host.role]
+        if host.role == "login" and site.system:
+            yield "rack_container_login"
     if site.rack.kubernetes is not None and host.role != "login":
         yield "rack_kubernetes"
         yield "rack_kubernetes_nodes" if gpu else "rack_kubernetes_control_plane"

@@ -260,7 +260,7 @@ def missing_secrets(
     """
     made: dict[str, str] = {}
     lacking: list[str] = []
-    for site in plan.onprem:
+    for site in plan.host_sites():
         for secret in SECRETS:
             if secret.optional or not secret.needed(site):
                 continue
@@ -319,7 +319,7 @@ def collect_secrets(
     wrong: list[str] = []
     needed = [
         (secret, site.site)
-        for site in plan.onprem
+        for site in plan.host_sites()
         if any(host.name in hosts for host in site.hosts)
         for secret in SECRETS
         if secret.role in roles and secret.needed(site)

@@ -13,6 +13,7 @@ CLUSTER = "aws:eks/cluster:Cluster"
 CAPACITY_BLOCK = "aws:ec2/capacityBlockReservation:CapacityBlockReservation"
 CAPACITY_RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
+EFS = "aws:efs/fileSystem:FileSystem"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 VOLUME = "aws:ebs/volume:Volume"
 BUCKETS = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")

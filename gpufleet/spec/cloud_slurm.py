@@ -1,4 +1,4 @@
-"""Cloud nodes that the Slurm of a rack site launches when jobs need them."""
+"""Cloud nodes that a Slurm launches when jobs need them: that of a rack site, or one in the cloud site."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import Field
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Arn, Name
 from gpufleet.spec.quantity import Duration, Money
+from gpufleet.spec.slurm_servers import SlurmServers
 
 
 class CloudBurst(Model):
@@ -54,22 +55,27 @@ class CloudBurst(Model):
 
 
 class CloudSlurm(Model):
-    """Slurm of a cloud site: its nodes join the Slurm of a rack site, whose controllers launch and terminate
-    them. Each node group is a partition, named after site and group. The controllers have to reach the
-    site's network, and its nodes the controllers.
+    """Slurm of a cloud site, whose controllers launch and terminate its nodes. They are those of a rack site,
+    which have to reach the site's network, and its nodes them; or servers in the site. Each node group is a
+    partition, named after site and group.
     """
 
+    exactly_one_of = ("controllers", "servers")
+
     controllers: Annotated[
-        Name, Field(description="The rack site whose Slurm the nodes belong to.", examples=["dc1"])
-    ]
+        Name | None, Field(description="The rack site whose Slurm the nodes belong to.", examples=["dc1"])
+    ] = None
+    servers: Annotated[
+        SlurmServers | None, Field(description="Controllers and login hosts of a Slurm of its own.")
+    ] = None
     identity: Annotated[
-        Arn,
+        Arn | None,
         Field(
-            description="ARN of the IAM role or user whose credentials the controllers have; it may assume"
-            " the role that launches the nodes.",
+            description="With `controllers`: ARN of the IAM role or user whose credentials they have; it may"
+            " assume the role that launches the nodes.",
             examples=["arn:aws:iam::111122223333:role/dc1-controllers"],
         ),
-    ]
+    ] = None
     suspend_after: Annotated[
         Duration, Field(description="How long a node is idle before it is terminated.", examples=["10 min"])
     ] = Duration(timedelta(minutes=10))

@@ -61,8 +61,6 @@ from gpufleet.spec.onprem import (
     RunningCosts,
     SitePower,
     Ssh,
-    User,
-    UserGroup,
 )
 from gpufleet.spec.ordered_capacity import OrderedCapacity
 from gpufleet.spec.policy import Date, Exemption, RuleSettings
@@ -79,8 +77,10 @@ from gpufleet.spec.rack_monitoring import (
     WebhookReceiver,
 )
 from gpufleet.spec.rack_slurm import Billing, RackSlurm, SlurmPartition, SlurmQos
+from gpufleet.spec.slurm_servers import ServerSsh, SlurmController, SlurmLogin, SlurmServers
 from gpufleet.spec.storage import Bucket, Lustre, OnPremStorage, Storage
 from gpufleet.spec.teams import KubernetesTeam, Team, TeamBucket, TeamFileSystem
+from gpufleet.spec.users import User, UserGroup
 from gpufleet.spec.vpn import CloudVpn
 
 __all__ = [
@@ -138,10 +138,14 @@ __all__ = [
     "Roce",
     "RuleSettings",
     "RunningCosts",
+    "ServerSsh",
     "SitePower",
     "SlackReceiver",
+    "SlurmController",
+    "SlurmLogin",
     "SlurmPartition",
     "SlurmQos",
+    "SlurmServers",
     "Software",
     "Spot",
     "Ssh",

@@ -12,7 +12,6 @@ from gpufleet.spec.fields import (
     DECIMAL,
     WHOLE,
     AbsolutePath,
-    AccountName,
     Cidr,
     Code,
     Domain,
@@ -23,8 +22,6 @@ from gpufleet.spec.fields import (
     KeySource,
     LoginName,
     Name,
-    SshKey,
-    Switch,
     WebFolder,
 )
 from gpufleet.spec.management import Management, MigLayout
@@ -36,6 +33,7 @@ from gpufleet.spec.rack_monitoring import Monitoring
 from gpufleet.spec.rack_slurm import RackSlurm
 from gpufleet.spec.storage import OnPremStorage
 from gpufleet.spec.teams import Team
+from gpufleet.spec.users import User, UserGroup
 
 
 class SitePower(Model):
@@ -84,40 +82,6 @@ class Ssh(Model):
         description="SHA256 fingerprints of host keys, by host name.",
         examples=[{"ctl01": "SHA256:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}],
     )
-
-
-class UserGroup(Model):
-    """A group of people with the same number on every host."""
-
-    name: Annotated[AccountName, Field(description="Its name, unique in the site.", examples=["ml"])]
-    gid: Annotated[
-        int, Field(ge=1000, le=60_000, description="Its number on every host.", examples=[2000]), WHOLE
-    ]
-
-
-class User(Model):
-    """A person who logs in, with the same numbers on every host. There are no passwords: keys only."""
-
-    name: Annotated[AccountName, Field(description="The login name, unique in the site.", examples=["ada"])]
-    uid: Annotated[
-        int, Field(ge=1000, le=60_000, description="The number on every host.", examples=[2001]), WHOLE
-    ]
-    gid: Annotated[
-        Annotated[int, Field(ge=1000, le=60_000), WHOLE] | None,
-        Field(description="The number of the user's own group; `uid` if left out.", examples=[2001]),
-    ] = None
-    groups: Annotated[tuple[AccountName, ...], Field(description="Further groups.", examples=[["ml"]])] = ()
-    ssh_keys: Annotated[
-        tuple[SshKey, ...],
-        Field(
-            description="Public keys that may log in.",
-            examples=[["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample ada@example.com"]],
-        ),
-    ] = ()
-    teams: Annotated[
-        tuple[Name, ...], Field(description="Teams whose accounts may be used.", examples=[["research"]])
-    ] = ()
-    sudo: Annotated[Switch, Field(description="Whether the user may become root.")] = False
 
 
 class LocalNvme(Model):

@@ -103,6 +103,12 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
             ('Site-to-Site VPN User Guide, "Tunnel options" and "Customer gateway options"',),
         ),
+        AwsFeature(
+            "Addresses kept for servers",
+            ("ec2.SubnetCidrReservation",),
+            ("ec2:CreateSubnetCidrReservation",),
+            ('VPC User Guide, "Subnet CIDR reservations"',),
+        ),
         AwsFeature("Flow logs", ("ec2.FlowLog",), ("ec2:CreateFlowLogs",)),
         AwsFeature(
             "Log groups",
@@ -188,6 +194,12 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
             ("EC2 API Reference, CreateFleet", f'{_EC2}, "Configure an EC2 Fleet of type instant"'),
         ),
+        AwsFeature(
+            "Controllers and login hosts of a Slurm in the cloud",
+            ("ec2.Instance",),
+            ("ec2:RunInstances", "ec2:ModifyInstanceAttribute", "ec2:ModifyVolume", "ec2:TerminateInstances"),
+            (f'{_EC2}, "Change the instance type"',),
+        ),
     ),
     "EKS": (
         AwsFeature(
@@ -243,6 +255,12 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
                 f'{_FSX}, "EFA-enabled file systems"',
                 "FSx API Reference, FileSystemLustreMetadataConfiguration",
             ),
+        ),
+        AwsFeature(
+            "File systems of a Slurm in the cloud",
+            ("efs.FileSystem", "efs.MountTarget"),
+            ("elasticfilesystem:CreateFileSystem", "elasticfilesystem:CreateMountTarget"),
+            ('EFS User Guide, "Recommended NFS mount settings"',),
         ),
         AwsFeature(
             "FSx data repositories",

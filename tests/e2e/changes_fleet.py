@@ -213,6 +213,32 @@ BURST = {
 """A site whose nodes the Slurm of a rack site launches."""
 
 
+def with_servers(site: str, cidr: str, controllers: int) -> dict[str, Any]:
+    """A site with a Slurm of its own."""
+    servers = {
+        "image": MINE,
+        "controllers": {"hosts": controllers},
+        "login": {"hosts": 2},
+        "shared": "/shared",
+    }
+    return {
+        "site": site,
+        "region": "us-west-2",
+        "zones": ["us-west-2a"],
+        "network": {"cidr": cidr, "nat": "single"},
+        "scheduler": "slurm",
+        "slurm": {"servers": servers},
+        "node_groups": [
+            {
+                "name": "launched",
+                "instance_types": ["g6e.2xlarge"],
+                "image": MINE,
+                "capacity": {"on_demand": {"max": 2}},
+            }
+        ],
+    }
+
+
 STATIC_VPN = {
     "gateway": "203.0.113.8",
     "networks": ["10.60.0.0/24", "10.62.0.0/24"],
@@ -327,6 +353,8 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 },
             },
             queued(),
+            with_servers("alone", "10.49.0.0/16", 1),
+            with_servers("paired", "10.50.0.0/16", 2),
             small("far", "us-west-2", "10.43.0.0/16"),
             BURST,
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdwdWZsZWV0Z3B1ZmxlZXRncHVmbGVldGdwdWZsZWV0 ada@example.com"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGdwdWZsZWV0Z3B1ZmxlZXRncHVmbGVldGdwdWZsZWV0 ada@example.com"
 
 RACKS_BEFORE: list[dict[str, Any]] = [
     {
@@ -120,7 +120,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
                 "uid": 2001,
                 "gid": 2002,
                 "groups": ["staff"],
-                "ssh_keys": [_KEY],
+                "ssh_keys": [KEY],
                 "teams": ["red"],
                 "sudo": True,
             }
@@ -212,7 +212,7 @@ RACKS_AFTER: list[dict[str, Any]] = [
             "reserved_cpus": 4,
             "reserved_memory_gib": 16,
         },
-        "backups": {"rsync": {"to": "backup@vault:/srv/barn", "port": 2222, "host_key": _KEY}},
+        "backups": {"rsync": {"to": "backup@vault:/srv/barn", "port": 2222, "host_key": KEY}},
         "fabric": {
             "kind": "roce",
             "speed": "400gbe",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.e2e.changes_case import PLUGINS, SITES, Case
-from tests.e2e.changes_fleet import GONE, small
+from tests.e2e.changes_fleet import GONE, OTHER, small
+from tests.e2e.changes_racks import KEY
 
 MOUNTED, COLD = {"storage": "data", "mount": True}, {"storage": "cold"}
 """The buckets of team red, which is the only one that mounts some."""
@@ -83,6 +84,7 @@ def site_cases() -> Iterator[Case]:
     yield from _notices()
     yield from _orders()
     yield from _burst()
+    yield from _servers()
     yield Case(
         "cloud[].kubernetes.gpu_stack",
         "another one",
@@ -295,6 +297,45 @@ def _burst() -> Iterator[Case]:
             how,
             {f"cloud[burst].slurm.{field}": value},
             "" if silent else " chg-test-burst(-|$)",
+            "slurm",
+        )
+
+
+def _servers() -> Iterator[Case]:
+    """Sites with a Slurm of their own."""
+    for site, field, how, value, claims in (
+        ("alone", "image", "another image", OTHER, ""),
+        ("alone", "controllers.hosts", "one more", 2, "chg-test-alone-(launched|slurm-(ctl2|state))"),
+        ("paired", "controllers.hosts", "one fewer", 1, "chg-test-paired-(launched|slurm-(ctl2|state))"),
+        ("alone", "controllers.instance_type", "another type", "m7i.large", "chg-test-alone-slurm-ctl1"),
+        (
+            "paired",
+            "controllers.volume",
+            "a larger one",
+            "200 GiB",
+            "chg-test-paired-slurm-ctl[12]",
+        ),
+        ("alone", "login.hosts", "one more", 3, "chg-test-alone-slurm-login3"),
+        ("paired", "login.hosts", "one fewer", 1, "chg-test-paired-slurm-login2"),
+        ("alone", "login.instance_type", "another type", "m7i.large", "chg-test-alone-slurm-login[12]"),
+        (
+            "paired",
+            "login.volume",
+            "a larger one",
+            "200 GiB",
+            "chg-test-paired-slurm-login[12]",
+        ),
+        ("alone", "ssh.user", "another name", "admin", ""),
+        ("alone", "ssh.keys", "another list", [KEY], ""),
+        ("alone", "ssh.access", "ssm or direct", "direct", ""),
+        ("alone", "shared", "another folder", "/work", "chg-test-alone-launched"),
+        ("paired", "shared", "left out", GONE, "chg-test-paired-(launched|slurm-shared)"),
+    ):
+        yield Case(
+            f"cloud[].slurm.servers.{field}",
+            how,
+            {f"cloud[{site}].slurm.servers.{field}": value},
+            f" {claims}(-|$)" if claims else "",
             "slurm",
         )
 

@@ -33,6 +33,7 @@ SUBNET = "10.90.0.32/28"
 MACHINES = f"    addresses: {json.dumps({host: address for address, host in ADDRESSES.items()})}\n"
 KIND, IMAGE, PARTITION = "p5.48xlarge", "ami-12c6146b", "use1-sweep"
 TAGS = {"gpufleet:fleet": "rack", "gpufleet:site": "use1"}
+GROUP = {"gpufleet:node-group": "sweep"}
 NODES = [f"{PARTITION}-1", f"{PARTITION}-2"]
 SUSPEND_S, RESUME_S, RETRY_S = 20, 100, 20
 PARAMETER = "/gpufleet/rack/sandbox/use1/munge-key"
@@ -129,18 +130,18 @@ def cloud_cluster(folder: Path, account: Path) -> Iterator[Burst]:
             "endpoint": ENDPOINT,
             "munge_parameter": PARAMETER,
         }
-        profile = _profile()
+        credentials = profile()
         for host in ADDRESSES.values():
             lab.sh(host, f"cat >/etc/gpufleet/cloud-node.json <<'END'\n{json.dumps(settings)}\nEND")
             lab.sh(host, f"cat >/etc/systemd/system/slurmd.service.d/rack.conf <<'END'\n{BOOTED}END")
-            lab.sh(host, f"mkdir /root/.aws; cat >/root/.aws/config <<'END'\n{profile}END")
+            lab.sh(host, f"mkdir /root/.aws; cat >/root/.aws/config <<'END'\n{credentials}END")
         cloud = _cloud(instances, lab)
         facts = lab.run("playbooks/base.yml", tags=["always"])
         assert not facts.failures
         proof = prove(lab, BOOK, secrets=secrets, variables=FAST | cloud, again=False)
         made = Burst(lab, proof, secrets, instances)
         for host in ("ctl01", "ctl02"):
-            lab.sh(host, f"cat >/etc/gpufleet/aws.conf <<'END'\n{profile}END")
+            lab.sh(host, f"cat >/etc/gpufleet/aws.conf <<'END'\n{credentials}END")
         lab.sh(
             "login01",
             f"cat >{SCRIPT} <<'END'\n{JOB}END\nchmod 755 {SCRIPT}",
@@ -168,7 +169,8 @@ def _write_inventory(lab: Lab) -> None:
     lab.inventory.write_text(yaml.safe_dump(found, sort_keys=False))
 
 
-def _profile() -> str:
+def profile() -> str:
+    """The configuration of an AWS client for the emulated AWS."""
     return f"[default]\naws_access_key_id = {ACCESS_KEY_ID}\naws_secret_access_key = {SECRET_ACCESS_KEY}\n"
 
 
@@ -177,7 +179,7 @@ def _cloud(instances: Instances, lab: Lab) -> dict[str, Any]:
     ec2 = instances.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.90.0.0/24")["Vpc"]["VpcId"]
     made = ec2.create_subnet(VpcId=vpc, CidrBlock=SUBNET, AvailabilityZone=f"{REGION}a")
-    tags = [{"Key": key, "Value": value} for key, value in TAGS.items()]
+    tags = [{"Key": key, "Value": value} for key, value in (TAGS | GROUP).items()]
     template = ec2.create_launch_template(
         LaunchTemplateName="nodes",
         LaunchTemplateData={

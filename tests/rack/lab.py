@@ -43,12 +43,12 @@ def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, 
     return text.replace("    scheduler: slurm\n", f"    scheduler: slurm\n{more}")
 
 
-def plan_fleet(file: Path) -> tuple[RackSite, str]:
-    """The rack site of a fleet file, and its inventory as `gpufleet inventory` writes it."""
+def plan_fleet(file: Path, outputs: Mapping[str, Any] | None = None) -> tuple[RackSite, str]:
+    """The rack site of a fleet file, and its inventory as `gpufleet inventory` writes it with the outputs of
+    the stack."""
     validated = validate(str(file), root=ROOT)
-    spec, catalog = validated.loaded.spec, validated.catalog
-    plan = build_plan(spec, catalog)
-    return rack_site(spec, plan), render(build_inventory(plan, catalog))
+    plan = build_plan(validated.loaded.spec, validated.catalog)
+    return rack_site(plan), render(build_inventory(plan, validated.catalog, outputs))
 
 
 def share_cache(checkout: Checkout) -> None:

@@ -8,8 +8,6 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan
-from gpufleet.spec.models import FleetSpec
-from gpufleet.spec.onprem import OnPremSite
 
 PACKAGES_HOST = "packages.rack"
 """The name under which hosts reach packages and images."""
@@ -78,12 +76,13 @@ class RackSite:
         return cls(**data | {"hosts": tuple(RackHost(**host) for host in data["hosts"])})
 
 
-def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> RackSite:
-    """Return the hosts of the rack site `site`, or of the fleet's first one, with their addresses.
+def rack_site(plan: FleetPlan, site: str | None = None) -> RackSite:
+    """Return the hosts of the rack site `site`, or of the fleet's first one, with their addresses. Servers of
+    a Slurm in the cloud are such a site too.
 
     Raises InputError if the fleet has no such site, or its network is too small for the hosts.
     """
-    planned = {item.site: item for item in plan.onprem}
+    planned = {item.site: item for item in plan.host_sites()}
     if not planned:
         raise InputError(f"fleet {plan.fleet!r} has no rack site", remedy="add one under `onprem`")
     name = site or next(iter(planned))
@@ -92,10 +91,9 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
             f"fleet {plan.fleet!r} has no rack site {name!r}", remedy=f"use one of {', '.join(planned)}"
         )
     chosen = planned[name]
-    declared = next(item for item in spec.onprem if item.site == name)
-    network = declared.network or DEFAULT_NETWORK
+    network = chosen.rack.network or DEFAULT_NETWORK
     hosts = sorted(chosen.hosts, key=lambda host: _ROLES.index(host.role))
-    fixed = {host.name: declared.addresses.get(host.name, "") for host in hosts}
+    fixed = {host.name: chosen.rack.host_addresses.get(host.name, "") for host in hosts}
     addresses = _addresses(network, fixed)
     return RackSite(
         site=name,
@@ -105,13 +103,9 @@ def rack_site(spec: FleetSpec, plan: FleetPlan, site: str | None = None) -> Rack
         ssh_port=chosen.ssh_port,
         hosts=tuple(RackHost(host.name, host.address, addresses[host.name], host.role) for host in hosts),
         kubernetes=chosen.rack.kubernetes.version
-        if chosen.rack.kubernetes and _serves_images(declared)
+        if chosen.rack.kubernetes and chosen.rack.image_mirror == f"http://{PACKAGES_HOST}"
         else "",
     )
-
-
-def _serves_images(site: OnPremSite) -> bool:
-    return site.image_mirror == f"http://{PACKAGES_HOST}"
 
 
 def _addresses(network: str, fixed: dict[str, str]) -> dict[str, str]:

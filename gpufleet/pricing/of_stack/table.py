@@ -109,7 +109,7 @@ FREE: Mapping[str, str] = {
             *("VpcIpv6CidrBlockAssociation", "VpcEndpointPolicy", "VpcEndpointRouteTableAssociation"),
             *("EipAssociation", "VpcPeeringConnection", "VpcPeeringConnectionAccepter"),
             *("CustomerGateway", "VpnGateway", "VpnGatewayAttachment", "VpnGatewayRoutePropagation"),
-            *("VpnConnectionRoute",),
+            *("VpnConnectionRoute", "SubnetCidrReservation"),
             *("PeeringConnectionOptions", "VpcBlockPublicAccessOptions", "VpcSecurityGroupRulesExclusive"),
         ),
         _ROUTING,
@@ -160,6 +160,7 @@ FREE: Mapping[str, str] = {
             *("BucketObjectLockConfigurationV2", "AccountPublicAccessBlock"),
         )
         + _tokens("fsx", "DataRepositoryAssociation")
+        + _tokens("efs", "MountTarget")
         + _tokens("cloudwatch", "LogResourcePolicy", "LogStream", "EventTarget")
         + _tokens("resourcegroups", "Group")
         + _tokens("servicequotas", "ServiceQuota"),
@@ -187,6 +188,7 @@ BY_USE: Mapping[str, str] = {
     **dict.fromkeys(BUCKETS, by_use.OBJECTS),
     **dict.fromkeys(_tokens("s3", "BucketObject", "BucketObjectv2"), by_use.OBJECTS),
     **dict.fromkeys(_tokens("cloudwatch", "LogGroup") + _tokens("ec2", "FlowLog"), by_use.LOGS),
+    **dict.fromkeys(_tokens("efs", "FileSystem"), by_use.FILES),
     **dict.fromkeys(_tokens("cloudwatch", "EventRule"), by_use.EVENTS),
     **dict.fromkeys(_tokens("lambda", "Function"), by_use.FUNCTIONS),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),

@@ -24,7 +24,7 @@ def select_hosts(plan: FleetPlan, inventory: Path, *, site: str = "", limit: str
 
     Raises InputError for an unknown site and for a pattern without matching hosts.
     """
-    known = [item.site for item in plan.onprem]
+    known = [item.site for item in plan.host_sites()]
     if not known:
         raise InputError(
             f"{plan.environment} has no racks to configure",
@@ -34,7 +34,7 @@ def select_hosts(plan: FleetPlan, inventory: Path, *, site: str = "", limit: str
         raise InputError(
             f"{plan.environment} has no rack site {site!r}", remedy=f"use one of {', '.join(known)}"
         )
-    chosen = [host.name for item in plan.onprem if site in ("", item.site) for host in item.hosts]
+    chosen = [host.name for item in plan.host_sites() if site in ("", item.site) for host in item.hosts]
     if limit:
         # Only for a pattern: reading an inventory with Ansible takes most of a second.
         from ansible.inventory.manager import InventoryManager

@@ -167,7 +167,7 @@ DATA_OPERATIONS = (
         name="collect",
         playbook="playbooks/collect.yml",
         summary="one support bundle of all hosts: logs, versions, configuration; secrets are removed",
-        group="onprem",
+        group="rack_hosts",
         options=(
             Option("output", "str", "the bundle to write; default: support-<time>.tar.gz here"),
             Option("since", "int", "hours of logs", default=24, least=1, most=24 * 90),

@@ -52,10 +52,11 @@ class Expectations:
 def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectations]:
     """The expectations of every rack host, by its name. All DGX and HGX systems carry SXM modules."""
     from gpufleet.catalog.pci import device_ids
+    from gpufleet.racks.systems import system_of
 
     expected: dict[str, Expectations] = {}
-    for site in plan.onprem:
-        system = catalog.system(site.system)
+    for site in plan.host_sites():
+        system = system_of(site, catalog)
         for host in site.hosts:
             peers = f"{site.site} {site.system if host.role == 'gpu' else host.role}"
             if host.role != "gpu":

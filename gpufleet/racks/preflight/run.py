@@ -78,7 +78,9 @@ def preflight(
     with tempfile.TemporaryDirectory(prefix="gpufleet-inventory-") as folder:
         inventory = Path(folder) / "inventory.yaml"
         inventory.write_text(render(build_inventory(plan, catalog)), encoding="utf-8")
-        run = PlaybookRun(project=project, playbook=PLAYBOOK, inventory=inventory, limit=limit or "onprem")
+        run = PlaybookRun(
+            project=project, playbook=PLAYBOOK, inventory=inventory, limit=limit or "rack_hosts"
+        )
         measured, result = measure(run, on_task)
     expected = expectations_for(plan, catalog)
     if limit:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.plan.json import model_to_json
+from gpufleet.plan.slurm_models import EFS_OPTIONS, SHARED
 from gpufleet.racks.variables.variable import Context, Variable
 
 
 def _mounts(kind: str) -> Any:
     def value(context: Context) -> list[dict[str, str]]:
+        # The stack knows the address of the file system that it made for servers.
+        made = context.file_system(SHARED) if kind == "nfs" else None
         return [
-            {"source": item.source, "path": item.mount} for item in context.site.mounts if item.kind == kind
+            {"source": source, "path": item.mount}
+            for item in context.site.mounts
+            if item.kind == kind and (source := item.source or made)
         ]
 
     return value
@@ -39,7 +44,7 @@ def _networks(context: Context) -> list[str]:
     rack = context.site.rack
     pods = None if rack.kubernetes is None else rack.kubernetes.pod_network
     cloud = [each.plan.cidr for each in context.launched]
-    return [*(network for network in (rack.network, pods) if network is not None), *cloud]
+    return list(dict.fromkeys(network for network in (rack.network, pods, *cloud) if network is not None))
 
 
 HOST_VARIABLES = (
@@ -80,6 +85,7 @@ HOST_VARIABLES = (
     ),
     Variable("firewall", "ssh_port", "site", lambda c: c.site.ssh_port),
     Variable("nfs_client", "mounts", "site", _mounts("nfs")),
+    Variable("nfs_client", "options", "site", lambda c: EFS_OPTIONS if c.file_system(SHARED) else None),
     Variable("lustre_client", "mounts", "site", _mounts("lustre")),
     Variable("parallel_fs_client", "mounts", "site", _parallel_mounts),
     Variable("local_nvme", "mount", "site", lambda c: c.site.rack.local_nvme),

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpufleet.plan.json import model_to_json
 from gpufleet.plan.rack_models import SlurmPlan
+from gpufleet.plan.slurm_models import STATE
 from gpufleet.racks.hostlists import fold_hosts
 from gpufleet.racks.variables.variable import Context, Variable, named
 
@@ -95,7 +96,7 @@ SLURM_VARIABLES = (
     Variable("slurm_database", "host", "site", _of(database_host)),
     Variable("slurm_controller", "cluster", "site", _of(_cluster)),
     Variable("slurm_controller", "hosts", "site", _of(_controllers)),
-    Variable("slurm_controller", "state", "site", _of(lambda _, s: s.state)),
+    Variable("slurm_controller", "state", "site", _of(lambda c, s: s.state or c.file_system(STATE))),
     Variable("slurm_controller", "database_host", "site", _of(database_host)),
     Variable("slurm_controller", "database_address", "site", _of(_database_address)),
     Variable("slurm_controller", "nodes", "site", _of(lambda c, _: named(c.hosts("gpu")))),

@@ -6,8 +6,9 @@ from typing import Any
 
 from gpufleet.catalog import InstanceType
 from gpufleet.errors import InputError
-from gpufleet.plan.cloud_slurm import CloudSlurmPlan, node_prefix, partition_name
+from gpufleet.plan.cloud_slurm import node_prefix, partition_name
 from gpufleet.plan.models import NodeGroupPlan
+from gpufleet.plan.slurm_models import CloudSlurmPlan
 from gpufleet.racks.variables.variable import Context, LaunchedSite, Variable
 
 MEMORY_PART = 0.95
@@ -19,12 +20,16 @@ RETRY_S = 600
 def _groups(context: Context) -> list[dict[str, Any]] | None:
     if context.site.rack.slurm is None:
         return None
-    return [
+    found = [
         _group(group, slurm, context.catalog.instance(group.instance_type))
         for each in context.launched
         if (slurm := each.plan.slurm) is not None
         for group in each.plan.node_groups
     ]
+    if found and not context.site.rack.slurm.partitions:
+        # Jobs that name no partition need one.
+        found[0]["default"] = True
+    return found
 
 
 def _group(group: NodeGroupPlan, slurm: CloudSlurmPlan, instance: InstanceType) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from gpufleet.catalog import Catalog, SoftwareLock, System
 from gpufleet.plan.models import CloudSitePlan, HostPlan, OnPremSitePlan
+from gpufleet.racks.systems import system_of
 
 Scope = Literal["fleet", "site", "host"]
 """`fleet`: all hosts, cloud nodes too. `site`: every host of a rack site. `host`: each its own."""
@@ -16,12 +17,14 @@ Scope = Literal["fleet", "site", "host"]
 
 @dataclass(frozen=True, slots=True)
 class LaunchedSite:
-    """A cloud site whose nodes the Slurm of a rack site launches, what the stack says of it (`launches`),
-    which is what the role slurm_cloud takes, and what a node of each group costs at most, in USD per hour."""
+    """A cloud site whose nodes a Slurm launches, what the stack says of it (`launches`), which is what the
+    role slurm_cloud takes, what a node of each group costs at most, in USD per hour, and what the stack says
+    of its own servers (see `gpufleet.stacks.slurm_servers`)."""
 
     plan: CloudSitePlan
     launches: Mapping[str, Any]
     node_hours: Mapping[str, Decimal | None] = field(default_factory=dict)
+    servers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Context:
     @property
     def system(self) -> System:
         """The system type of the site's GPU nodes."""
-        return self.catalog.system(self.site.system)
+        return system_of(self.site, self.catalog)
 
     @property
     def host(self) -> HostPlan:
@@ -62,6 +65,11 @@ class Context:
         if self._host is None:
             raise LookupError("only a variable of a host has a host")
         return self._host
+
+    def file_system(self, name: str) -> str | None:
+        """The NFS source of a file system that the stack made for the site's servers; None if it has none."""
+        exports = (each.servers.get(name) for each in self.launched)
+        return next((str(each) for each in exports if each), None)
 
     def hosts(self, role: str) -> list[HostPlan]:
         """The site's hosts of one role, in the order of the fleet file."""

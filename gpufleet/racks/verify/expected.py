@@ -57,7 +57,7 @@ def values_of_hosts(plan: FleetPlan, catalog: Catalog) -> dict[str, dict[str, An
             **site_values(site, catalog, lock),
             **host_values(host, site, catalog, lock),
         }
-        for site in plan.onprem
+        for site in plan.host_sites()
         for host in site.hosts
     }
 

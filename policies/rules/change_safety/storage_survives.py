@@ -13,13 +13,14 @@ from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.resource import Resource
-from gpufleet.resources.types import BUCKETS, LUSTRE, VOLUME
+from gpufleet.resources.types import BUCKETS, EFS, LUSTRE, VOLUME
 
 KEYS = ("aws:kms/key:Key", "aws:kms/externalKey:ExternalKey", "aws:kms/replicaKey:ReplicaKey")
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
 DATA = (
     LUSTRE,
+    EFS,
     VOLUME,
     *BUCKETS,
     "aws:s3/directoryBucket:DirectoryBucket",
@@ -32,7 +33,6 @@ DATA = (
     "aws:fsx/fileCache:FileCache",
     "aws:fsx/backup:Backup",
     "aws:ebs/snapshot:Snapshot",
-    "aws:efs/fileSystem:FileSystem",
     "aws:ecr/repository:Repository",
     "aws:ecrpublic/repository:Repository",
     "aws:dynamodb/table:Table",

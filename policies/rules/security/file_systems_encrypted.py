@@ -11,9 +11,8 @@ from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.lustre import is_scratch
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import LUSTRE
+from gpufleet.resources.types import EFS, LUSTRE
 
-EFS = "aws:efs/fileSystem:FileSystem"
 OTHERS = (
     "aws:fsx/ontapFileSystem:OntapFileSystem",
     "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",

@@ -12,11 +12,11 @@ from gpufleet.policy.rule import Example, Violation, stack_rule
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import BUCKETS, CLUSTER, LUSTRE
+from gpufleet.resources.types import BUCKETS, CLUSTER, EFS, LUSTRE
 
 FILE_SYSTEMS = (
     LUSTRE,
-    "aws:efs/fileSystem:FileSystem",
+    EFS,
     "aws:fsx/ontapFileSystem:OntapFileSystem",
     "aws:fsx/openZfsFileSystem:OpenZfsFileSystem",
     "aws:fsx/windowsFileSystem:WindowsFileSystem",

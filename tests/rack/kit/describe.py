@@ -56,7 +56,8 @@ def main(out: Path) -> None:
     import sysfs
 
     site = json.load(sys.stdin)
-    system = load_catalog().system(site["system"])
+    # Servers of a Slurm in the cloud have no system.
+    system = load_catalog().system(site["system"]) if site["system"] else None
     for host in site["hosts"]:
         folder = out / host["name"]
         folder.mkdir(parents=True)

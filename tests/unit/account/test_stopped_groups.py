@@ -15,8 +15,8 @@ from gpufleet.catalog import load_catalog
 from gpufleet.components.functions.stop_scale_out import stop
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
-from gpufleet.plan.cloud_slurm import CloudSlurmPlan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.slurm_models import CloudSlurmPlan
 from gpufleet.spec.load import load_fleet
 from tests.unit.components.functions.test_stop_scale_out import ACCOUNT, NOW, Account
 from tests.unit.stacks.moto_mocks import emulated_aws

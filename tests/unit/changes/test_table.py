@@ -10,7 +10,7 @@ import pytest
 from gpufleet.catalog import load_catalog
 from gpufleet.changes.fields import fleet_fields
 from gpufleet.changes.reference import changes_reference
-from gpufleet.changes.table import CLOUD, is_rack
+from gpufleet.changes.table import CLOUD, is_rack, is_server_setting
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import CloudSitePlan
 from gpufleet.spec.load import load_fleet
@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[3]
 def cloud_fields() -> set[str]:
     """The fields that need an entry in `CLOUD`: neither groups of fields nor fixed nor a rack's."""
     return {
-        each.path for each in fleet_fields() if not each.group and not each.only and not is_rack(each.path)
+        each.path
+        for each in fleet_fields()
+        if not each.group and not each.only and not is_rack(each.path) and not is_server_setting(each.path)
     }
 
 

@@ -37,6 +37,9 @@ def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> Fle
     for site in cloud:
         if chance.random() < 0.3:
             site["network"] |= {"vpn": _vpn(chance)}
+    for site in launched:
+        if chance.random() < 0.5:
+            site["slurm"] = {"servers": _servers(chance)}
     return spec(cloud=cloud, onprem=[*racks, *([SLURM_RACK] if launched else [])], policies=assumed)
 
 
@@ -48,6 +51,19 @@ def _let_slurm_launch(site: dict[str, Any]) -> None:
         (kind, option), *_ = each["capacity"].items()
         if kind != "reserved":
             option |= {"min": 0, "desired": None}
+
+
+def _servers(chance: random.Random) -> dict[str, Any]:
+    return {
+        "image": "ami-0123456789abcdef0",
+        "controllers": {
+            "hosts": chance.choice([1, 2]),
+            "instance_type": chance.choice(["m7i.large", "m7i.xlarge"]),
+        },
+        "login": {"hosts": chance.randint(0, 3), "volume": f"{chance.randint(50, 900)} GiB"},
+        "shared": chance.choice([None, "/shared"]),
+        "teams": [{"name": name, "gpus": 8} for name in ("a", "b")],
+    }
 
 
 def _vpn(chance: random.Random) -> dict[str, Any]:

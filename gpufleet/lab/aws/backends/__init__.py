@@ -38,6 +38,7 @@ SERVICES = {
             "ec2_launch_templates",
             "ec2_images",
             "ec2_instances",
+            "ec2_addresses",
             "ec2_fleets",
             "ec2_dependencies",
             "ec2_vpc_endpoints",

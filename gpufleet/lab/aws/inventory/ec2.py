@@ -62,6 +62,14 @@ def _dhcp_options(clients: Clients) -> Iterator[tuple[str, dict[str, str]]]:
             yield options["DhcpOptionsId"], tag_dict(options.get("Tags"))
 
 
+def _kept_addresses(clients: Clients) -> Iterator[tuple[str, dict[str, str]]]:
+    ec2 = clients("ec2")
+    for subnet in pages(ec2, "describe_subnets", "Subnets"):
+        found = ec2.get_subnet_cidr_reservations(SubnetId=subnet["SubnetId"])
+        for one in found["SubnetIpv4CidrReservations"]:
+            yield one["SubnetCidrReservationId"], tag_dict(one.get("Tags"))
+
+
 def _reservation(item: Any) -> bool:
     return _lives(item) and item.get("ReservationType") != "capacity-block"
 
@@ -69,6 +77,7 @@ def _reservation(item: Any) -> bool:
 LISTERS: list[tuple[str, Lister]] = [
     ("ec2:vpc", _kind("describe_vpcs", "Vpcs", "VpcId", lambda vpc: not vpc["IsDefault"])),
     ("ec2:subnet", _kind("describe_subnets", "Subnets", "SubnetId", lambda one: not one["DefaultForAz"])),
+    ("ec2:subnet-cidr-reservation", _kept_addresses),
     ("ec2:internet-gateway", _internet_gateways),
     ("ec2:elastic-ip", _kind("describe_addresses", "Addresses", "AllocationId")),
     ("ec2:nat-gateway", _kind("describe_nat_gateways", "NatGateways", "NatGatewayId", _lives)),

@@ -55,6 +55,18 @@ def _file_systems(clients: Clients) -> Found:
         yield one["FileSystemId"], tag_dict(one.get("Tags"))
 
 
+def _shared_file_systems(clients: Clients) -> Found:
+    for one in pages(clients("efs"), "describe_file_systems", "FileSystems"):
+        yield one["FileSystemId"], tag_dict(one.get("Tags"))
+
+
+def _mount_targets(clients: Clients) -> Found:
+    efs = clients("efs")
+    for system in pages(efs, "describe_file_systems", "FileSystems"):
+        for one in pages(efs, "describe_mount_targets", "MountTargets", FileSystemId=system["FileSystemId"]):
+            yield one["MountTargetId"], {}
+
+
 def _associations(clients: Clients) -> Found:
     for one in pages(clients("fsx"), "describe_data_repository_associations", "Associations"):
         yield one["AssociationId"], tag_dict(one.get("Tags"))
@@ -150,6 +162,8 @@ LISTERS: list[tuple[str, Lister]] = [
     ("eks:addon", _addons),
     ("eks:access-entry", _access_entries),
     ("eks:pod-identity-association", _pod_identities),
+    ("efs:file-system", _shared_file_systems),
+    ("efs:mount-target", _mount_targets),
     ("fsx:file-system", _file_systems),
     ("fsx:data-repository-association", _associations),
     ("fsx:backup", _fsx_backups),

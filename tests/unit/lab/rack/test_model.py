@@ -28,8 +28,8 @@ def load(tmp_path: Path, **changes: str):
 
 
 def test_controllers_come_first_and_hosts_match_the_inventory(tmp_path: Path) -> None:
-    spec, plan, catalog = load(tmp_path)
-    site = rack_site(spec, plan)
+    _, plan, catalog = load(tmp_path)
+    site = rack_site(plan)
 
     assert [(host.name, host.ip, host.role) for host in site.hosts] == [
         ("ctl01", "10.90.0.11", "controller"),
@@ -52,8 +52,8 @@ def test_declared_address_is_kept_and_not_assigned_again(tmp_path: Path) -> None
     more = (
         "addresses: { dgx01: 10.90.0.11, ctl02: 10.90.0.200, login01: 192.0.2.7 }\n    network: 10.90.0.0/24"
     )
-    spec, plan, _ = load(tmp_path, **{"network: 10.90.0.0/24": more})
-    found = {host.name: host.ip for host in rack_site(spec, plan).hosts}
+    _, plan, _ = load(tmp_path, **{"network: 10.90.0.0/24": more})
+    found = {host.name: host.ip for host in rack_site(plan).hosts}
     assert found == {
         "ctl01": "10.90.0.12",
         "ctl02": "10.90.0.200",
@@ -66,29 +66,29 @@ def test_declared_address_is_kept_and_not_assigned_again(tmp_path: Path) -> None
 
 
 def test_site_round_trips_through_its_file(tmp_path: Path) -> None:
-    spec, plan, _ = load(tmp_path)
-    site = rack_site(spec, plan, "lab")
+    _, plan, _ = load(tmp_path)
+    site = rack_site(plan, "lab")
     assert RackSite.from_dict(site.as_dict()) == site
 
 
 def test_host_is_found_by_name_address_and_ip(tmp_path: Path) -> None:
-    spec, plan, _ = load(tmp_path)
-    site = rack_site(spec, plan)
+    _, plan, _ = load(tmp_path)
+    site = rack_site(plan)
     assert site.host("dgx02") is site.host("dgx02.lab.example.com") is site.host("10.90.0.15")
     with pytest.raises(InputError, match="no host 'dgx05'"):
         site.host("dgx05")
 
 
 def test_too_small_network_is_refused_with_its_size(tmp_path: Path) -> None:
-    spec, plan, _ = load(tmp_path, **{"10.90.0.0/24": "10.90.0.0/28"})
+    _, plan, _ = load(tmp_path, **{"10.90.0.0/24": "10.90.0.0/28"})
     with pytest.raises(InputError, match=r"10\.90\.0\.0/28 has 16 addresses: too few for 7 hosts"):
-        rack_site(spec, plan)
+        rack_site(plan)
 
 
 def test_unknown_site_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    spec, plan, _ = load(tmp_path)
+    _, plan, _ = load(tmp_path)
     with pytest.raises(InputError, match="no rack site 'dc9'") as raised:
-        rack_site(spec, plan, "dc9")
+        rack_site(plan, "dc9")
     assert "lab" in raised.value.remedy
 
 

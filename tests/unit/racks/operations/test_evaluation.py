@@ -67,7 +67,7 @@ def test_only_the_drain_flag_is_removed_from_the_state() -> None:
 
 
 def test_host_measures_the_roles_of_its_groups() -> None:
-    groups = {"onprem": ["dgx01", "ctl01"], "rack_gpu_nodes": ["dgx01"], "rack_slurm": ["ctl01"]}
+    groups = {"rack_hosts": ["dgx01", "ctl01"], "rack_gpu_nodes": ["dgx01"], "rack_slurm": ["ctl01"]}
     assert {"base", "nvidia_driver"} <= set(roles_of_host(PROJECT, groups, "dgx01"))
     assert "nvidia_driver" not in roles_of_host(PROJECT, groups, "ctl01")
     assert "munge" in roles_of_host(PROJECT, groups, "ctl01")

@@ -75,7 +75,7 @@ def test_misspelt_option_or_operation_suggests_the_nearest_name() -> None:
 def test_every_operation_targets_existing_hosts_and_asks_before_damage() -> None:
     roles = {secret.role for secret in SECRETS}
     for operation in OPERATIONS.values():
-        assert {operation.group, *operation.also} <= set(RACK_GROUPS) | {"onprem"}, operation.name
+        assert {operation.group, *operation.also} <= set(RACK_GROUPS), operation.name
         assert set(operation.secrets_of) <= roles, operation.name
         # A backup adds a file, and is made by timers as well.
         assert operation.asks or operation.reads or operation.name == "backup", operation.name

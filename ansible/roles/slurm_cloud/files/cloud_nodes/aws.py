@@ -19,6 +19,9 @@ NODE_TAG = "gpufleet:slurm-node"
 """The tag with the name of an instance's node: the node reads it from the metadata service, and so does the
 handler of interruption notices, from EC2."""
 
+GROUP_TAG = "gpufleet:node-group"
+"""The tag of all nodes with the name of their group."""
+
 CloudErrors = (BotoCoreError, ClientError)
 
 THROTTLED = frozenset(
@@ -98,8 +101,9 @@ class Ec2:
         return True
 
     def instances(self) -> list[Instance]:
-        """Return the site's instances that are not shutting down."""
+        """Return the site's nodes that are not shutting down. Servers have the same tags, and no group."""
         filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in self._site.tags.items()]
+        filters.append({"Name": "tag-key", "Values": [GROUP_TAG]})
         return list(self._matching([*filters, {"Name": "instance-state-name", "Values": _ALIVE}]))
 
     def terminate(self, ids: Collection[str]) -> None:

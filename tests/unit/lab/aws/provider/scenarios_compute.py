@@ -8,6 +8,7 @@ from tests.unit.lab.aws.provider.driver import Resource
 from tests.unit.lab.aws.provider.scenarios import Inputs, Scenario, drift_tag, retagged
 from tests.unit.lab.aws.provider.world import ZONES, World, trust
 
+ROOT = {"volumeType": "gp3", "volumeSize": 40, "encrypted": True, "deleteOnTermination": False}
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 
@@ -43,6 +44,26 @@ def template_drift(world: World, resource: Resource) -> str:
         LaunchTemplateId=resource.id, SourceVersion="1", LaunchTemplateData={"UserData": "ZXZpbA=="}
     )
     return "userData"
+
+
+def instance(world: World) -> Inputs:
+    return {
+        "ami": "ami-000c540e28953ace2",
+        "instanceType": "m7i.large",
+        "subnetId": world.subnets[0].id,
+        "privateIp": "10.0.0.20",
+        "vpcSecurityGroupIds": [world.bare_group.id],
+        "associatePublicIpAddress": False,
+        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required"},
+        "rootBlockDevice": ROOT,
+        "userData": "#cloud-config\n{}\n",
+        "tags": {"Name": "server"},
+    }
+
+
+def instance_drift(world: World, resource: Resource) -> str:
+    world.client("ec2").modify_instance_attribute(InstanceId=resource.id, Groups=[world.group.id])
+    return "vpcSecurityGroupIds"
 
 
 def reservation_drift(world: World, resource: Resource) -> str:
@@ -180,6 +201,16 @@ COMPUTE = (
         lambda w: {"userData": "IyEvYmluL2Jhc2gK", "description": "second"},
         lambda w: {"name": "named"},
         template_drift,
+    ),
+    Scenario(
+        "aws:ec2/instance:Instance",
+        instance,
+        lambda w: {
+            "instanceType": "m7i.xlarge", "vpcSecurityGroupIds": [w.other_group.id],
+            "rootBlockDevice": {**ROOT, "volumeSize": 50}, "tags": {"Name": "renamed"},
+        },
+        lambda w: {"privateIp": "10.0.0.21"},
+        instance_drift,
     ),
     Scenario(
         "aws:ec2/placementGroup:PlacementGroup",

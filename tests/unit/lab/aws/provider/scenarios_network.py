@@ -93,6 +93,14 @@ NETWORK = (
         subnet_drift,
     ),
     Scenario(
+        "aws:ec2/subnetCidrReservation:SubnetCidrReservation",
+        lambda w: {
+            "subnetId": w.subnets[0].id, "cidrBlock": "10.0.0.16/28", "reservationType": "explicit",
+            "description": "servers",
+        },
+        replace=lambda w: {"cidrBlock": "10.0.0.32/28"},
+    ),
+    Scenario(
         "aws:ec2/internetGateway:InternetGateway",
         lambda w: {"tags": {"Name": "igw"}},
         lambda w: {"vpcId": w.other_vpc.id},

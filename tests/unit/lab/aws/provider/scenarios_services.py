@@ -51,6 +51,19 @@ def lifecycle_drift(world: World, resource: Resource) -> str:
     return "rules"
 
 
+def file_system_drift(world: World, resource: Resource) -> str:
+    tag = {"Key": "owner", "Value": "somebody"}
+    world.client("efs").tag_resource(ResourceId=resource.id, Tags=[tag])
+    return "tags"
+
+
+def mount_target_drift(world: World, resource: Resource) -> str:
+    world.client("efs").modify_mount_target_security_groups(
+        MountTargetId=resource.id, SecurityGroups=[world.group.id]
+    )
+    return "securityGroups"
+
+
 def lustre_drift(world: World, resource: Resource) -> str:
     world.client("fsx").update_file_system(
         FileSystemId=resource.id, LustreConfiguration={"DataCompressionType": "LZ4"}
@@ -174,6 +187,23 @@ def lifecycle(world: World) -> Inputs:
 
 
 STORAGE = (
+    Scenario(
+        "aws:efs/fileSystem:FileSystem",
+        lambda w: {"encrypted": True, "kmsKeyId": w.key.state["arn"], "throughputMode": "elastic"},
+        retagged,
+        lambda w: {"kmsKeyId": w.other_key.state["arn"]},
+        file_system_drift,
+    ),
+    Scenario(
+        "aws:efs/mountTarget:MountTarget",
+        lambda w: {
+            "fileSystemId": w.shared_files.id, "subnetId": w.subnets[0].id,
+            "securityGroups": [w.bare_group.id],
+        },
+        lambda w: {"securityGroups": [w.other_group.id]},
+        lambda w: {"subnetId": w.subnets[1].id},
+        mount_target_drift,
+    ),
     Scenario("aws:s3/bucket:Bucket", lambda w: {"forceDestroy": True}, retagged,
     lambda w: {"bucket": "named"}, bucket_drift),
     Scenario(

@@ -145,6 +145,10 @@ class World:
         return self.make("aws:iam/role:Role", "logs", assumeRolePolicy=trust("vpc-flow-logs.amazonaws.com"))
 
     @cached_property
+    def shared_files(self) -> Resource:
+        return self.make("aws:efs/fileSystem:FileSystem", "efs", encrypted=True, throughputMode="elastic")
+
+    @cached_property
     def key(self) -> Resource:
         return self.make("aws:kms/key:Key", "key", deletionWindowInDays=7)
 
