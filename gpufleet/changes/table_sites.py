@@ -123,6 +123,14 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].slurm.suspend_after": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.resume_within": nothing("another duration", _CONTROLLERS),
     "cloud[].slurm.retry_after": nothing("another duration", _CONTROLLERS),
+    "cloud[].slurm.servers": (
+        FieldChange(
+            "`controllers` of a rack site instead",
+            Effect.REPLACEMENT,
+            "all jobs and users: servers and their file systems are deleted",
+            Approval.DATA,
+        ),
+    ),
     "cloud[].slurm.servers.image": nothing("another image", "no one: servers that exist keep theirs"),
     "cloud[].slurm.servers.controllers.hosts": (
         FieldChange("one more", Effect.IN_PLACE, "no one; run `gpufleet configure`: the state moves to EFS"),

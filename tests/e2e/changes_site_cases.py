@@ -303,6 +303,14 @@ def _burst() -> Iterator[Case]:
 
 def _servers() -> Iterator[Case]:
     """Sites with a Slurm of their own."""
+    instead = {"controllers": "east", "identity": "arn:aws:iam::123456789012:role/east"}
+    yield Case(
+        "cloud[].slurm.servers",
+        "`controllers` of a rack site instead",
+        {"cloud[paired].slurm": instead},
+        " chg-test-paired(-|$)",
+        "slurm",
+    )
     for site, field, how, value, claims in (
         ("alone", "image", "another image", OTHER, ""),
         ("alone", "controllers.hosts", "one more", 2, "chg-test-alone-(launched|slurm-(ctl2|state))"),

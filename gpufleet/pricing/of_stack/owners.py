@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.plan.models import FleetPlan
-from gpufleet.plan.names import FALLBACK_SUFFIX, SYSTEM, group_resource_name, site_resource_name
+from gpufleet.plan.names import (
+    FALLBACK_SUFFIX,
+    SERVERS_SUFFIX,
+    SYSTEM,
+    group_resource_name,
+    site_resource_name,
+)
 from gpufleet.pricing.book import Owner
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
@@ -56,6 +62,7 @@ class Owners:
         for site in plan.cloud:
             self._names[site_resource_name(*about, site.site)] = (site.site, "")
             self._names[group_resource_name(*about, site.site, SYSTEM)] = (site.site, SYSTEM)
+            self._names[f"{site_resource_name(*about, site.site)}{SERVERS_SUFFIX}"] = (site.site, SYSTEM)
             for name in (*(each.name for each in site.lustre), *(each.name for each in site.buckets)):
                 self._names[group_resource_name(*about, site.site, name)] = (site.site, name)
             self._keys |= {key.name: (site.site, key.owner) for key in site.keys}

@@ -46,6 +46,7 @@ SHAPE: dict[str, Any] = {
     "software_channel": str,
     "keys": [KEY],
     "log_groups": [{"name": str, "retention_days": int}],
+    "server_hosts": list,
     "sites": list,
     "node_groups": [
         {
