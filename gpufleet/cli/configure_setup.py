@@ -93,18 +93,36 @@ class Setup:
         Raises GpufleetError if racks launch cloud nodes, and the stack's state cannot be read: without it,
         the controllers would forget them.
         """
-        outputs: Mapping[str, Any] = {}
-        if any(site.slurm is not None for site in self.plan.cloud):
-            outputs = stack_outputs(self.workspace, self.plan, None)
-            for site in self.plan.cloud:
-                if site.slurm is not None and not (outputs.get(site.site) or {}).get("slurm"):
-                    err.print(
-                        f"{site.site}: not built yet, so {site.slurm.controllers} launches no nodes there:"
-                        f" run `gpufleet up {self.plan.environment}`, then configure again",
-                        markup=False,
-                        soft_wrap=True,
-                    )
-        return build_inventory(self.plan, self.validated.catalog, outputs)
+        for site in self.plan.cloud:
+            if site.slurm is not None and not (self.outputs.get(site.site) or {}).get("slurm"):
+                what = "its servers do not exist"
+                if site.slurm.servers is None:
+                    what = f"{site.slurm.controllers} launches no nodes there"
+                err.print(
+                    f"{site.site}: not built yet, so {what}: run `gpufleet up {self.plan.environment}`,"
+                    " then configure again",
+                    markup=False,
+                    soft_wrap=True,
+                )
+        return build_inventory(self.plan, self.validated.catalog, self.outputs)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Any]:
+        """The outputs of the stack, empty if no Slurm is in the cloud or launches nodes there."""
+        if all(site.slurm is None for site in self.plan.cloud):
+            return {}
+        return stack_outputs(self.workspace, self.plan, None)
+
+    @property
+    def servers(self) -> dict[str, tuple[str, str]]:
+        """The region and the instance of each server in the cloud that exists, by host."""
+        return {
+            host: (site.region, instance)
+            for site in self.plan.cloud
+            for host, instance in (
+                ((self.outputs.get(site.site) or {}).get("slurm_servers") or {}).get("instances") or {}
+            ).items()
+        }
 
     @property
     def has_run(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,11 @@ from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.configure import Limit, Site, SshConfig, Yes
 from gpufleet.cli.console import emit_json, is_terminal, out
 from gpufleet.errors import CloudError, ExitCode
+
+if TYPE_CHECKING:
+    from gpufleet.cli.configure_setup import Setup
+    from gpufleet.racks.configure.host_keys import FoundKeys
+    from gpufleet.racks.configure.targets import Connections
 
 
 def register(app: typer.Typer) -> None:
@@ -31,9 +37,10 @@ def hostkeys(
 ) -> int:
     """Read the SSH host keys of unknown hosts, and write the trusted ones to known_hosts.
 
-    A key is trusted if `ssh.fingerprints` of the fleet file declares its fingerprint. Compare the others with
-    the hosts' consoles, then declare them or use --accept. Exit code 4: a host does not respond, or its key
-    differs from the declared one.
+    The keys of servers in the cloud are those in EC2's console output. On racks a key is trusted if
+    `ssh.fingerprints` of the fleet file declares its fingerprint. Compare the others with the hosts'
+    consoles, then declare them or use --accept. Exit code 4: a host does not respond, or its key differs
+    from the declared one.
     """
     from gpufleet.cli.configure_setup import Setup
     from gpufleet.files import write_atomically
@@ -54,7 +61,9 @@ def hostkeys(
     hosts = select_hosts(setup.plan, inventory, site=site, limit=limit)
     unknown = unknown_hosts(hosts, connections, files)
     declared = {host: key for item in setup.plan.host_sites() for host, key in item.rack.fingerprints.items()}
-    found = scan({name: connections[name] for name in unknown}, declared)
+    servers = [name for name in unknown if name in setup.servers]
+    found = scan({name: connections[name] for name in unknown if name not in servers}, declared)
+    found += _of_servers(setup, servers, connections)
     undeclared = [item for item in found if item.verdict == "not-declared"]
     if not json:
         for item in found:
@@ -95,3 +104,29 @@ def hostkeys(
             remedy="check that they are up; if a key differs, find the cause before you connect",
         )
     return int(ExitCode.CLOUD_FAILURE if left else ExitCode.DONE)
+
+
+def _of_servers(setup: Setup, hosts: Iterable[str], connections: Connections) -> list[FoundKeys]:
+    """Read the keys of instances from EC2's console output. Raises CloudError if EC2 does not answer."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from gpufleet.account.console_keys import console_keys
+    from gpufleet.aws_session import open_session
+    from gpufleet.racks.configure.host_keys import shown_keys
+    from gpufleet.racks.configure.known_hosts import known_name
+
+    name, workspace = setup.plan.environment, setup.workspace
+    profile = workspace.stack_config(name, plain_only=True).get("aws:profile")
+    found = []
+    for host in hosts:
+        region, instance = setup.servers[host]
+        try:
+            session = open_session(profile, region, workspace.assumed_roles(name))
+            keys = console_keys(session.client("ec2"), instance)
+        except (BotoCoreError, ClientError) as error:
+            raise CloudError(
+                f"the console output of {host} ({instance}) cannot be read: {error}",
+                remedy="use credentials of the account that may call ec2:GetConsoleOutput",
+            ) from None
+        found.append(shown_keys(host, known_name(*connections[host]), keys))
+    return found

@@ -74,7 +74,6 @@ def verify(
     refuse_unknown(hosts, ssh_connections(setup.inventory), known_hosts, environment)
     request = VerifyRequest(
         plan=setup.plan,
-        catalog=setup.validated.catalog,
         project=ansible_project(setup.workspace.root),
         inventory=inventory,
         groups=setup.inventory,

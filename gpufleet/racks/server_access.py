@@ -10,6 +10,9 @@ DOCUMENT = "AWS-StartSSHSession"
 """AWS's session document for ssh (Systems Manager User Guide, "Allow and control permissions for SSH
 connections through Session Manager")."""
 
+_VARIABLES = ("ansible_ssh_extra_args", "ansible_sftp_extra_args", "ansible_scp_extra_args")
+"""Not the common arguments: those of a run say where host keys are, and a variable would replace them."""
+
 
 def server_proxies(sites: Sequence[LaunchedSite]) -> dict[str, dict[str, str]]:
     """The variables by which Ansible reaches servers through Session Manager, by host.
@@ -18,14 +21,17 @@ def server_proxies(sites: Sequence[LaunchedSite]) -> dict[str, dict[str, str]]:
     Manager plugin beside it.
     """
     return {
-        name: {
-            "ansible_ssh_common_args": '-o ProxyCommand="aws ssm start-session'
-            f" --region {site.plan.region} --target {instance} --document-name {DOCUMENT}"
-            ' --parameters portNumber=%p"'
-        }
+        name: dict.fromkeys(_VARIABLES, f'-o ProxyCommand="{_session(site.plan.region, instance)}"')
         for site in sites
         if site.plan.slurm is not None
         and site.plan.slurm.servers is not None
         and site.plan.slurm.servers.access == "ssm"
         for name, instance in (site.servers.get("instances") or {}).items()
     }
+
+
+def _session(region: str, instance: str) -> str:
+    return (
+        f"aws ssm start-session --region {region} --target {instance} --document-name {DOCUMENT}"
+        " --parameters portNumber=%p"
+    )

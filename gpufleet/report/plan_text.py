@@ -12,6 +12,7 @@ from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, 
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, NodeGroupPlan, OnPremSitePlan
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.rack_models import SoftwareSource
+from gpufleet.plan.slurm_models import SlurmServersPlan
 from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.image_text import print_images
@@ -71,6 +72,13 @@ def _at_maximum(plan: FleetPlan) -> str:
     return f"{words} and {devices:,} Neuron devices" if devices else words
 
 
+def _servers(servers: SlurmServersPlan) -> str:
+    """Return the hosts of a Slurm of the site's own, with their addresses and types."""
+    hosts = ", ".join(f"{each.name} {each.address} ({each.instance_type})" for each in servers.servers)
+    shared = f"; EFS at {servers.shared}" if servers.shared else ""
+    return f"Slurm servers: {hosts}{shared}{'; state of controllers on EFS' if servers.shares_state else ''}"
+
+
 def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) -> None:
     console.print(
         f"\n[bold]{escape(site.site)}[/bold]  aws {site.region}  {', '.join(site.zones)}  "
@@ -82,6 +90,8 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
         lines = (*scaling_lines(site, cluster), *repair_lines(cluster), *sharing_lines(site))
         for line in (*lines, *queue_lines(cluster)):
             console.print(f"  {escape(line)}", soft_wrap=True)
+    if site.slurm is not None and site.slurm.servers is not None:
+        console.print(f"  {escape(_servers(site.slurm.servers))}", soft_wrap=True)
     others = any(each.accelerator is not None and each.accelerator.kind != "gpu" for each in site.node_groups)
     devices = "accelerators" if others else "GPUs"
     table = cost_table("node group", "type", "nodes", devices, "bought", "network", "USD a month")

@@ -313,8 +313,20 @@ def _servers() -> Iterator[Case]:
     )
     for site, field, how, value, claims in (
         ("alone", "image", "another image", OTHER, ""),
-        ("alone", "controllers.hosts", "one more", 2, "chg-test-alone-(launched|slurm-(ctl2|state))"),
-        ("paired", "controllers.hosts", "one fewer", 1, "chg-test-paired-(launched|slurm-(ctl2|state))"),
+        (
+            "alone",
+            "controllers.hosts",
+            "one more",
+            2,
+            "chg-test-alone-(launched|launcher|slurm-(ctl2|state))",
+        ),
+        (
+            "paired",
+            "controllers.hosts",
+            "one fewer",
+            1,
+            "chg-test-paired-(launched|launcher|slurm-(ctl2|state))",
+        ),
         ("alone", "controllers.instance_type", "another type", "m7i.large", "chg-test-alone-slurm-ctl1"),
         (
             "paired",
@@ -336,8 +348,8 @@ def _servers() -> Iterator[Case]:
         ("alone", "ssh.user", "another name", "admin", ""),
         ("alone", "ssh.keys", "another list", [KEY], ""),
         ("alone", "ssh.access", "ssm or direct", "direct", ""),
-        ("alone", "shared", "another folder", "/work", "chg-test-alone-launched"),
-        ("paired", "shared", "left out", GONE, "chg-test-paired-(launched|slurm-shared)"),
+        ("alone", "shared", "another folder", "/work", "chg-test-alone-(launched|launcher)"),
+        ("paired", "shared", "left out", GONE, "chg-test-paired-(launched|launcher|slurm-shared)"),
     ):
         yield Case(
             f"cloud[].slurm.servers.{field}",

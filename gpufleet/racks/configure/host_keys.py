@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,6 +49,13 @@ def scan(hosts: Connections, declared: Mapping[str, str]) -> list[FoundKeys]:
         _judge(host, known_name(*connection), by_name.get(known_name(*connection), []), declared.get(host))
         for host, connection in hosts.items()
     ]
+
+
+def shown_keys(host: str, name: str, keys: Sequence[tuple[str, str]]) -> FoundKeys:
+    """The keys of a host from where nobody else can write: they match."""
+    prints = tuple(fingerprint(key) for _, key in keys)
+    lines = tuple(f"{name} {kind} {key}" for kind, key in keys)
+    return FoundKeys(host, name, "matches" if keys else "no-answer", prints, lines)
 
 
 def renew_key(host: str, connection: tuple[str, int], wanted: str, file: Path) -> None:

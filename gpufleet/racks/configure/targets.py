@@ -13,7 +13,7 @@ from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.known_hosts import is_known, known_name, read_known_hosts
 from gpufleet.racks.hostlists import fold_hosts
-from gpufleet.racks.inventory import ONPREM, Inventory
+from gpufleet.racks.inventory import ONPREM, SERVERS, Inventory
 
 Connections = Mapping[str, tuple[str, int]]
 """By host name: where ssh connects to, for hosts that are reached by ssh."""
@@ -56,7 +56,8 @@ def ssh_connections(inventory: Inventory) -> Connections:
     """Where ssh connects to, for every rack host that is not reached in another way."""
     children: Mapping[str, Any] = inventory["all"]["children"]
     found = {}
-    for site in children.get(ONPREM, {}).get("children", {}):
+    sites = [site for among in (ONPREM, SERVERS) for site in children.get(among, {}).get("children", {})]
+    for site in sites:
         for name, values in children[site].get("hosts", {}).items():
             if values.get("ansible_connection", "ssh") == "ssh":
                 found[name] = (str(values.get("ansible_host", name)), int(values.get("ansible_port", 22)))

@@ -8,10 +8,7 @@ from typing import Any
 
 import yaml
 
-from gpufleet.catalog import Catalog
-from gpufleet.plan.models import FleetPlan
-from gpufleet.racks.inventory import Inventory, software_of
-from gpufleet.racks.variables import fleet_values, host_values, site_values
+from gpufleet.racks.inventory import ONPREM, SERVERS, Inventory
 
 PLAYBOOK = "playbooks/verify.yml"
 _COLLECTION = "gpufleet.rack."
@@ -46,19 +43,15 @@ def members_of(groups: Mapping[str, Any], name: str) -> set[str]:
     return found
 
 
-def values_of_hosts(plan: FleetPlan, catalog: Catalog) -> dict[str, dict[str, Any]]:
-    """Host -> the variables that its inventory gives to roles."""
-    lock = catalog.lock(plan.software_channel)
+def values_of_hosts(inventory: Inventory) -> dict[str, dict[str, Any]]:
+    """Host -> the variables that its inventory gives to roles: of all, of its site, its own."""
+    groups: Mapping[str, Any] = inventory["all"]["children"]
+    everywhere: Mapping[str, Any] = inventory["all"]["vars"]
     return {
-        host.name: {
-            "gpufleet_role": host.role,
-            "gpufleet_software": software_of(lock),
-            **fleet_values(lock),
-            **site_values(site, catalog, lock),
-            **host_values(host, site, catalog, lock),
-        }
-        for site in plan.host_sites()
-        for host in site.hosts
+        host: {**everywhere, **groups[site]["vars"], **own}
+        for among in (ONPREM, SERVERS)
+        for site in groups.get(among, {}).get("children", {})
+        for host, own in groups[site]["hosts"].items()
     }
 
 

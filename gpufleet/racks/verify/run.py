@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.targets import ssh_arguments
 from gpufleet.racks.configure.transport import Transport, transport_environment
@@ -32,7 +31,6 @@ class VerifyRequest:
     """What to verify. `inventory` is the file, `groups` the same as a structure; `facts` keeps facts."""
 
     plan: FleetPlan
-    catalog: Catalog
     project: Path
     inventory: Path
     groups: Inventory
@@ -115,7 +113,7 @@ def verify(request: VerifyRequest, on_task: OnTask | None = None) -> VerifyResul
     results = evaluate(
         collector.measurements,
         roles_of_hosts(measuring, request.groups, request.hosts),
-        values_of_hosts(request.plan, request.catalog),
+        values_of_hosts(request.groups),
         {role: defaults_of_role(request.project, role) for _, role in measuring},
         containers=frozenset(collector.containers),
         why=collector.why,

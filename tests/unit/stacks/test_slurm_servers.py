@@ -199,10 +199,10 @@ def test_ansible_reaches_servers_by_session_manager_or_directly() -> None:
     host = inventory(plan(), site)["site_use1"]["hosts"]["use1-ctl1"]
     instance = site["slurm_servers"]["instances"]["use1-ctl1"]
     assert host["ansible_host"] == "10.40.0.16"
-    assert f"aws ssm start-session --region us-east-1 --target {instance} " in host["ansible_ssh_common_args"]
+    assert f"aws ssm start-session --region us-east-1 --target {instance} " in host["ansible_ssh_extra_args"]
     direct = plan({**SERVERS, "ssh": {"access": "direct", "user": "admin"}})
     found = inventory(direct, site)["site_use1"]["hosts"]["use1-ctl1"]
-    assert "ansible_ssh_common_args" not in found
+    assert "ansible_ssh_extra_args" not in found
     assert found["ansible_user"] == "admin"
 
 

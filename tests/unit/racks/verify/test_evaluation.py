@@ -49,7 +49,7 @@ def test_values_are_those_of_the_inventory(
     make_fleet: Callable[..., FleetPlan], make_rack: Callable[..., OnPremSitePlan]
 ) -> None:
     plan, catalog = make_fleet(make_rack()), load_catalog()
-    values = values_of_hosts(plan, catalog)
+    values = values_of_hosts(build_inventory(plan, catalog))
     assert values["dgx001"]["health_check_gpus"] == 8
     assert values["dgx001"]["gpufleet_role"] == "gpu"
     assert values["ctl01"]["base_gpu_node"] is False
