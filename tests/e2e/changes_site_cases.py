@@ -311,6 +311,7 @@ def _servers() -> Iterator[Case]:
         " chg-test-paired(-|$)",
         "slurm",
     )
+    hosts = "(launched|launcher|slurm-(ctl2|state))"
     for site, field, how, value, claims in (
         ("alone", "image", "another image", OTHER, ""),
         (
@@ -318,14 +319,14 @@ def _servers() -> Iterator[Case]:
             "controllers.hosts",
             "one more",
             2,
-            "chg-test-alone-(launched|launcher|slurm-(ctl2|state))",
+            f"chg-test-alone-{hosts}",
         ),
         (
             "paired",
             "controllers.hosts",
             "one fewer",
             1,
-            "chg-test-paired-(launched|launcher|slurm-(ctl2|state))",
+            f"chg-test-paired-{hosts}",
         ),
         ("alone", "controllers.instance_type", "another type", "m7i.large", "chg-test-alone-slurm-ctl1"),
         (
