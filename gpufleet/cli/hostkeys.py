@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.configure import Limit, Site, SshConfig, Yes
 from gpufleet.cli.console import emit_json, is_terminal, out
-from gpufleet.errors import CloudError, ExitCode
+from gpufleet.errors import CloudError, ExitCode, InputError
 
 if TYPE_CHECKING:
     from gpufleet.cli.configure_setup import Setup
@@ -106,7 +106,7 @@ def hostkeys(
     return int(ExitCode.CLOUD_FAILURE if left else ExitCode.DONE)
 
 
-def _of_servers(setup: Setup, hosts: Iterable[str], connections: Connections) -> list[FoundKeys]:
+def _of_servers(setup: Setup, hosts: Sequence[str], connections: Connections) -> list[FoundKeys]:
     """Read the keys of instances from EC2's console output. Raises CloudError if EC2 does not answer."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -116,6 +116,11 @@ def _of_servers(setup: Setup, hosts: Iterable[str], connections: Connections) ->
     from gpufleet.racks.configure.known_hosts import known_name
 
     name, workspace = setup.plan.environment, setup.workspace
+    if hosts and workspace.cloud(name, None) == "sandbox":
+        raise InputError(
+            f"{', '.join(hosts)}: servers of the sandbox are emulated, and nobody can connect to them",
+            remedy="use --site for the racks, or an environment with a real account",
+        )
     profile = workspace.stack_config(name, plain_only=True).get("aws:profile")
     found = []
     for host in hosts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.kinds import AUTOSCALED_TAG, DRAIN_TAG, DRAIN_TAG_VALUE
+from gpufleet.kinds import AUTOSCALED_TAG, DRAIN_TAG, DRAIN_TAG_VALUE, SLURM_SERVER_TAG
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
 from gpufleet.plan.names import site_resource_name
 from gpufleet.resources.launches import LAUNCHERS
@@ -61,7 +61,8 @@ class FleetTags:
 
     `teams` maps (site, node group) to the team of the group, None for a group without a team. `members` are
     (site, team) of teams with a role of their own, for buckets, `autoscaled` the clusters with an autoscaler;
-    `drains` is whether a spent budget drains spot nodes.
+    `drains` is whether a spent budget drains spot nodes, `servers` are (site, role) of a Slurm of the site's
+    own.
     """
 
     everywhere: Mapping[str, str]
@@ -72,6 +73,7 @@ class FleetTags:
     members: frozenset[tuple[str, str]]
     autoscaled: frozenset[str]
     drains: bool
+    servers: frozenset[tuple[str, str]]
 
     def site_in(self, region: str | None) -> str | None:
         """Return the only site of the fleet in a region; None if there is none or several."""
@@ -92,7 +94,7 @@ class FleetTags:
     def _wrong(self, key: str, value: Any, tags: Mapping[str, Any], region: str | None, single: bool) -> str:
         if key == EXPIRES:
             return "and the fleet file has no `expires`"
-        if key not in (SITE, NODE_GROUP, STORAGE, TEAM, AUTOSCALED_TAG, DRAIN_TAG):
+        if key not in (SITE, NODE_GROUP, STORAGE, TEAM, AUTOSCALED_TAG, DRAIN_TAG, SLURM_SERVER_TAG):
             return f"and gpufleet, which reserves {TAG_PREFIX}, has no such tag"
         if is_unknown(value):
             return "and must be one of the fleet file"
@@ -101,6 +103,8 @@ class FleetTags:
         if key == DRAIN_TAG:
             return "" if self.drains and value == DRAIN_TAG_VALUE else "and no budget of the fleet drains it"
         site, group = tags.get(SITE), tags.get(NODE_GROUP)
+        if key == SLURM_SERVER_TAG:
+            return "" if (site, value) in self.servers else "and the site has no such servers"
         if key == SITE:
             if value not in self.sites:
                 return "and the fleet has no such site"
@@ -152,6 +156,12 @@ def fleet_of(spec: FleetSpec) -> FleetTags:
             and site.kubernetes.autoscaler.kind != "none"
         ),
         drains=spec.budget.on_breach == "drain-spot",
+        servers=frozenset(
+            (site.site, role)
+            for site in spec.cloud
+            if site.slurm is not None and site.slurm.servers is not None
+            for role in ("controller", "login")
+        ),
     )
     _last[:] = [(spec, tags)]
     return tags

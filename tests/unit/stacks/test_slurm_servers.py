@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -15,6 +17,11 @@ from gpufleet.account.actions import action_sets
 from gpufleet.account.needs import region_needs
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
+from gpufleet.policy.evaluation import RuleEvaluator
+from gpufleet.policy.examples import DAY
+from gpufleet.policy.fleet import open_stack
+from gpufleet.policy.pack import load_rules
+from gpufleet.policy.settings import configure
 from gpufleet.pricing.of_plan import price_plan
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.resources.types import INSTANCE
@@ -22,8 +29,10 @@ from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import Recording, record
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
+from tests.unit.pricing.programs import registered
 from tests.unit.stacks.moto_mocks import MotoMocks, emulated_aws
 
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = StackSettings("sandbox", "sandbox", False, None, {}, {})
 IMAGE = "ami-12c6146b"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample"
@@ -36,6 +45,24 @@ SERVERS: dict[str, Any] = {
     "teams": [{"name": "research", "gpus": 8}],
     "users": [{"name": "ada", "uid": 2001, "teams": ["research"], "ssh_keys": [KEY]}],
 }
+FILE = f"""\
+apiVersion: gpufleet/v1
+fleet: atlas
+environment: test
+budget: {{monthly: 100000 USD, notify: [finops@example.com]}}
+tags: {{team: ml, cost-center: cc-1, project: atlas}}
+cloud:
+  - site: use1
+    region: us-east-1
+    zones: [us-east-1a, us-east-1b]
+    network: {{cidr: 10.40.0.0/16}}
+    scheduler: slurm
+    slurm: {{servers: SERVERS}}
+    node_groups:
+      - {{name: sweep, instance_types: [g6e.xlarge], image: {IMAGE}, team: research,
+         capacity: {{on_demand: {{max: 4}}}}}}
+software: {{channel: 2026.11}}
+"""
 ONE: dict[str, Any] = {"image": IMAGE, "login": {"hosts": 0}}
 
 
@@ -243,3 +270,18 @@ def test_plan_prices_servers_at_their_types_and_disks() -> None:
     assert nodes == ["1 x m7i.xlarge, on-demand"] * 2 + ["1 x m7i.large, on-demand"]
     assert [line.what for line in lines if line.kind == "storage"] == ["1 root volumes, gp3 100 GiB"] * 3
     assert all(line.expected for line in lines)
+
+
+def test_servers_pass_every_mandatory_rule(tmp_path: Path) -> None:
+    text = FILE.replace("SERVERS", json.dumps(SERVERS))
+    (tmp_path / "stacks" / "test").mkdir(parents=True)
+    (tmp_path / "stacks" / "test" / "fleet.yaml").write_text(text)
+    opened = open_stack(tmp_path, "gpufleet", "test", {}, preview=True, now=DAY)
+    assert opened.loaded is not None
+    judge = RuleEvaluator(configure(list(load_rules(ROOT)), None), opened.shared)
+    stack = registered(build_plan(opened.loaded.spec, CATALOG), preview=True)
+    each = [replace(one, props=one.inputs if one.inputs is not None else one.props) for one in stack]
+    found = [*judge.stack(stack), *(found for one in each for found in judge.resource(one))]
+    # The program of this test protects nothing, as in the sandbox.
+    wrong = [one for one in found if one.level == "mandatory" and one.rule.name != "storage-protected"]
+    assert [(one.rule.name, one.message) for one in wrong] == []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gpufleet.policy.evaluation import RuleViolation
-from gpufleet.resources.types import CLUSTER
+from gpufleet.resources.types import CLUSTER, INSTANCE
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -62,6 +64,17 @@ def test_upgraded_aliased_or_new_cluster_passes(ask: Ask) -> None:
     assert ask(RULE, [cluster(version="1.34")], [cluster(version="1.35")]) == []
     assert ask(RULE, [cluster()], [{**cluster("east"), "options": {"aliases": ["use1"]}}]) == []
     assert ask(RULE, [], [cluster()]) == []
+
+
+@pytest.mark.parametrize(("role", "count"), [("controller", 1), ("login", 0), (None, 0)])
+def test_controller_of_a_slurm_survives_and_other_instances_need_not(ask: Ask, role: Any, count: int) -> None:
+    tags = {"gpufleet:slurm-server": role} if role else {}
+    host = {"type": INSTANCE, "name": "ctl1", "props": {"tags": tags}}
+    found = ask(RULE, [host])
+    assert len(found) == count
+    for each in found:
+        assert each.message.startswith("the Slurm controller ctl1 would be deleted")
+        assert "jobs and accounting" in each.message
 
 
 def test_retained_cluster_survives_its_deletion(ask: Ask) -> None:

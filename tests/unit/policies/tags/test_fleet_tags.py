@@ -117,6 +117,7 @@ def test_missing_fleet_tags_are_found_together(ask: Ask) -> None:
         ({**SITE, "gpufleet:node-group": "sweep", "gpufleet:team": "other"}, "gpufleet:team"),
         ({**SITE, "gpufleet:node-group": "open", "gpufleet:team": "research"}, "gpufleet:team"),
         ({"gpufleet:expires": "2031-01-01"}, "gpufleet:expires"),
+        ({**SITE, "gpufleet:slurm-server": "controller"}, "gpufleet:slurm-server"),
         ({"gpufleet:Site": "use1"}, "gpufleet:Site"),
     ],
 )
