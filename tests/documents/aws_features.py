@@ -259,7 +259,7 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
         AwsFeature(
             "File systems of a Slurm in the cloud",
             ("efs.FileSystem", "efs.MountTarget"),
-            ("elasticfilesystem:CreateFileSystem", "elasticfilesystem:CreateMountTarget"),
+            ("efs:CreateFileSystem", "efs:CreateMountTarget"),
             ('EFS User Guide, "Recommended NFS mount settings"',),
         ),
         AwsFeature(

@@ -17,6 +17,7 @@ REASONS = {
     "NodeGroup": _BUILT,
     "OnDemandReservation": _BUILT,
     "OrderedCapacity": _BUILT,
+    "SlurmServers": _BUILT,
     "InitFailedError": _PROTOCOL,
     "UnknownOutcomeError": _PROTOCOL,
 }
