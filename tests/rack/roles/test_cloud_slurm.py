@@ -96,7 +96,6 @@ def cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> I
             "munge_parameter": PARAMETER,
         }
         for host in MACHINES.values():
-            lab.sh(host, "useradd -u 2001 -m ada")
             lab.sh(host, f"cat >/etc/gpufleet/cloud-node.json <<'END'\n{json.dumps(settings)}\nEND")
             lab.sh(host, f"cat >/etc/systemd/system/slurmd.service.d/rack.conf <<'END'\n{BOOTED}END")
             lab.sh(host, f"mkdir /root/.aws; cat >/root/.aws/config <<'END'\n{profile()}END")
@@ -169,11 +168,14 @@ def _outputs(instances: Instances) -> dict[str, Any]:
 
 
 def test_job_without_a_partition_runs_on_launched_nodes_which_end_when_idle(cluster: Cluster) -> None:
-    command = "sbatch --parsable -A research -N2 --output=/tmp/said --wrap 'srun hostname'"
+    command = "sbatch --parsable -A research -N2 --output=/tmp/said --wrap 'srun sh -c \"hostname; id\"'"
     job = cluster.login(command).strip()
     wait_for(lambda: "COMPLETED" in cluster.login(f"sacct -X -n -j {job} -o State"), LIMIT_S)
     said = "".join(cluster.lab.sh(host, "cat /tmp/said", code=None) for host in MACHINES.values())
-    assert sorted(said.split()) == ["use1-small-1", "use1-small-2"]
+    words = said.split()
+    assert sorted(each for each in words if each.startswith("use1")) == ["use1-small-1", "use1-small-2"]
+    # No image has users: the prolog creates that of the job.
+    assert words.count("uid=2001(ada)") == 2
     wait_for(cluster.asleep, LIMIT_S)
 
 
