@@ -142,6 +142,20 @@ VPN_ASN = 65000
 VPN_AMAZON_ASN = 64512
 """The BGP number of AWS's side of a VPN: AWS's default for virtual private gateways."""
 
+MOST_GATEWAYS_OF_DIRECT_CONNECT = 20
+"""The virtual private gateways that a Direct Connect gateway takes at most (Direct Connect User Guide,
+"Quotas": it cannot be increased)."""
+
+MOST_DNS_SERVERS = 6
+"""The servers of a forwarded domain: target addresses of a rule of Route 53 Resolver at most (Route 53
+Developer Guide, "Quotas on Route 53 Resolver")."""
+
+DNS_DIRECTIONS = ("inbound", "outbound")
+"""The Resolver endpoints of a site: one that the racks query, and one that queries them."""
+
+DNS_ADDRESSES = 2
+"""The addresses of each Resolver endpoint: AWS requires two (CreateResolverEndpoint, IpAddresses)."""
+
 LOG_RETENTION_DAYS = 365
 """Retention of log groups: set by the stack, and the minimum that the rules require."""
 

@@ -16,6 +16,7 @@ NAMED: dict[str, str] = {
     "aws:autoscaling/group:Group": "{name}",
     "aws:budgets/budget:Budget": "{account}:{name}",
     "aws:cloudwatch/logGroup:LogGroup": "{name}",
+    "aws:directconnect/gatewayAssociation:GatewayAssociation": "{dxGatewayId}/{associatedGatewayId}",
     "aws:ec2/placementGroup:PlacementGroup": "{name}",
     "aws:eks/accessEntry:AccessEntry": "{clusterName}:{principalArn}",
     "aws:eks/addon:Addon": "{clusterName}:{addonName}",
@@ -55,6 +56,8 @@ TAGGED: dict[str, str] = {
     "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "association",
     "aws:fsx/lustreFileSystem:LustreFileSystem": "file-system",
     "aws:kms/key:Key": "key",
+    "aws:route53/resolverEndpoint:ResolverEndpoint": "resolver-endpoint",
+    "aws:route53/resolverRule:ResolverRule": "resolver-rule",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "security-group-rule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "security-group-rule",
 }

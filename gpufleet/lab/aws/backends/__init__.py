@@ -69,6 +69,9 @@ SERVICES = {
         ("autoscaling_groups", "autoscaling_refresh", "autoscaling_activities"),
     ),
     "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_private_keys", "kms_rotation")),
+    "directconnect": ServiceExtension(
+        "moto.directconnect.responses:DirectConnectResponse", ("directconnect_gateways",)
+    ),
     "logs": ServiceExtension("moto.logs.responses:LogsResponse", ("logs_groups",)),
     "ce": ServiceExtension("moto.ce.responses:CostExplorerResponse", ("ce_anomalies",)),
     "budgets": ServiceExtension("moto.budgets.responses:BudgetsResponse", ("budgets_notifications",)),
@@ -77,6 +80,9 @@ SERVICES = {
     ),
     "iam": ServiceExtension(
         "moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients", "iam_simulation")
+    ),
+    "route53resolver": ServiceExtension(
+        "moto.route53resolver.responses:Route53ResolverResponse", ("route53resolver_rules",)
     ),
     "resourcegroupstaggingapi": ServiceExtension(
         "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpufleet.lab.aws.backends import ec2_support as ec2
+from gpufleet.lab.aws.backends.directconnect_gateways import associations_of
 from gpufleet.lab.aws.backends.ec2_vpn_connections import AMAZON_ASN, check_known, live_connections
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthrough, operation
 
@@ -111,10 +112,11 @@ def detach_vpn_gateway(call: Call) -> Passthrough:
 
 @operation("ec2", "DeleteVpnGateway")
 def delete_vpn_gateway(call: Call) -> Passthrough:
-    """Reject the deletion while the gateway is attached or has connections."""
+    """Reject the deletion while the gateway is attached, or has connections or an association."""
     backend, gateway = ec2.ec2_backend(call), call.params["VpnGatewayId"]
     found = backend.get_vpn_gateway(gateway)
-    if found.attachments or any(one.vpn_gateway_id == gateway for one in live_connections(backend)):
+    connected = any(one.vpn_gateway_id == gateway for one in live_connections(backend))
+    if found.attachments or connected or any(associations_of(gateway)):
         raise AwsError("IncorrectState", f"The vpnGateway ID '{gateway}' is in use.")
     answer = call.original()
     ec2.forget_tags(call, gateway)

@@ -38,6 +38,7 @@ COUNTED = {
 """Other quotas of EC2, with AWS's defaults (AWS Site-to-Site VPN User Guide, "quotas")."""
 
 OTHER_QUOTAS = {
+    "route53resolver": {"L-4A669CC0": ("Resolver endpoints per AWS Region", 4.0)},
     "eks": {
         "L-1194D53C": ("Clusters", 100.0),
         "L-6D54EA21": ("Managed node groups per cluster", 30.0),
@@ -58,6 +59,7 @@ NAMES = {
     "eks": "Amazon Elastic Kubernetes Service (Amazon EKS)",
     "fsx": "Amazon FSx",
     "ec2": "Amazon Elastic Compute Cloud (Amazon EC2)",
+    "route53resolver": "Amazon Route 53 Resolver",
     "vpc": "Amazon Virtual Private Cloud (Amazon VPC)",
 }
 

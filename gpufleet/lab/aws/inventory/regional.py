@@ -156,6 +156,45 @@ def _secrets(clients: Clients) -> Found:
         yield one["Name"], tag_dict(one.get("Tags"))
 
 
+def _gateway_associations(clients: Clients) -> Found:
+    client = clients("directconnect")
+    answer = client.describe_direct_connect_gateway_associations()
+    for one in answer["directConnectGatewayAssociations"]:
+        if one["associatedGateway"]["region"] == client.meta.region_name:
+            yield one["associationId"], {}
+
+
+def _gateway_proposals(clients: Clients) -> Found:
+    client = clients("directconnect")
+    answer = client.describe_direct_connect_gateway_association_proposals()
+    for one in answer["directConnectGatewayAssociationProposals"]:
+        if one["associatedGateway"]["region"] == client.meta.region_name:
+            yield one["proposalId"], {}
+
+
+def _resolver_tags(client: Any, arn: str) -> dict[str, str]:
+    return tag_dict(client.list_tags_for_resource(ResourceArn=arn)["Tags"])
+
+
+def _resolver_endpoints(clients: Clients) -> Found:
+    resolver = clients("route53resolver")
+    for one in pages(resolver, "list_resolver_endpoints", "ResolverEndpoints"):
+        yield one["Id"], _resolver_tags(resolver, one["Arn"])
+
+
+def _resolver_rules(clients: Clients) -> Found:
+    resolver = clients("route53resolver")
+    for one in pages(resolver, "list_resolver_rules", "ResolverRules"):
+        yield one["Id"], _resolver_tags(resolver, one["Arn"])
+
+
+def _resolver_associations(clients: Clients) -> Found:
+    for one in pages(
+        clients("route53resolver"), "list_resolver_rule_associations", "ResolverRuleAssociations"
+    ):
+        yield one["Id"], {}
+
+
 LISTERS: list[tuple[str, Lister]] = [
     ("eks:cluster", _clusters),
     ("eks:node-group", _node_groups),
@@ -179,4 +218,9 @@ LISTERS: list[tuple[str, Lister]] = [
     ("lambda:function", _functions),
     ("ssm:parameter", _parameters),
     ("secretsmanager:secret", _secrets),
+    ("route53resolver:endpoint", _resolver_endpoints),
+    ("route53resolver:rule", _resolver_rules),
+    ("route53resolver:rule-association", _resolver_associations),
+    ("directconnect:association", _gateway_associations),
+    ("directconnect:proposal", _gateway_proposals),
 ]

@@ -70,6 +70,26 @@ def tunnel_drift(world: World, resource: Resource) -> str:
     return "tunnel1IkeVersions"
 
 
+def prefix_drift(world: World, resource: Resource) -> str:
+    world.client("directconnect").update_direct_connect_gateway_association(
+        associationId=resource.state["dxGatewayAssociationId"],
+        addAllowedPrefixesToDirectConnectGateway=[{"cidr": "10.2.0.0/16"}],
+    )
+    return "allowedPrefixes"
+
+
+def endpoint_name_drift(world: World, resource: Resource) -> str:
+    world.client("route53resolver").update_resolver_endpoint(ResolverEndpointId=resource.id, Name="renamed")
+    return "name"
+
+
+def rule_drift(world: World, resource: Resource) -> str:
+    world.client("route53resolver").update_resolver_rule(
+        ResolverRuleId=resource.id, Config={"TargetIps": [{"Ip": "10.60.9.53", "Port": 53}]}
+    )
+    return "targetIps"
+
+
 def single_rule(world: World) -> Inputs:
     return {
         "securityGroupId": world.bare_group.id, "ipProtocol": "tcp", "fromPort": 443, "toPort": 443,
@@ -180,6 +200,49 @@ NETWORK = (
         "aws:ec2/vpnGatewayRoutePropagation:VpnGatewayRoutePropagation",
         lambda w: {"vpnGatewayId": w.vpn_gateway.id, "routeTableId": w.table.id},
         replace=lambda w: {"routeTableId": w.other_table.id},
+    ),
+    Scenario(
+        "aws:directconnect/gatewayAssociation:GatewayAssociation",
+        lambda w: {
+            "dxGatewayId": w.direct_connect_gateways[0], "associatedGatewayId": w.vpn_gateway.id,
+            "allowedPrefixes": ["10.0.0.0/16"],
+        },
+        lambda w: {"allowedPrefixes": ["10.0.0.0/15"]},
+        lambda w: {"dxGatewayId": w.direct_connect_gateways[1]},
+        prefix_drift,
+    ),
+    Scenario(
+        "aws:directconnect/gatewayAssociationProposal:GatewayAssociationProposal",
+        lambda w: {
+            "dxGatewayId": w.direct_connect_gateways[0], "associatedGatewayId": w.vpn_gateway.id,
+            "dxGatewayOwnerAccountId": "444455556666", "allowedPrefixes": ["10.0.0.0/16"],
+        },
+        replace=lambda w: {"dxGatewayOwnerAccountId": "777788889999"},
+    ),
+    Scenario(
+        "aws:route53/resolverEndpoint:ResolverEndpoint",
+        lambda w: {
+            "name": "racks", "direction": "INBOUND", "securityGroupIds": [w.dns_group.id],
+            "ipAddresses": [{"subnetId": each.id} for each in w.subnets[:2]],
+        },
+        lambda w: {"name": "hall"},
+        lambda w: {"direction": "OUTBOUND"},
+        endpoint_name_drift,
+    ),
+    Scenario(
+        "aws:route53/resolverRule:ResolverRule",
+        lambda w: {
+            "ruleType": "FORWARD", "domainName": "corp.example", "resolverEndpointId": w.outbound_endpoint.id,
+            "targetIps": [{"ip": "10.60.0.53", "port": 53}],
+        },
+        lambda w: {"targetIps": [{"ip": "10.60.0.53", "port": 53}, {"ip": "10.60.1.53", "port": 53}]},
+        lambda w: {"domainName": "lab.example"},
+        rule_drift,
+    ),
+    Scenario(
+        "aws:route53/resolverRuleAssociation:ResolverRuleAssociation",
+        lambda w: {"name": "use1", "resolverRuleId": w.dns_rule.id, "vpcId": w.vpc.id},
+        replace=lambda w: {"vpcId": w.other_vpc.id},
     ),
     Scenario(
         "aws:ec2/securityGroup:SecurityGroup",

@@ -23,12 +23,14 @@ from tests.unit.lab.aws.provider.scenarios import Scenario, changed
 from tests.unit.lab.aws.provider.test_round_trip import each_type
 from tests.unit.lab.aws.provider.world import World
 
-# Types that no program of ours creates, which AWS neither names after inputs nor finds by tags.
+# AWS neither names these after inputs nor finds them by tags.
 _UNDECIDED = {
     "aws:costexplorer/anomalyMonitor:AnomalyMonitor",
     "aws:costexplorer/anomalySubscription:AnomalySubscription",
+    "aws:directconnect/gatewayAssociationProposal:GatewayAssociationProposal",
     "aws:ec2/securityGroupRule:SecurityGroupRule",
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+    "aws:route53/resolverRuleAssociation:ResolverRuleAssociation",
 }
 
 

@@ -82,6 +82,35 @@ class World:
         return self.make("aws:ec2/vpnGateway:VpnGateway", "vgw", vpcId=self.vpc.id)
 
     @cached_property
+    def direct_connect_gateways(self) -> list[str]:
+        client = self.client("directconnect")
+        return [
+            client.create_direct_connect_gateway(directConnectGatewayName=name)["directConnectGateway"][
+                "directConnectGatewayId"
+            ]
+            for name in ("first", "second")
+        ]
+
+    @cached_property
+    def dns_group(self) -> Resource:
+        return self.make("aws:ec2/securityGroup:SecurityGroup", "dns-sg", vpcId=self.vpc.id)
+
+    @cached_property
+    def outbound_endpoint(self) -> Resource:
+        return self.make(
+            "aws:route53/resolverEndpoint:ResolverEndpoint", "outbound", direction="OUTBOUND",
+            securityGroupIds=[self.dns_group.id],
+            ipAddresses=[{"subnetId": each.id} for each in self.subnets[:2]],
+        )  # fmt: skip
+
+    @cached_property
+    def dns_rule(self) -> Resource:
+        return self.make(
+            "aws:route53/resolverRule:ResolverRule", "rule", ruleType="FORWARD", domainName="hall.example",
+            resolverEndpointId=self.outbound_endpoint.id, targetIps=[{"ip": "10.60.0.53"}],
+        )  # fmt: skip
+
+    @cached_property
     def static_vpn(self) -> Resource:
         token = "aws:ec2/customerGateway:CustomerGateway"
         router = self.make(token, "static-router", type="ipsec.1", ipAddress="203.0.113.9", bgpAsn="65000")
