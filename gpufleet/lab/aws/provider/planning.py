@@ -170,6 +170,20 @@ def _leave_open(state: Props, path: str, old: Mapping[str, Any] | None = None) -
         before = (old or {}).get(key)
         known = before.get(inner, UNKNOWN) if isinstance(before, Mapping) else UNKNOWN
         state[key] = {inner: known, **state[key]}
+    elif isinstance(state.get(key), list):
+        before = (old or {}).get(key)
+        state[key] = [
+            {inner: _value_of_same(item, inner, before), **item} if isinstance(item, Mapping) else item
+            for item in state[key]
+        ]
+
+
+def _value_of_same(item: Mapping[str, Any], inner: str, before: Any) -> Any:
+    """Return the value of the old block of a list that has all values of `item`; unknown without one."""
+    for each in before if isinstance(before, list) else ():
+        if isinstance(each, Mapping) and all(each.get(key) == value for key, value in item.items()):
+            return each.get(inner, UNKNOWN)
+    return UNKNOWN
 
 
 def _is_block(handler: Handler, key: str) -> bool:

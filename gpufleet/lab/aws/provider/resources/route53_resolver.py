@@ -47,7 +47,7 @@ class ResolverEndpoint(Handler):
     pulumi_type = "aws:route53/resolverEndpoint:ResolverEndpoint"
     force_new = frozenset({"direction", "securityGroupIds", "resolverEndpointType"})
     computed = frozenset({
-        "protocols", "resolverEndpointType", "ipAddresses.ip", "ipAddresses.ipId", "ipAddresses.ipv6",
+        "protocols", "resolverEndpointType", "ipAddresses.ip", "ipAddresses.ipId",
         "rniEnhancedMetricsEnabled", "targetNameServerMetricsEnabled",
     })  # fmt: skip
     sets = frozenset({"ipAddresses"})
@@ -137,7 +137,6 @@ class ResolverRule(Handler):
 
     pulumi_type = "aws:route53/resolverRule:ResolverRule"
     force_new = frozenset({"domainName", "ruleType"})
-    computed = frozenset({"targetIps.ipv6", "targetIps.protocol"})
     defaults: ClassVar[Defaults] = {}
     sets = frozenset({"targetIps"})
     auto_name = AutoName(max_length=64)

@@ -149,3 +149,24 @@ def test_networks_removed_from_the_program_stay_on_the_cluster() -> None:
         handler_for(CLUSTER), AwsProviderConfig(), {"vpcConfig": VPC}, dict(old), old
     )
     assert planned["vpcConfig"]["publicAccessCidrs"] == ["198.51.100.0/24"]
+
+
+RESOLVER = "aws:route53/resolverEndpoint:ResolverEndpoint"
+FIRST = {"subnetId": "subnet-a", "ip": "10.40.0.5", "ipId": "rni-1"}
+
+
+def test_values_of_aws_in_blocks_of_a_list_are_unknown_before_their_creation() -> None:
+    inputs = {"ipAddresses": [{"subnetId": "subnet-a"}, {"subnetId": UNKNOWN}]}
+    planned = planning.planned_create(handler_for(RESOLVER), AwsProviderConfig(), inputs)
+    assert planned["ipAddresses"] == [
+        {"subnetId": each, "ip": UNKNOWN, "ipId": UNKNOWN} for each in ("subnet-a", UNKNOWN)
+    ]
+
+
+def test_blocks_of_a_list_keep_values_of_aws_in_an_update() -> None:
+    before = {"name": "a", "ipAddresses": [{"subnetId": "subnet-a"}]}
+    after = {"name": "b", "ipAddresses": [{"subnetId": "subnet-a"}, {"subnetId": "subnet-b"}]}
+    planned = planning.planned_update(
+        handler_for(RESOLVER), AwsProviderConfig(), after, before, {**before, "ipAddresses": [FIRST]}
+    )
+    assert planned["ipAddresses"] == [FIRST, {"subnetId": "subnet-b", "ip": UNKNOWN, "ipId": UNKNOWN}]

@@ -44,7 +44,11 @@ def test_preview_knows_the_inputs_and_marks_the_rest_unknown(
     planned = engine.preview(scenario.token, "life", inputs)
     handler = handler_for(scenario.token)
     for key, value in tagged(inputs, scenario).items():
-        if isinstance(value, dict) and isinstance(planned[key], dict):
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            for given, block in zip(value, planned[key], strict=True):
+                assert {name: block[name] for name in given} == given
+                assert {block[name] for name in block.keys() - given.keys()} <= {UNKNOWN}
+        elif isinstance(value, dict) and isinstance(planned[key], dict):
             # Values that AWS fills in inside a block are as unknown as those beside it.
             assert {name: planned[key][name] for name in value} == value
             assert {planned[key][name] for name in planned[key].keys() - value.keys()} <= {UNKNOWN}
