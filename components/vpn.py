@@ -1,4 +1,4 @@
-"""A site-to-site VPN between a VPC and a router elsewhere."""
+"""The virtual private gateway of a VPC, and a site-to-site VPN between it and a router elsewhere."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ class SiteVpnArgs:
     """Inputs of `SiteVpn`.
 
     `gateway` is the public IPv4 address of the router, `asn` its BGP number, `amazon_asn` that of AWS's side.
-    `route_table_ids` are the tables of the VPC that take routes to the router, by a name of each. With
-    `static`, these routes lead to `networks` (CIDRs); else the router announces them by BGP.
+    Without `gateway` there is no VPN: only the virtual private gateway, which Direct Connect uses as well.
+    `route_table_ids` are the tables of the VPC that take its routes, by a name of each. With `static`, those
+    of the VPN lead to `networks` (CIDRs); else the router announces them by BGP.
     """
 
     vpc_id: pulumi.Input[str]
     route_table_ids: Mapping[str, pulumi.Input[str]]
-    gateway: str
+    gateway: str | None
     asn: int = VPN_ASN
     amazon_asn: int = VPN_AMAZON_ASN
     networks: Sequence[str] = ()
@@ -42,31 +43,23 @@ class SiteVpnArgs:
 
 
 class SiteVpn(Component):
-    """Two IPsec tunnels (IKEv2) between a VPC and a router, with routes by BGP or static ones.
+    """A virtual private gateway, whose routes the VPC takes, and two IPsec tunnels (IKEv2) between it and a
+    router, with routes by BGP or static ones.
 
     AWS makes the pre-shared keys. They are secrets of the state and no outputs; the router's administrator
     gets them with the configuration from AWS.
     """
 
-    vpn_connection_id: pulumi.Output[str]
-    customer_gateway_id: pulumi.Output[str]
     vpn_gateway_id: pulumi.Output[str]
+    vpn_connection_id: pulumi.Output[str] | None
+    """None without a VPN, as `customer_gateway_id`."""
+    customer_gateway_id: pulumi.Output[str] | None
     tunnel_addresses: Sequence[pulumi.Output[str]]
-    """AWS's public addresses of the two tunnels."""
+    """AWS's public addresses of the two tunnels; empty without a VPN."""
 
     def __init__(self, name: str, args: SiteVpnArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("gpufleet:network:SiteVpn", name, args.tags, opts)
         label = f"{name}-vpn"
-        long = args.asn > LONGEST_SHORT_ASN
-        router = aws.ec2.CustomerGateway(
-            label,
-            type="ipsec.1",
-            ip_address=args.gateway,
-            bgp_asn=None if long else str(args.asn),
-            bgp_asn_extended=str(args.asn) if long else None,
-            tags=self.tags(label),
-            opts=self.child(),
-        )
         gateway = aws.ec2.VpnGateway(
             label,
             vpc_id=args.vpc_id,
@@ -74,11 +67,44 @@ class SiteVpn(Component):
             tags=self.tags(label),
             opts=self.child(),
         )
+        for table, table_id in args.route_table_ids.items():
+            aws.ec2.VpnGatewayRoutePropagation(
+                f"{label}-{table}", vpn_gateway_id=gateway.id, route_table_id=table_id, opts=self.child()
+            )
+        self.vpn_gateway_id = gateway.id
+        outputs: dict[str, Any] = {"vpnGatewayId": gateway.id}
+        if args.gateway is None:
+            self.vpn_connection_id = self.customer_gateway_id = None
+            self.tunnel_addresses = ()
+        else:
+            router, connection = self._connection(label, args, args.gateway, gateway.id)
+            self.vpn_connection_id, self.customer_gateway_id = connection.id, router.id
+            self.tunnel_addresses = (connection.tunnel1_address, connection.tunnel2_address)
+            outputs |= {
+                "vpnConnectionId": connection.id,
+                "customerGatewayId": router.id,
+                "tunnelAddresses": list(self.tunnel_addresses),
+            }
+        self.register_outputs(outputs)
+
+    def _connection(
+        self, label: str, args: SiteVpnArgs, address: str, vpn_gateway_id: pulumi.Output[str]
+    ) -> tuple[aws.ec2.CustomerGateway, aws.ec2.VpnConnection]:
+        long = args.asn > LONGEST_SHORT_ASN
+        router = aws.ec2.CustomerGateway(
+            label,
+            type="ipsec.1",
+            ip_address=address,
+            bgp_asn=None if long else str(args.asn),
+            bgp_asn_extended=str(args.asn) if long else None,
+            tags=self.tags(label),
+            opts=self.child(),
+        )
         connection = aws.ec2.VpnConnection(
             label,
             type="ipsec.1",
             customer_gateway_id=router.id,
-            vpn_gateway_id=gateway.id,
+            vpn_gateway_id=vpn_gateway_id,
             static_routes_only=args.static,
             **_tunnel_options(),
             tags=self.tags(label),
@@ -92,22 +118,7 @@ class SiteVpn(Component):
                 destination_cidr_block=network,
                 opts=self.child(),
             )
-        for table, table_id in args.route_table_ids.items():
-            aws.ec2.VpnGatewayRoutePropagation(
-                f"{label}-{table}", vpn_gateway_id=gateway.id, route_table_id=table_id, opts=self.child()
-            )
-        self.vpn_connection_id = connection.id
-        self.customer_gateway_id = router.id
-        self.vpn_gateway_id = gateway.id
-        self.tunnel_addresses = (connection.tunnel1_address, connection.tunnel2_address)
-        self.register_outputs(
-            {
-                "vpnConnectionId": self.vpn_connection_id,
-                "customerGatewayId": self.customer_gateway_id,
-                "vpnGatewayId": self.vpn_gateway_id,
-                "tunnelAddresses": list(self.tunnel_addresses),
-            }
-        )
+        return router, connection
 
 
 def _tunnel_options() -> dict[str, Any]:

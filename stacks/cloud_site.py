@@ -27,6 +27,7 @@ from gpufleet.stacks.cluster_access import (
     uses_forward,
 )
 from gpufleet.stacks.cluster_contents import build_cluster_base
+from gpufleet.stacks.connections import build_connections, build_dns
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
 from gpufleet.stacks.nodes import await_nodes, running_nodes
@@ -34,7 +35,6 @@ from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.slurm_servers import build_servers, server_outputs
 from gpufleet.stacks.team_buckets import build_team_buckets
-from gpufleet.stacks.vpn import build_vpn
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def build_site(
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, stopped or {}, pulumi.ResourceOptions(providers=[provider]))
     network = _network(this)
-    vpn = build_vpn(name, site, network, this.opts)
+    connections = build_connections(name, site, network, this.opts)
+    dns = build_dns(name, site, network, this.opts)
     buckets = _buckets(this)
     roles = IamRoles(
         name,
@@ -132,7 +133,8 @@ def build_site(
             "vpc_id": network.vpc_id,
             "private_subnet_ids": dict(network.private_subnet_ids),
             "public_subnet_ids": dict(network.public_subnet_ids),
-            "vpn": vpn,
+            **connections,
+            "dns": dns,
             "cluster": _cluster_outputs(cluster),
             "notices": _notices_outputs(notices),
             "slurm": launches,

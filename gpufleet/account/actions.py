@@ -58,13 +58,9 @@ NETWORK = (
     "logs:PutRetentionPolicy",
     "logs:TagResource",
 )
-VPN = (
+PRIVATE_GATEWAY = (
     "ec2:AttachVpnGateway",
-    "ec2:CreateCustomerGateway",
-    "ec2:CreateVpnConnection",
     "ec2:CreateVpnGateway",
-    "ec2:DescribeCustomerGateways",
-    "ec2:DescribeVpnConnections",
     "ec2:DescribeVpnGateways",
     "ec2:EnableVgwRoutePropagation",
 )
@@ -86,7 +82,39 @@ SHARED_FILES = (
     "elasticfilesystem:DescribeMountTargets",
     "elasticfilesystem:TagResource",
 )
+VPN = (
+    "ec2:CreateCustomerGateway",
+    "ec2:CreateVpnConnection",
+    "ec2:DescribeCustomerGateways",
+    "ec2:DescribeVpnConnections",
+)
 STATIC_ROUTES = ("ec2:CreateVpnConnectionRoute",)
+DIRECT_CONNECT = (
+    "directconnect:CreateDirectConnectGatewayAssociation",
+    "directconnect:DescribeDirectConnectGatewayAssociations",
+)
+PROPOSAL = (
+    "directconnect:CreateDirectConnectGatewayAssociationProposal",
+    "directconnect:DescribeDirectConnectGatewayAssociationProposals",
+)
+DNS = (
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DescribeNetworkInterfaces",
+    "route53resolver:CreateResolverEndpoint",
+    "route53resolver:GetResolverEndpoint",
+    "route53resolver:ListResolverEndpointIpAddresses",
+    "route53resolver:ListTagsForResource",
+    "route53resolver:TagResource",
+)
+"""Those of EC2: Route 53 makes the interfaces of an endpoint with the caller's permissions (Route 53
+Developer Guide, AmazonRoute53ResolverFullAccess)."""
+DNS_RULES = (
+    "route53resolver:AssociateResolverRule",
+    "route53resolver:CreateResolverRule",
+    "route53resolver:GetResolverRule",
+    "route53resolver:GetResolverRuleAssociation",
+)
 KEYS = (
     "kms:CreateKey",
     "kms:DescribeKey",
@@ -317,8 +345,18 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         yield from LUSTRE
     if site.interruptions is not None:
         yield from NOTICES
+    yield from _of_connections(site)
+
+
+def _of_connections(site: CloudSitePlan) -> Iterator[str]:
+    if site.vpn is not None or site.direct_connect is not None:
+        yield from PRIVATE_GATEWAY
     if site.vpn is not None:
         yield from (*VPN, *(STATIC_ROUTES if site.vpn.static else ()))
+    if site.direct_connect is not None:
+        yield from DIRECT_CONNECT if site.direct_connect.owner is None else PROPOSAL
+    if site.dns is not None:
+        yield from (*DNS, *(DNS_RULES if site.dns.forward else ()))
 
 
 def linked_roles(plan: FleetPlan) -> Mapping[str, str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from gpufleet.account.caller import Caller, find_caller
+from gpufleet.account.direct_connect import CHECK as DIRECT_CONNECT
+from gpufleet.account.direct_connect import check_direct_connect
 from gpufleet.account.needs import RegionNeeds, region_needs
 from gpufleet.account.permissions import (
     NOT_SIMULATED,
@@ -61,12 +63,15 @@ def _jobs(
     now: dt.datetime,
 ) -> list[tuple[str, str, Callable[[], AccountCheck]]]:
     region = needs.region
-    return [
+    jobs: list[tuple[str, str, Callable[[], AccountCheck]]] = [
         ("zones", region, lambda: check_zones(needs, clients)),
         ("quotas", region, lambda: check_quotas(needs, catalog, clients)),
         ("reservations", region, lambda: check_reservations(needs, clients, now)),
         (PERMISSIONS, region, lambda: check_permissions(needs, caller, clients)),
     ]
+    if any(site.plan.direct_connect is not None for site in needs.sites):
+        jobs.append((DIRECT_CONNECT, region, lambda: check_direct_connect(needs, caller, clients)))
+    return jobs
 
 
 def _run(check: str, region: str, job: Callable[[], AccountCheck]) -> AccountCheck:

@@ -2,8 +2,9 @@
 
 Codes and names: the quota tables of the AWS General Reference ("Amazon EC2 endpoints and quotas", "Amazon EKS
 endpoints and quotas", "Amazon FSx endpoints and quotas", "Amazon VPC quotas"), the AWS Site-to-Site VPN User
-Guide ("quotas") and the answers of `service-quotas list-service-quotas`. Families: EC2 user guide, "On-Demand
-Instance quotas" and "Spot Instance quotas". No table names the Spot quota of P6: it is not checked.
+Guide ("quotas"), the Route 53 Developer Guide ("Quotas") and the answers of `service-quotas
+list-service-quotas`. Families: EC2 user guide, "On-Demand Instance quotas" and "Spot Instance quotas". No
+table names the Spot quota of P6: it is not checked.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region", "VPCs")
 VPN_CONNECTIONS = Quota("ec2", "L-3E6EC3A3", "Site-to-Site VPN connections per Region", "connections")
 VPN_GATEWAYS = Quota("ec2", "L-7029FAB6", "Virtual private gateways per Region", "gateways")
 CUSTOMER_GATEWAYS = Quota("ec2", "L-4FB7FF5D", "Customer gateways per Region", "gateways")
-VPN = (VPN_CONNECTIONS, VPN_GATEWAYS, CUSTOMER_GATEWAYS)
+VPN = (VPN_CONNECTIONS, CUSTOMER_GATEWAYS)
+RESOLVER_ENDPOINTS = Quota("route53resolver", "L-4A669CC0", "Resolver endpoints per AWS Region", "endpoints")
 CLUSTERS = Quota("eks", "L-1194D53C", "Clusters", "clusters")
 GROUPS_OF_CLUSTER = Quota("eks", "L-6D54EA21", "Managed node groups per cluster", "node groups")
 NODES_OF_GROUP = Quota("eks", "L-BD136A63", "Nodes per managed node group", "nodes")

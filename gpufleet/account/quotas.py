@@ -14,8 +14,10 @@ from gpufleet.account.quota_table import (
     GROUPS_OF_CLUSTER,
     LUSTRE,
     NODES_OF_GROUP,
+    RESOLVER_ENDPOINTS,
     VPCS,
     VPN,
+    VPN_GATEWAYS,
     Quota,
     vcpu_quota,
 )
@@ -99,8 +101,7 @@ def quota_needs(needs: RegionNeeds, catalog: Catalog) -> tuple[QuotaNeed, ...]:
         add(VPCS, (*path, "network"), 1, 1, plan.site)
         nat = len(plan.nat_zones)
         add(ADDRESSES, (*path, "network", "nat"), nat, nat, plan.site)
-        for quota in VPN if plan.vpn is not None else ():
-            add(quota, (*path, "network", "vpn"), 1, 1, plan.site)
+        _connections(site, add)
         for item in plan.lustre:
             where = (*path, "storage")
             systems, capacity = LUSTRE[item.deployment]
@@ -109,6 +110,16 @@ def quota_needs(needs: RegionNeeds, catalog: Catalog) -> tuple[QuotaNeed, ...]:
         if plan.kubernetes is not None:
             _kubernetes(site, add)
     return tuple(found.values())
+
+
+def _connections(site: SiteNeeds, add: Callable[..., None]) -> None:
+    plan, path = site.plan, (*site.path, "network")
+    if plan.vpn is not None or plan.direct_connect is not None:
+        add(VPN_GATEWAYS, (*path, "vpn" if plan.vpn is not None else "direct_connect"), 1, 1, plan.site)
+    for quota in VPN if plan.vpn is not None else ():
+        add(quota, (*path, "vpn"), 1, 1, plan.site)
+    endpoints = len(plan.dns.directions) if plan.dns is not None else 0
+    add(RESOLVER_ENDPOINTS, (*path, "dns"), endpoints, endpoints, plan.site)
 
 
 def _kubernetes(site: SiteNeeds, add: Callable[..., None]) -> None:

@@ -26,6 +26,11 @@ _HEADER = """# What `gpufleet preflight` checks
 | `reservation-instance_type`, `reservation-zone` | it holds another type, or is in another zone | error |
 | `reservation-nodes` | it holds fewer instances than the group has nodes, or others run in it | error |
 | `reservation-end` | an On-Demand Capacity Reservation ends within a week | warning |
+| `direct-connect-gateway` | the account has no Direct Connect gateway of that id | error |
+| `direct-connect-state` | it is not available | error |
+| `direct-connect-owner` | `owner` is the account itself: it needs no proposal | error |
+| `direct-connect-full` | it has 20 virtual private gateways, or not room for those of the fleet | error |
+| `direct-connect-asn` | it has the BGP number of the VPN's router | warning |
 | `service-linked-role` | a role of an AWS service does not exist, and the caller may not create it | error |
 | `permission` | an action of `up` is not allowed | error if a policy denies it, else warning |
 
@@ -52,6 +57,10 @@ VPC and subnets"). Zone names differ between accounts: the preflight compares id
 
 _ACTIONS = (
     ("network, keys and logs of every site", (*actions.NETWORK, *actions.KEYS)),
+    ("VPNs", (*actions.PRIVATE_GATEWAY, *actions.VPN, *actions.STATIC_ROUTES)),
+    ("Direct Connect", (*actions.PRIVATE_GATEWAY, *actions.DIRECT_CONNECT)),
+    ("Direct Connect by a gateway of another account", (*actions.PRIVATE_GATEWAY, *actions.PROPOSAL)),
+    ("DNS", (*actions.DNS, *actions.DNS_RULES)),
     ("node groups", actions.LAUNCH),
     ("Kubernetes sites", actions.CLUSTER),
     ("Slurm sites", actions.SCALING),
@@ -81,7 +90,9 @@ def _quotas() -> Iterator[Quota]:
     yield from quota_table.SPOT.values()
     yield quota_table.ADDRESSES
     yield quota_table.VPCS
+    yield quota_table.VPN_GATEWAYS
     yield from quota_table.VPN
+    yield quota_table.RESOLVER_ENDPOINTS
     yield from (quota_table.CLUSTERS, quota_table.GROUPS_OF_CLUSTER, quota_table.NODES_OF_GROUP)
     for pair in quota_table.LUSTRE.values():
         yield from pair

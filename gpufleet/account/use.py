@@ -14,6 +14,7 @@ from gpufleet.account.quota_table import (
     GROUPS_OF_CLUSTER,
     LUSTRE,
     NODES_OF_GROUP,
+    RESOLVER_ENDPOINTS,
     VPCS,
     VPN_CONNECTIONS,
     VPN_GATEWAYS,
@@ -22,6 +23,8 @@ from gpufleet.account.quota_table import (
 )
 from gpufleet.account.reading import Clients, NotCheckedError, pages
 from gpufleet.catalog import Catalog
+from gpufleet.kinds import DNS_DIRECTIONS
+from gpufleet.plan.names import dns_resource_name
 
 _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 _ACTIVE = [{"Name": "state", "Values": ["active"]}]
@@ -51,6 +54,8 @@ class QuotaUse:
         """Return what others use. Raises NotCheckedError if it cannot be read."""
         if quota.code in _LISTED:
             return self._untagged("ec2", *_LISTED[quota.code])
+        if quota == RESOLVER_ENDPOINTS:
+            return float(self._other_endpoints)
         if quota == CLUSTERS:
             return float(len(self._other_clusters))
         if quota in (GROUPS_OF_CLUSTER, NODES_OF_GROUP):
@@ -65,6 +70,14 @@ class QuotaUse:
         # VPN resources are listed for some time after their end.
         alive = (each for each in found if each.get("State") not in ("deleting", "deleted"))
         return float(sum(1 for each in alive if not self._needs.owns(each.get("Tags"))))
+
+    @cached_property
+    def _other_endpoints(self) -> int:
+        """Resolver endpoints with other names: lists have no tags."""
+        own = {dns_resource_name(site.name, each) for site in self._needs.sites for each in DNS_DIRECTIONS}
+        client = self._clients("route53resolver", self._needs.region)
+        found = pages(client, "list_resolver_endpoints", "ResolverEndpoints")
+        return sum(1 for each in found if each.get("Name") not in own)
 
     @cached_property
     def _other_clusters(self) -> list[str]:

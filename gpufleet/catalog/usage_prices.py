@@ -1,7 +1,7 @@
 """Prices of services from AWS's price list: by the usage type of the bill.
 
 A usage type begins with a code of the region (`EUC1-NatGateway-Hours`), except in us-east-1. The names are
-those of the price lists of 2026 (AmazonEC2, AmazonVPC, AmazonEKS, AmazonFSx).
+those of the price lists of 2026 (AmazonEC2, AmazonVPC, AmazonRoute53, AmazonEKS, AmazonFSx).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ REQUESTS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("AmazonEC2", {"productFamily": "System Operation"}),
     ("AmazonEC2", {"productFamily": "Provisioned Throughput"}),
     ("AmazonVPC", {}),
+    ("AmazonRoute53", {"productFamily": "DNS Query"}),
     ("AmazonEKS", {}),
     ("AmazonFSx", {"operation": "CreateFileSystem:Lustre"}),
 )
@@ -54,6 +55,7 @@ USAGES: Mapping[str, Usage] = {
     "vpc-endpoint-interface-hour": Usage("AmazonVPC", "VpcEndpoint-Hours", "hour"),
     "public-ipv4-hour": Usage("AmazonVPC", "PublicIPv4:InUseAddress", "hour"),
     "vpn-connection-hour": Usage("AmazonVPC", "VPN-Usage-Hours:ipsec.1", "hour"),
+    "resolver-endpoint-hour": Usage("AmazonRoute53", "ResolverNetworkInterface", "hour"),
     "eks-control-plane": Usage("AmazonEKS", "AmazonEKS-Hours:perCluster", "hour"),
     _EXTENDED: Usage("AmazonEKS", "AmazonEKS-Hours:extendedSupport", "hour"),
     "fsx-lustre-metadata-iops": Usage("AmazonFSx", "MetadataIOPS", "IOPS-month"),

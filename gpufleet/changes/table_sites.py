@@ -14,6 +14,12 @@ _NOTICES = "no one: the handler restarts and goes on; a Slurm controller needs i
 _CONTROLLERS = "no one: the controllers know it after `gpufleet configure`"
 _BURSTS = "waiting jobs of the racks, after `gpufleet configure`: those on cloud nodes run to their end"
 _TUNNELS = "traffic between the site and the racks, until the router has the new configuration"
+_DIRECT = (
+    "traffic through Direct Connect, until the new association exists (another account has to accept it); a"
+    " VPN of the site takes over meanwhile"
+)
+_DIRECT_ENDS = "traffic between the site and the racks, unless the site has a VPN"
+_NAMES = "the site: names of the old domain are no longer those of the racks"
 _AUTOSCALER = "no one: the autoscaler restarts"
 _CORDONED = "no one: nodes that NVSentinel has cordoned stay so until `kubectl uncordon`"
 _TEAM = "the team: a namespace is deleted with everything in it"
@@ -73,6 +79,30 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "all traffic between the site and the racks, until the router has the new configuration: the"
             " connection is made again, with other keys and addresses",
         ),
+    ),
+    "cloud[].network.direct_connect.gateway": (
+        FieldChange("another one", Effect.REPLACEMENT, _DIRECT),
+        FieldChange("Direct Connect added", Effect.IN_PLACE, NO_ONE),
+        FieldChange("Direct Connect removed", Effect.REPLACEMENT, _DIRECT_ENDS),
+    ),
+    "cloud[].network.direct_connect.owner": (FieldChange("another account", Effect.REPLACEMENT, _DIRECT),),
+    "cloud[].network.direct_connect.networks": (
+        FieldChange(
+            "another list, with `dns.inbound`",
+            Effect.IN_PLACE,
+            "DNS servers in removed networks: the site no longer answers them. Nothing else changes: routers"
+            " announce their networks",
+        ),
+    ),
+    "cloud[].network.dns.forward[]": (
+        FieldChange("add an entry", Effect.IN_PLACE, "the site: the racks answer for the domain"),
+        FieldChange("remove an entry", Effect.REPLACEMENT, _NAMES),
+    ),
+    "cloud[].network.dns.forward[].domain": (FieldChange("another domain", Effect.REPLACEMENT, _NAMES),),
+    "cloud[].network.dns.forward[].servers": in_place("another list", "no one, if the new servers answer"),
+    "cloud[].network.dns.inbound": (
+        FieldChange("on", Effect.IN_PLACE, NO_ONE),
+        FieldChange("off", Effect.REPLACEMENT, "the racks: names of the site's network have no answer"),
     ),
     "cloud[].scheduler": (
         FieldChange("another one", Effect.REPLACEMENT, "all users: every node group is replaced"),

@@ -44,8 +44,9 @@ def _written(fleet: Fleet) -> Iterator[tuple[SpecPath, str]]:
             yield (*path, "kubernetes", "public_cidrs", index), cidr
         for index, cidr in enumerate(site.kubernetes.private_cidrs if site.kubernetes is not None else ()):
             yield (*path, "kubernetes", "private_cidrs", index), cidr
-        for index, cidr in enumerate(site.network.vpn.networks if site.network.vpn is not None else ()):
-            yield (*path, "network", "vpn", "networks", index), cidr
+        for kind, connection in (("vpn", site.network.vpn), ("direct_connect", site.network.direct_connect)):
+            for index, cidr in enumerate(connection.networks if connection is not None else ()):
+                yield (*path, "network", kind, "networks", index), cidr
     for path, rack_site in fleet.onprem():
         if rack_site.network is not None:
             yield (*path, "network"), rack_site.network

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
+from gpufleet.checks.connections import check_networks
 from gpufleet.checks.networks import PRIVATE, parse_network, reserved_for
-from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
+from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.kinds import VPN_AMAZON_ASN, VPN_ASN
-from gpufleet.plan.vpn import vpn_networks
 from gpufleet.spec.models import CloudSite, CloudVpn
 
 RESERVED_ASNS = {
@@ -87,64 +87,7 @@ def vpn_behind_router(fleet: Fleet) -> Iterator[FieldFinding]:
     """Routes lead to the networks behind the router. AWS routes the site's own addresses inside of its VPC,
     whatever else is announced (Amazon VPC User Guide, "Route priority")."""
     for path, site, vpn in _vpns(fleet):
-        where = (*path, "network", "vpn")
-        networks = vpn_networks(fleet.spec, vpn)
-        if not networks:
-            racks = [each.site for each in fleet.spec.onprem]
-            reason = (
-                f"the fleet has {len(racks)} rack sites ({listed(racks)})"
-                if len(racks) > 1
-                else f"site {racks[0]!r} has no `network`"
-                if racks
-                else "the fleet has no rack site"
-            )
-            yield FieldFinding(
-                (*where, "networks"),
-                f"nothing says which networks are behind router {vpn.gateway}: {reason}",
-                "write them, such as 'networks: [10.60.0.0/22]'",
-                value="none",
-            )
-        own = parse_network(site.network.cidr)
-        for index, text in enumerate(networks):
-            place = (*where, "networks", index) if vpn.networks else where
-            network = parse_network(text)
-            if text in networks[:index]:
-                yield FieldFinding(place, f"{text} is listed twice", "list it once")
-            elif vpn.networks and network is not None and own is not None and network.overlaps(own):
-                yield FieldFinding(
-                    place,
-                    f"{text} overlaps {own}, the network of site {site.site!r}: it is never reached through"
-                    " the VPN",
-                    "use other addresses for one of them",
-                    value=text,
-                )
-
-
-@check("vpn-slurm")
-def slurm_connection(fleet: Fleet) -> Iterator[FieldFinding]:
-    """Controllers and the nodes that they launch connect to each other (slurm.conf, SlurmctldPort and
-    SlurmdPort), so that the network of the rack site has to be connected to that of the cloud site: by
-    `network.vpn`, or by a connection that gpufleet does not manage."""
-    for path, site in fleet.cloud():
-        if site.slurm is None or site.scheduler != "slurm":
-            continue
-        rack = next((each for each in fleet.spec.onprem if each.site == site.slurm.controllers), None)
-        network = parse_network(rack.network) if rack is not None else None
-        if rack is None or network is None:
-            continue
-        vpn = site.network.vpn
-        behind = [parse_network(text) for text in vpn_networks(fleet.spec, vpn)] if vpn is not None else []
-        if not any(other is not None and network.subnet_of(other) for other in behind):
-            yield FieldFinding(
-                (*path, "slurm", "controllers"),
-                f"no VPN of this fleet connects site {site.site!r} to {network}, the network of site"
-                f" {rack.site!r}, whose controllers launch its nodes",
-                f"add {network} to `networks` of `network.vpn`"
-                if vpn is not None
-                else "add `network.vpn`, such as 'vpn: {gateway: 203.0.113.7}'; ignore this if the networks"
-                " are connected in another way (Direct Connect, a transit gateway)",
-                "warning",
-            )
+        yield from check_networks(fleet, (path, site), "vpn", vpn.networks, f"behind router {vpn.gateway}")
 
 
 def _vpns(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, CloudVpn]]:
@@ -153,4 +96,4 @@ def _vpns(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, CloudVpn]]:
             yield path, site, site.network.vpn
 
 
-CHECKS = (vpn_gateway, vpn_asn, vpn_behind_router, slurm_connection)
+CHECKS = (vpn_gateway, vpn_asn, vpn_behind_router)

@@ -18,6 +18,8 @@ from gpufleet.plan.access import access_port, kubernetes_access
 from gpufleet.plan.autoscaler import plan_autoscaler
 from gpufleet.plan.budget import plan_budget
 from gpufleet.plan.cloud_slurm import plan_cloud_slurm
+from gpufleet.plan.direct_connect import plan_direct_connect
+from gpufleet.plan.dns import plan_dns
 from gpufleet.plan.fault_repair import plan_fault_repair
 from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
@@ -108,6 +110,8 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         cidr=site.network.cidr,
         nat=site.network.nat,
         vpn=plan_vpn(spec, site),
+        direct_connect=plan_direct_connect(spec, site),
+        dns=plan_dns(spec, site),
         subnets=plan_subnets(site.network.cidr, site.zones),
         scheduler=site.scheduler,
         kubernetes=_plan_kubernetes(spec, site, catalog, locked, groups),

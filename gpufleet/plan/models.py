@@ -20,6 +20,8 @@ from gpufleet.plan.autoscaler import AutoscaledPlan as AutoscaledPlan
 from gpufleet.plan.autoscaler import AutoscalerPlan as AutoscalerPlan
 from gpufleet.plan.budget_models import BudgetPlan
 from gpufleet.plan.capacity_models import CapacityPlan
+from gpufleet.plan.direct_connect import DirectConnectPlan
+from gpufleet.plan.dns import DnsPlan
 from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
@@ -155,7 +157,8 @@ class CloudSitePlan:
 
     `interruptions` is None if nothing acts on AWS's notices. `interface_endpoints` are the AWS services
     (`ecr.api`) that nodes of a site without NAT reach through endpoints of the network, one in each zone.
-    `flow_logs` are those of the network. `vpn` is None if no VPN leads to the racks.
+    `flow_logs` are those of the network. `vpn` and `direct_connect` are None if no VPN or Direct
+    Connect leads to the racks, `dns` if no names are exchanged with them.
     """
 
     site: str
@@ -166,6 +169,8 @@ class CloudSitePlan:
     cidr: str
     nat: NatKind
     vpn: VpnPlan | None
+    direct_connect: DirectConnectPlan | None
+    dns: DnsPlan | None
     subnets: tuple[SubnetPlan, ...]
     scheduler: Literal["kubernetes", "slurm"]
     kubernetes: KubernetesPlan | None

@@ -47,6 +47,9 @@ REPAIR_SUFFIX = "-repair"
 VPN_SUFFIX = "-vpn"
 """What the VPN of a site and its gateways are called besides the site."""
 
+DNS_SUFFIX = "-dns"
+"""What the DNS endpoints of a site are called besides the site and their direction."""
+
 LONGEST_ROLE_SUFFIX = FLOW_LOGS_SUFFIX
 """The longest of what IAM roles of a site add to the site's name."""
 
@@ -87,6 +90,11 @@ def gateway_resource_name(site_name: str, zone: str) -> str:
 def endpoint_resource_name(site_name: str, service: str) -> str:
     """The name of the interface endpoint of a service (`ecr.api`)."""
     return f"{site_name}-{service.replace('.', '-')}"
+
+
+def dns_resource_name(site_name: str, direction: str) -> str:
+    """The name of a site's DNS endpoint, `inbound` or `outbound`."""
+    return f"{site_name}{DNS_SUFFIX}-{direction}"
 
 
 def bucket_claims(storage: str) -> tuple[str, str]:

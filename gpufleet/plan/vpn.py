@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.kinds import VPN_AMAZON_ASN
-from gpufleet.spec.models import CloudSite, CloudVpn, FleetSpec
+from gpufleet.spec.models import CloudSite, FleetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ def plan_vpn(spec: FleetSpec, site: CloudSite) -> VpnPlan | None:
     vpn = site.network.vpn
     if vpn is None:
         return None
-    return VpnPlan(vpn.gateway, vpn.asn, VPN_AMAZON_ASN, vpn_networks(spec, vpn), vpn.static)
+    return VpnPlan(vpn.gateway, vpn.asn, VPN_AMAZON_ASN, networks_behind(spec, vpn.networks), vpn.static)
 
 
-def vpn_networks(spec: FleetSpec, vpn: CloudVpn) -> tuple[str, ...]:
-    """The networks behind the router: those written, else that of the only rack site.
+def networks_behind(spec: FleetSpec, written: tuple[str, ...]) -> tuple[str, ...]:
+    """The networks that a connection leads to: those written, else that of the only rack site.
 
-    With several rack sites nothing says which of them the router is at, so there is no default.
+    With several rack sites nothing says which of them the connection leads to, so there is no default.
     """
-    if vpn.networks or len(spec.onprem) != 1:
-        return vpn.networks
+    if written or len(spec.onprem) != 1:
+        return written
     network = spec.onprem[0].network
     return () if network is None else (network,)

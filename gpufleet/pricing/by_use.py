@@ -1,6 +1,7 @@
 """Texts for usage-based charges, which a fleet file does not declare."""
 
 CLAIMS = "volumes that pods claim (EBS), by the GB"
+DNS = "DNS queries through endpoints of Route 53 Resolver"
 EVENTS = "custom events on an event bus"
 FILES = "files in EFS file systems, and access to them, by the GB"
 FUNCTIONS = "calls of Lambda functions"
@@ -9,4 +10,6 @@ QUEUES = "requests to SQS queues"
 OBJECTS = "objects in S3 buckets, and requests to them"
 TOPICS = "messages of SNS topics"
 VPN_TRAFFIC = "data out of AWS through VPN connections"
+DIRECT_CONNECT = "ports of Direct Connect connections, and data out of AWS through them"
+
 TRAFFIC = "data transfer between zones, between regions and to the internet"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from gpufleet.catalog import Catalog
-from gpufleet.kinds import RUNNING_COSTS
+from gpufleet.kinds import DNS_ADDRESSES, RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     CapacityPlan,
@@ -43,6 +43,7 @@ from gpufleet.plan.names import (
     SERVERS_SUFFIX,
     SYSTEM,
     VPN_SUFFIX,
+    dns_resource_name,
     endpoint_resource_name,
     gateway_resource_name,
     group_resource_name,
@@ -74,6 +75,7 @@ from gpufleet.pricing.services import (
     price_endpoint,
     price_key,
     price_nat_gateway,
+    price_resolver_endpoint,
     price_vpn_connection,
 )
 from gpufleet.resources import types
@@ -171,6 +173,13 @@ class _Site:
             self._book.price(
                 self._thing(types.VPN_CONNECTION, f"{self._name}{VPN_SUFFIX}", NETWORK),
                 lambda: price_vpn_connection(self._prices),
+            )
+        if self._site.direct_connect is not None:
+            self._book.leave_out(by_use.DIRECT_CONNECT)
+        for direction in self._site.dns.directions if self._site.dns is not None else ():
+            self._book.price(
+                self._thing(types.RESOLVER_ENDPOINT, dns_resource_name(self._name, direction), NETWORK),
+                lambda: price_resolver_endpoint(self._prices, DNS_ADDRESSES),
             )
         zones = len(self._site.zones)
         for service in self._site.interface_endpoints:

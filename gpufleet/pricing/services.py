@@ -66,6 +66,13 @@ def price_vpn_connection(prices: Prices) -> Cost:
     )
 
 
+def price_resolver_endpoint(prices: Prices, addresses: int) -> Cost:
+    """Return the cost of an endpoint of Route 53 Resolver, charged per address (Route 53 pricing, "Resolver
+    endpoints": per elastic network interface)."""
+    what = f"Route 53 Resolver endpoint with {addresses} addresses"
+    return _hourly(prices, what, "network", "resolver-endpoint-hour", addresses, by_use.DNS)
+
+
 def price_control_plane(prices: Prices, *, extended: bool = False, old: bool = False) -> Cost:
     """Return the cost of an EKS control plane. With `extended` support it costs more after the end of
     standard support, which has passed if `old`."""

@@ -20,6 +20,8 @@ from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.base import Model
 from gpufleet.spec.capacity import Capacity
 from gpufleet.spec.cloud_slurm import CloudSlurm
+from gpufleet.spec.direct_connect import CloudDirectConnect
+from gpufleet.spec.dns import CloudDns
 from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     WHOLE,
@@ -175,6 +177,14 @@ class CloudNetwork(Model):
     nat: Annotated[NatKind, Field(description="NAT gateways: one, one a zone, or none.")] = "single"
     vpn: Annotated[
         CloudVpn | None, Field(description="A site-to-site VPN to the racks; none if left out.")
+    ] = None
+    direct_connect: Annotated[
+        CloudDirectConnect | None,
+        Field(description="A Direct Connect gateway that leads to the racks; none if left out."),
+    ] = None
+    dns: Annotated[
+        CloudDns | None,
+        Field(description="Names of the racks in the site, and of the site at the racks; none if left out."),
     ] = None
 
 

@@ -153,6 +153,8 @@ KEY_SOURCE = r"^(https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*|/[A-Za-z0-9_.
 WEB_FOLDER = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]-]*$"
 WEB_ADDRESS = r"^https?://[A-Za-z0-9\[][A-Za-z0-9._~:/@%+=,\[\]?&#-]*$"
 HOST_OR_ADDRESS = r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$"
+DX_GATEWAY = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+AWS_ACCOUNT = r"^[0-9]{12}$"
 IPV4 = r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$"
 DOMAIN = r"^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*)?$"
 CIDR = r"^[0-9A-Fa-f:][0-9A-Fa-f.:/]*$"
@@ -200,6 +202,11 @@ PATTERNS = {
     WEB_FOLDER: "a web address, such as http://mirror.example.com/rack",
     WEB_ADDRESS: "a web address, such as https://metrics.example.com/api/v1/push",
     HOST_OR_ADDRESS: "a host name or an address, such as ntp1.example.com",
+    DX_GATEWAY: (
+        "the ID of a Direct Connect gateway, as `aws directconnect describe-direct-connect-gateways` prints"
+        " it, such as 5f294f92-bafb-4011-916d-9b0bec1f4f35"
+    ),
+    AWS_ACCOUNT: "the twelve digits of an AWS account, such as 111122223333",
     IPV4: "an IPv4 address, such as 203.0.113.7",
     DOMAIN: "a domain name of letters, digits, '-' and '.', such as dc1.example.com",
     CIDR: "a network address and a prefix length, such as 10.40.0.0/16",
@@ -278,6 +285,11 @@ WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
 WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]
 Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]
+DirectConnectGateway = Annotated[str, Field(pattern=DX_GATEWAY)]
+# Twelve digits are text here and a number to a YAML editor.
+AwsAccount = Annotated[
+    str, Field(pattern=AWS_ACCOUNT), WithJsonSchema({"type": ["string", "integer"], "pattern": AWS_ACCOUNT})
+]
 Ipv4 = Annotated[str, Field(pattern=IPV4)]
 Cidr = Annotated[str, Field(pattern=CIDR, max_length=64)]
 MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]

@@ -35,6 +35,8 @@ from gpufleet.spec.cloud import (
     Volume,
 )
 from gpufleet.spec.cloud_slurm import CloudBurst, CloudSlurm
+from gpufleet.spec.direct_connect import CloudDirectConnect
+from gpufleet.spec.dns import CloudDns, DnsForward
 from gpufleet.spec.fault_repair import FaultRepair
 from gpufleet.spec.fields import (
     FEW_SITES,
@@ -93,10 +95,13 @@ __all__ = [
     "Capacity",
     "CapacityBlock",
     "CloudBurst",
+    "CloudDirectConnect",
+    "CloudDns",
     "CloudNetwork",
     "CloudSite",
     "CloudSlurm",
     "CloudVpn",
+    "DnsForward",
     "Doca",
     "EmailReceiver",
     "EtcdBackup",

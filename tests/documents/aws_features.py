@@ -109,6 +109,28 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ("ec2:CreateSubnetCidrReservation",),
             ('VPC User Guide, "Subnet CIDR reservations"',),
         ),
+        AwsFeature(
+            "Direct Connect: associations of virtual private gateways, and proposals to other accounts",
+            ("directconnect.GatewayAssociation", "directconnect.GatewayAssociationProposal"),
+            (
+                "directconnect:CreateDirectConnectGatewayAssociation",
+                "directconnect:UpdateDirectConnectGatewayAssociation",
+                "directconnect:CreateDirectConnectGatewayAssociationProposal",
+            ),
+            ('Direct Connect User Guide, "Virtual private gateway associations" and "Quotas"',),
+        ),
+        AwsFeature(
+            "DNS over the connection: Resolver endpoints, and rules that forward domains",
+            ("route53.ResolverEndpoint", "route53.ResolverRule", "route53.ResolverRuleAssociation"),
+            (
+                "route53resolver:CreateResolverEndpoint",
+                "route53resolver:AssociateResolverEndpointIpAddress",
+                "route53resolver:CreateResolverRule",
+                "route53resolver:UpdateResolverRule",
+                "route53resolver:AssociateResolverRule",
+            ),
+            ('Route 53 Developer Guide, "Forwarding outbound DNS queries" and "Quotas"',),
+        ),
         AwsFeature("Flow logs", ("ec2.FlowLog",), ("ec2:CreateFlowLogs",)),
         AwsFeature(
             "Log groups",

@@ -247,6 +247,18 @@ STATIC_VPN = {
 """A VPN to a router without BGP."""
 
 
+DIRECT = {
+    "gateway": "5f294f92-bafb-4011-916d-9b0bec1f4f35",
+    "owner": "444455556666",
+    "networks": ["10.97.0.0/24", "10.98.0.0/24"],
+}
+"""Direct Connect by a gateway of another account."""
+
+
+DNS = {"forward": [{"domain": "corp.example", "servers": ["10.97.0.53"]}], "inbound": True}
+"""Names of the racks at the site, and of the site at the racks."""
+
+
 def small(site: str, region: str, cidr: str) -> dict[str, Any]:
     """A Slurm site with one group."""
     return {
@@ -355,7 +367,8 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             queued(),
             with_servers("alone", "10.49.0.0/16", 1),
             with_servers("paired", "10.50.0.0/16", 2),
-            small("far", "us-west-2", "10.43.0.0/16"),
+            small("far", "us-west-2", "10.43.0.0/16")
+            | {"network": {"cidr": "10.43.0.0/16", "nat": "single", "direct_connect": DIRECT, "dns": DNS}},
             BURST,
         ],
         "onprem": [*RACKS_BEFORE, *SLURM_RACKS],

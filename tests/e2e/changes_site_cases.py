@@ -55,6 +55,8 @@ def site_cases() -> Iterator[Case]:
     yield _site("near", "network.nat", "single to per-zone", "per-zone")
     yield _site("near", "network.nat", "to none", "none")
     yield from _vpns()
+    yield from _direct_connect()
+    yield from _dns()
     yield _site("far", "scheduler", "another one", "kubernetes")
     yield Case(
         "cloud[].kubernetes.version",
@@ -275,6 +277,54 @@ def _vpns() -> Iterator[Case]:
     yield Case(gateway, "a VPN added", added, " chg-test-near(-|$)", "slurm")
     removed = "(gpufleet:network:SiteVpn chg-test-kube$| chg-test-kube-vpn(-|$))"
     yield Case(gateway, "the VPN removed", {"cloud[kube].network.vpn": GONE}, removed)
+
+
+def _direct_connect() -> Iterator[Case]:
+    """A site with an association that is proposed to the account of the gateway, and one that gets it."""
+    other, racks = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", ["10.97.0.0/24"]
+    path, claims = "cloud[].network.direct_connect", " chg-test-far-direct-connect$"
+    for field, how, value in (
+        ("gateway", "another one", other),
+        ("owner", "another account", "777788889999"),
+    ):
+        changes = {f"cloud[far].network.direct_connect.{field}": value}
+        yield Case(f"{path}.{field}", how, changes, claims, "slurm")
+    changes = {"cloud[far].network.direct_connect.networks": racks}
+    queries = r"SecurityGroupIngressRule chg-test-far-dns-inbound-"
+    yield Case(f"{path}.networks", "another list, with `dns.inbound`", changes, queries, "slurm")
+    added = {"cloud[near].network.direct_connect": {"gateway": other, "networks": racks}}
+    yield Case(f"{path}.gateway", "Direct Connect added", added, " chg-test-near(-|$)", "slurm")
+    whole = (
+        r"(gpufleet:network:(SiteVpn|DirectConnect) chg-test-far$| chg-test-far-(vpn|direct-connect)(-|$))"
+    )
+    # DNS needs a connection.
+    removed = {"cloud[far].network.direct_connect": GONE, "cloud[far].network.dns": GONE}
+    yield Case(f"{path}.gateway", "Direct Connect removed", removed, f"{whole}|{_DNS}", "slurm")
+
+
+_DNS = r"(gpufleet:network:SiteDns chg-test-far$| chg-test-far-dns(-|$))"
+
+
+def _dns() -> Iterator[Case]:
+    """A site with both endpoints and one domain, and one that gets an endpoint."""
+    path, at = "cloud[].network.dns", "cloud[far].network.dns"
+    first = {"domain": "corp.example", "servers": ["10.97.0.53"]}
+    second = {"domain": "lab.example", "servers": ["10.97.0.53"]}
+    rules = r" chg-test-far-dns-(corp|lab).example$"
+    yield Case(f"{path}.forward[]", "add an entry", {f"{at}.forward": [first, second]}, rules, "slurm")
+    gone = r"(aws:.* chg-test-far-dns-(outbound|corp)|gpufleet:network:SiteDns chg-test-far$)"
+    yield Case(f"{path}.forward[]", "remove an entry", {f"{at}.forward": []}, gone, "slurm")
+    another = {f"{at}.forward": [{**first, "domain": "lab.example"}]}
+    yield Case(f"{path}.forward[].domain", "another domain", another, rules, "slurm")
+    servers = {f"{at}.forward": [{**first, "servers": ["10.98.0.53"]}]}
+    asked = r"(ResolverRule chg-test-far-dns-corp.example$|EgressRule chg-test-far-dns-outbound-)"
+    yield Case(f"{path}.forward[].servers", "another list", servers, asked, "slurm")
+    # With its connection: another change of the networks behind it would change its rules as well.
+    direct = {"gateway": "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", "networks": ["10.97.0.0/24"]}
+    added = {"cloud[near].network.dns": {"inbound": True}, "cloud[near].network.direct_connect": direct}
+    yield Case(f"{path}.inbound", "on", added, " chg-test-near(-|$)", "slurm")
+    off = r"(aws:.* chg-test-far-dns-inbound|gpufleet:network:SiteDns chg-test-far$)"
+    yield Case(f"{path}.inbound", "off", {f"{at}.inbound": False}, off, "slurm")
 
 
 def _burst() -> Iterator[Case]:

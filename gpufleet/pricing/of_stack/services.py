@@ -72,6 +72,15 @@ def price_vpn_connection(pricing: Pricing, resource: Resource) -> None:
     pricing.price(resource, lambda: services.price_vpn_connection(prices), owner)
 
 
+def price_resolver_endpoint(pricing: Pricing, resource: Resource) -> None:
+    """Price an endpoint of Route 53 Resolver, charged per address."""
+    addresses = declared(resource, "ipAddresses")
+    if not isinstance(addresses, Sequence):
+        raise UnpricedError(f"the number of its addresses is not known: ipAddresses is {shown(addresses)}")
+    prices, owner = pricing.prices(resource), pricing.owners.of(resource, default=NETWORK)
+    pricing.price(resource, lambda: services.price_resolver_endpoint(prices, len(addresses)), owner)
+
+
 def price_endpoint(pricing: Pricing, resource: Resource) -> None:
     """Price a VPC endpoint. Gateways are free, interfaces are charged per zone with a subnet."""
     kind = text(resource, "vpcEndpointType") or "Gateway"

@@ -20,6 +20,7 @@ from gpufleet.pricing.of_stack.services import (
     price_key,
     price_lustre,
     price_nat_gateway,
+    price_resolver_endpoint,
     price_vpn_connection,
 )
 from gpufleet.resources.resource import Resource
@@ -41,6 +42,7 @@ from gpufleet.resources.types import (
     NODE_GROUP,
     NODES_IN_SERVICE,
     ORDERED_CAPACITY,
+    RESOLVER_ENDPOINT,
     SCHEDULE,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
@@ -68,6 +70,7 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     ADDRESS: ("network", price_address),
     VPC_ENDPOINT: ("network", price_endpoint),
     VPN_CONNECTION: ("network", price_vpn_connection),
+    RESOLVER_ENDPOINT: ("network", price_resolver_endpoint),
     KEY: ("service", price_key),
     "aws:kms/replicaKey:ReplicaKey": ("service", price_key),
     "aws:kms/externalKey:ExternalKey": ("service", price_key),
@@ -117,6 +120,10 @@ FREE: Mapping[str, str] = {
     **dict.fromkeys(
         _tokens("vpc", "SecurityGroupIngressRule", "SecurityGroupEgressRule", "SecurityGroupVpcAssociation"),
         _ROUTING,
+    ),
+    **dict.fromkeys(
+        _tokens("route53", "ResolverRule", "ResolverRuleAssociation"),
+        "the endpoint that forwards the queries is charged",
     ),
     **dict.fromkeys(
         _tokens("ec2", "LaunchTemplate", "LaunchConfiguration"),
@@ -193,6 +200,9 @@ BY_USE: Mapping[str, str] = {
     **dict.fromkeys(_tokens("lambda", "Function"), by_use.FUNCTIONS),
     **dict.fromkeys(_tokens("sns", "Topic", "TopicSubscription"), by_use.TOPICS),
     **dict.fromkeys(_tokens("sqs", "Queue"), by_use.QUEUES),
+    **dict.fromkeys(
+        _tokens("directconnect", "GatewayAssociation", "GatewayAssociationProposal"), by_use.DIRECT_CONNECT
+    ),
     "kubernetes:storage.k8s.io/v1:StorageClass": by_use.CLAIMS,
     **dict.fromkeys(_tokens("ecr", "Repository"), "images in ECR repositories, by the GB"),
     **dict.fromkeys(_tokens("fsx", "Backup"), "backups of file systems, by the GB that changed"),

@@ -50,6 +50,7 @@ OF_A_SITE = frozenset(
         "aws:ec2/natGateway:NatGateway",
         "aws:ec2/vpcEndpoint:VpcEndpoint",
         "aws:ec2/vpnConnection:VpnConnection",
+        "aws:route53/resolverEndpoint:ResolverEndpoint",
     }
 )
 """Resource types that carry the tag of their site: they are billed to a site, or hold what is."""

@@ -24,7 +24,7 @@ from gpufleet.spec.models import FleetSpec
 
 REGION = "us-east-1"
 NOW = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-SERVICES = ("ec2", "eks", "fsx", "iam", "service-quotas", "sts")
+SERVICES = ("directconnect", "ec2", "eks", "fsx", "iam", "route53resolver", "service-quotas", "sts")
 
 
 def group(kind: str = "g6.xlarge", **more: Any) -> dict[str, Any]:
@@ -180,5 +180,5 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
-        install("ec2", "eks", "fsx", "iam", "servicequotas")
+        install("directconnect", "route53resolver", "ec2", "eks", "fsx", "iam", "servicequotas")
         yield Account()

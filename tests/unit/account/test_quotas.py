@@ -213,3 +213,15 @@ def test_type_without_a_known_quota_is_not_checked(account: Account) -> None:
     spot = {"spot": {"min": 0, "max": 1}}
     found = check(account.preflight(fleet(group("p6-b200.48xlarge", capacity=spot))), "quotas")
     assert any("no spot quota of p6-b200.48xlarge is known" in each for each in found.unchecked)
+
+
+def test_dns_endpoints_count_against_their_quota(account: Account) -> None:
+    dns = {"forward": [{"domain": "corp.example", "servers": ["10.60.0.53"]}], "inbound": True}
+    assert needs(group(), network=VPN | {"dns": dns})["L-4A669CC0"] == (2, 2)
+    assert needs(group(), network=VPN | {"dns": {"inbound": True}})["L-4A669CC0"] == (1, 1)
+    assert "L-4A669CC0" not in needs(group(), network=VPN)
+    endpoints = [{"Name": "atlas-prod-use1-dns-inbound"}, {"Name": "hall"}, {}]
+    account.answers["route53resolver:ListResolverEndpoints"] = lambda _: {"ResolverEndpoints": endpoints}
+    found = check(account.preflight(fleet(group(), network=VPN | {"dns": dns})), "quotas")
+    (fact,) = [each for each in found.facts if each["code"] == "L-4A669CC0"]
+    assert (fact["applied"], fact["used_by_others"], fact["needed_now"]) == (4, 2, 2)

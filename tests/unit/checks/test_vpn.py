@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.errors import SpecError
-from tests.unit.checks.fleets import FLEET, GONE, Judge
+from tests.unit.checks.fleets import FLEET, Judge
 from tests.unit.checks.test_cloud_slurm import launched
 
 VPN = "cloud.0.network.vpn"
@@ -128,20 +128,3 @@ def test_two_sites_of_a_region_need_two_addresses(judge: Judge) -> None:
 def test_sites_of_two_regions_share_an_address(judge: Judge) -> None:
     both = launched(**vpn(), **{"cloud.1.network.vpn.gateway": ROUTER["gateway"]})
     assert judge(both).rules == set()
-
-
-def test_slurm_site_without_a_vpn_to_its_controllers_gets_a_hint(judge: Judge) -> None:
-    finding = judge(launched(**{"cloud.1.network.vpn": GONE})).only("vpn-slurm", "warning")
-    assert finding.field == "cloud[1].slurm.controllers"
-    assert "no VPN of this fleet connects site 'usw2' to 10.60.0.0/" in finding.message
-    assert "Direct Connect" in finding.remedy
-
-
-def test_slurm_site_with_a_vpn_to_other_networks_gets_a_hint(judge: Judge) -> None:
-    other = {**ROUTER, "networks": ["10.70.0.0/22"]}
-    finding = judge(launched(**{"cloud.1.network.vpn": other})).only("vpn-slurm", "warning")
-    assert finding.remedy.endswith("to `networks` of `network.vpn`")
-
-
-def test_slurm_site_with_a_vpn_to_its_controllers_gets_none(judge: Judge) -> None:
-    assert judge(launched()).rules == set()

@@ -85,6 +85,10 @@ class EchoMocks(Mocks):
             state.setdefault("arn", f"arn:aws:mock:{REGION}:{ACCOUNT}:{kind}/{args.name}")
             state.setdefault("name", f"{args.name}-1234567")
         state.update(_OUTPUTS.get(kind, {}))
+        if kind == "ResolverEndpoint":
+            state["ipAddresses"] = [
+                {**each, "ip": f"10.40.0.{number}"} for number, each in enumerate(state["ipAddresses"], 5)
+            ]
         if kind == "NodeGroup" and args.custom:
             state.setdefault("nodeGroupName", f"{args.name}-1234567")
             state["resources"] = [{"autoscalingGroups": [{"name": f"eks-{args.name}"}]}]
@@ -108,6 +112,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "currency": "USD",
     },
     "LustreFileSystem": {"dnsName": "fs-1.fsx.test", "mountName": "abcdefgh"},
+    "GatewayAssociation": {"dxGatewayAssociationId": "5a1b2c3d-association"},
 }
 
 

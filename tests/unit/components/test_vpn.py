@@ -71,6 +71,16 @@ def test_keys_are_made_by_aws_and_are_no_outputs(dynamic: Recording) -> None:
     assert set(outputs) == {"vpnConnectionId", "customerGatewayId", "vpnGatewayId", "tunnelAddresses"}
 
 
+def test_without_a_router_there_is_the_gateway_only() -> None:
+    made = vpn(gateway=None)
+    assert made.one("VpnGateway").inputs["vpcId"] == "vpc-1"
+    assert len(made.of("VpnGatewayRoutePropagation")) == 2
+    for kind in ("CustomerGateway", "VpnConnection", "VpnConnectionRoute"):
+        assert not made.of(kind)
+    (outputs,) = [each for urn, each in made.outputs.items() if "SiteVpn" in urn]
+    assert set(outputs) == {"vpnGatewayId"}
+
+
 def test_every_route_table_takes_the_routes(dynamic: Recording) -> None:
     found = {each.name: each.inputs for each in dynamic.of("VpnGatewayRoutePropagation")}
     assert {name: each["routeTableId"] for name, each in found.items()} == {

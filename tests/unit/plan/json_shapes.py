@@ -280,6 +280,8 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
         "cidr": str,
         "nat": str,
         "vpn": DICT_OR_NONE,
+        "direct_connect": DICT_OR_NONE,
+        "dns": DICT_OR_NONE,
         "subnets": [{"zone": str, "kind": str, "cidr": str}],
         "scheduler": str,
         "kubernetes": {

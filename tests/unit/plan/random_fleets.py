@@ -37,6 +37,10 @@ def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> Fle
     for site in cloud:
         if chance.random() < 0.3:
             site["network"] |= {"vpn": _vpn(chance)}
+        if chance.random() < 0.3:
+            site["network"] |= {"direct_connect": _direct_connect(chance)}
+        if chance.random() < 0.3:
+            site["network"] |= {"dns": _dns(chance)}
     for site in launched:
         if chance.random() < 0.5:
             site["slurm"] = {"servers": _servers(chance)}
@@ -73,6 +77,22 @@ def _vpn(chance: random.Random) -> dict[str, Any]:
         "networks": chance.choice([["10.99.0.0/24"], ["10.99.0.0/24", "172.16.0.0/20"]]),
         "static": chance.choice([False, True]),
     }
+
+
+def _direct_connect(chance: random.Random) -> dict[str, Any]:
+    return {
+        "gateway": "5f294f92-bafb-4011-916d-9b0bec1f4f35",
+        "owner": chance.choice([None, "444455556666"]),
+        "networks": chance.choice([["10.99.0.0/24"], ["10.99.0.0/24", "172.16.0.0/20"]]),
+    }
+
+
+def _dns(chance: random.Random) -> dict[str, Any]:
+    forward = [
+        {"domain": "corp.example", "servers": ["10.99.0.53"]},
+        {"domain": "lab.example", "servers": ["10.99.0.53", "10.99.0.54"]},
+    ]
+    return {"forward": forward[: chance.randint(0, 2)], "inbound": chance.choice([False, True])}
 
 
 def _assumptions(chance: random.Random) -> dict[str, Any]:

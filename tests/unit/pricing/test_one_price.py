@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from gpufleet.catalog import Price
 from gpufleet.environments import Choices, draft_environment
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import gateway_resource_name, site_resource_name
-from gpufleet.pricing import CostLine, FleetCost, price_plan, price_stack
+from gpufleet.pricing import CostLine, FleetCost, by_use, price_plan, price_stack
+from gpufleet.pricing.rates import Prices
+from gpufleet.pricing.services import price_resolver_endpoint
 from gpufleet.resources.types import (
     BLOCK_OFFERING,
     CAPACITY_BLOCK,
     CLUSTER,
     KEY,
     NAT_GATEWAY,
+    RESOLVER_ENDPOINT,
     VPC_ENDPOINT,
     VPN_CONNECTION,
 )
@@ -127,6 +132,42 @@ def test_plan_and_stack_price_a_vpn_alike_where_its_price_is_known_and_where_not
     assert (line.name, line.owner) == ("atlas-test-use1-vpn", "network")
     assert line.estimated is (region != "us-east-1")
     assert_one_price(fleet, preview=preview)
+
+
+@pytest.mark.parametrize("owner", [None, "444455556666"])
+def test_plan_and_stack_leave_out_what_direct_connect_costs_by_use(owner: str | None) -> None:
+    direct = {"gateway": "5f294f92-bafb-4011-916d-9b0bec1f4f35", "networks": ["10.60.0.0/22"]}
+    network = {"cidr": "10.40.0.0/16", "direct_connect": direct | ({"owner": owner} if owner else {})}
+    fleet = spec(cloud=[cloud_site(network=network)])
+    cost = price_plan(build_plan(fleet, CATALOG), CATALOG)
+    assert by_use.DIRECT_CONNECT in cost.not_counted
+    assert cost.unknown == ()
+    assert_one_price(fleet)
+
+
+@pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
+def test_plan_and_stack_have_no_price_of_dns_endpoints(preview: bool) -> None:
+    """No source has one yet: it is unknown, and `gpufleet catalog refresh` reads AWS's."""
+    dns = {"forward": [{"domain": "corp.example", "servers": ["10.60.0.53"]}], "inbound": True}
+    vpn = {"gateway": "203.0.113.7", "networks": ["10.60.0.0/22"]}
+    fleet = spec(cloud=[cloud_site(network={"cidr": "10.40.0.0/16", "vpn": vpn, "dns": dns})])
+    cost = price_plan(build_plan(fleet, CATALOG), CATALOG)
+    assert [(each.type, each.name) for each in cost.unknown] == [
+        (RESOLVER_ENDPOINT, f"atlas-test-use1-dns-{each}") for each in ("inbound", "outbound")
+    ]
+    assert {each.what for each in cost.unknown} == {"Route 53 Resolver endpoint with 2 addresses"}
+    assert_one_price(fleet, preview=preview)
+
+
+def test_price_of_dns_endpoints_counts_each_address() -> None:
+    price = Price(amount=Decimal("0.2"), unit="hour", source="test")
+    services = dict(CATALOG.services)
+    key = "resolver-endpoint-hour"
+    services[key] = services[key].model_copy(update={"prices": {"us-east-1": price}})
+    catalog = replace(CATALOG, services=services)
+    line = price_resolver_endpoint(Prices(catalog, "us-east-1"), 2)
+    assert (line.minimum, line.expected, line.maximum) == (Decimal(292),) * 3
+    assert line.left_out == (by_use.DNS,)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -20,6 +20,7 @@ NAT = "aws:ec2/natGateway:NatGateway"
 EIP = "aws:ec2/eip:Eip"
 ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 VPN = "aws:ec2/vpnConnection:VpnConnection"
+RESOLVER = "aws:route53/resolverEndpoint:ResolverEndpoint"
 KEY = "aws:kms/key:Key"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
@@ -70,6 +71,8 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one(NAT, availabilityMode="regional"), "regional"),
         (one(VPN, enableAcceleration=True), "accelerated VPN"),
         (one(VPN, region="us-gov-west-1"), "VPN connection in us-gov-west-1"),
+        (one(RESOLVER, ipAddresses=[{}, {}]), "no price"),
+        (one(RESOLVER, ipAddresses=UNKNOWN), "ipAddresses"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=UNKNOWN), "subnetIds"),
         (one(ENDPOINT, vpcEndpointType="Interface"), "number of its zones is not known"),
         (one(ENDPOINT, vpcEndpointType=UNKNOWN), "vpcEndpointType"),

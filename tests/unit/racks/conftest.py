@@ -105,6 +105,8 @@ def cloud_site(scheduler: str = "slurm", site: str = "usw2") -> CloudSitePlan:
         zones=("us-west-2a",),
         cidr="10.41.0.0/16",
         vpn=None,
+        direct_connect=None,
+        dns=None,
         nat="single",
         subnets=(),
         scheduler=scheduler,  # type: ignore[arg-type]
