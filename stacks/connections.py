@@ -34,6 +34,7 @@ def build_connections(
             amazon_asn=plan.amazon_asn if plan else VPN_AMAZON_ASN,
             networks=plan.networks if plan else (),
             static=plan.static if plan else False,
+            log_retention_days=site.vpn_logs.retention_days if site.vpn_logs else None,
             tags=site.tags,
         ),
         opts,
@@ -50,6 +51,7 @@ def _vpn_outputs(vpn: SiteVpn) -> Outputs:
         "customer_gateway_id": vpn.customer_gateway_id,
         "vpn_gateway_id": vpn.vpn_gateway_id,
         "tunnel_addresses": list(vpn.tunnel_addresses),
+        "log_group": vpn.log_group,
     }
 
 

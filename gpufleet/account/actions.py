@@ -89,6 +89,16 @@ VPN = (
     "ec2:DescribeVpnConnections",
 )
 STATIC_ROUTES = ("ec2:CreateVpnConnectionRoute",)
+TUNNEL_LOGS = (
+    "logs:CreateLogDelivery",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+)
+"""EC2 makes the delivery of a VPN's logs with the caller's permissions (Site-to-Site VPN User Guide, "IAM
+requirements to publish to CloudWatch Logs")."""
 DIRECT_CONNECT = (
     "directconnect:CreateDirectConnectGatewayAssociation",
     "directconnect:DescribeDirectConnectGatewayAssociations",
@@ -353,6 +363,7 @@ def _of_connections(site: CloudSitePlan) -> Iterator[str]:
         yield from PRIVATE_GATEWAY
     if site.vpn is not None:
         yield from (*VPN, *(STATIC_ROUTES if site.vpn.static else ()))
+        yield from TUNNEL_LOGS if site.vpn.logs else ()
     if site.direct_connect is not None:
         yield from DIRECT_CONNECT if site.direct_connect.owner is None else PROPOSAL
     if site.dns is not None:

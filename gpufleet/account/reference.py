@@ -58,6 +58,7 @@ VPC and subnets"). Zone names differ between accounts: the preflight compares id
 _ACTIONS = (
     ("network, keys and logs of every site", (*actions.NETWORK, *actions.KEYS)),
     ("VPNs", (*actions.PRIVATE_GATEWAY, *actions.VPN, *actions.STATIC_ROUTES)),
+    ("logs of VPNs", actions.TUNNEL_LOGS),
     ("Direct Connect", (*actions.PRIVATE_GATEWAY, *actions.DIRECT_CONNECT)),
     ("Direct Connect by a gateway of another account", (*actions.PRIVATE_GATEWAY, *actions.PROPOSAL)),
     ("DNS", (*actions.DNS, *actions.DNS_RULES)),

@@ -19,6 +19,7 @@ _DIRECT = (
     " VPN of the site takes over meanwhile"
 )
 _DIRECT_ENDS = "traffic between the site and the racks, unless the site has a VPN"
+_LOGS = "traffic between the site and the racks: each tunnel is interrupted for minutes, one after the other"
 _NAMES = "the site: names of the old domain are no longer those of the racks"
 _AUTOSCALER = "no one: the autoscaler restarts"
 _CORDONED = "no one: nodes that NVSentinel has cordoned stay so until `kubectl uncordon`"
@@ -79,6 +80,10 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             "all traffic between the site and the racks, until the router has the new configuration: the"
             " connection is made again, with other keys and addresses",
         ),
+    ),
+    "cloud[].network.vpn.logs": (
+        FieldChange("on", Effect.IN_PLACE, _LOGS),
+        FieldChange("off", Effect.REPLACEMENT, f"{_LOGS}; earlier logs are deleted"),
     ),
     "cloud[].network.direct_connect.gateway": (
         FieldChange("another one", Effect.REPLACEMENT, _DIRECT),

@@ -49,6 +49,7 @@ from gpufleet.plan.site_needs import (
     interface_endpoints,
     site_keys,
     stop_logs,
+    vpn_logs,
 )
 from gpufleet.plan.storage import plan_bucket, plan_lustre
 from gpufleet.plan.subnets import plan_subnets
@@ -126,6 +127,7 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
         cluster_logs=cluster_logs(name, site),
         keys=site_keys(name, site, lustre, buckets, servers.file_systems if servers is not None else ()),
         tags=site_tags(spec, site.site),
+        vpn_logs=vpn_logs(name, site),
     )
 
 

@@ -158,7 +158,8 @@ class CloudSitePlan:
     `interruptions` is None if nothing acts on AWS's notices. `interface_endpoints` are the AWS services
     (`ecr.api`) that nodes of a site without NAT reach through endpoints of the network, one in each zone.
     `flow_logs` are those of the network. `vpn` and `direct_connect` are None if no VPN or Direct
-    Connect leads to the racks, `dns` if no names are exchanged with them.
+    Connect leads to the racks, `dns` if no names are exchanged with them,
+    `vpn_logs` if its tunnels write none.
     """
 
     site: str
@@ -185,6 +186,7 @@ class CloudSitePlan:
     cluster_logs: LogGroupPlan | None = field(metadata=ELSEWHERE)
     keys: tuple[KeyPlan, ...]
     tags: Mapping[str, str]
+    vpn_logs: LogGroupPlan | None = field(default=None, metadata=ELSEWHERE)
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ class CloudSitePlan:
     @property
     def log_groups(self) -> tuple[LogGroupPlan, ...]:
         """The log groups of the site."""
-        return tuple(each for each in (self.flow_logs, self.cluster_logs) if each is not None)
+        return tuple(each for each in (self.flow_logs, self.cluster_logs, self.vpn_logs) if each is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,9 @@ REPAIR_SUFFIX = "-repair"
 VPN_SUFFIX = "-vpn"
 """What the VPN of a site and its gateways are called besides the site."""
 
+VPN_LOGS_SUFFIX = f"{VPN_SUFFIX}-logs"
+"""What the logs of the VPN of a site and their key are called besides the site."""
+
 DNS_SUFFIX = "-dns"
 """What the DNS endpoints of a site are called besides the site and their direction."""
 

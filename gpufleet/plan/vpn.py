@@ -13,7 +13,7 @@ class VpnPlan:
     """A VPN to the router `gateway` (public IPv4 address), and the networks (CIDRs) behind it.
 
     `asn` is the BGP number of the router, `amazon_asn` that of AWS's side. Routes are `static`, or come by
-    BGP.
+    BGP. With `logs`, the tunnels write logs.
     """
 
     gateway: str
@@ -21,6 +21,7 @@ class VpnPlan:
     amazon_asn: int
     networks: tuple[str, ...]
     static: bool
+    logs: bool = False
 
 
 def plan_vpn(spec: FleetSpec, site: CloudSite) -> VpnPlan | None:
@@ -28,7 +29,9 @@ def plan_vpn(spec: FleetSpec, site: CloudSite) -> VpnPlan | None:
     vpn = site.network.vpn
     if vpn is None:
         return None
-    return VpnPlan(vpn.gateway, vpn.asn, VPN_AMAZON_ASN, networks_behind(spec, vpn.networks), vpn.static)
+    return VpnPlan(
+        vpn.gateway, vpn.asn, VPN_AMAZON_ASN, networks_behind(spec, vpn.networks), vpn.static, vpn.logs
+    )
 
 
 def networks_behind(spec: FleetSpec, written: tuple[str, ...]) -> tuple[str, ...]:

@@ -41,3 +41,6 @@ class CloudVpn(Model):
     static: Annotated[Switch, Field(description="Static routes to `networks`, for a router without BGP.")] = (
         False
     )
+    logs: Annotated[
+        Switch, Field(description="Logs of both tunnels in CloudWatch: negotiations, dead peers, BGP.")
+    ] = False

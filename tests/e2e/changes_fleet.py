@@ -243,8 +243,9 @@ STATIC_VPN = {
     "gateway": "203.0.113.8",
     "networks": ["10.60.0.0/24", "10.62.0.0/24"],
     "static": True,
+    "logs": True,
 }
-"""A VPN to a router without BGP."""
+"""A VPN to a router without BGP, with logs."""
 
 
 DIRECT = {

@@ -263,6 +263,8 @@ def _vpns() -> Iterator[Case]:
         ("kube", "kubernetes", "networks", "more, with static routes", more),
         ("kube", "kubernetes", "networks", "fewer, with static routes", ["10.60.0.0/24"]),
         ("kube", "kubernetes", "static", "on or off", False),
+        ("burst", "slurm", "logs", "on", True),
+        ("kube", "kubernetes", "logs", "off", False),
     ):
         yield Case(
             f"cloud[].network.vpn.{field}",

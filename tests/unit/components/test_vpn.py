@@ -113,3 +113,29 @@ def test_gateways_and_connection_are_tagged_children(dynamic: Recording) -> None
         made = dynamic.one(kind)
         assert made.inputs["tags"] == {"team": "ml", "Name": f"{NAME}-vpn"}
         assert made.parent == parent.urn
+
+
+@pytest.mark.parametrize("tunnel", [1, 2])
+def test_tunnels_without_logs_say_so(dynamic: Recording, tunnel: int) -> None:
+    """AWS keeps options that a request lacks, so that logs would stay on."""
+    found = dynamic.one("VpnConnection").inputs[f"tunnel{tunnel}LogOptions"]
+    assert found == {"cloudwatchLogOptions": {"logEnabled": False}}
+    assert not dynamic.of("LogGroup")
+    assert not dynamic.of("Key")
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_logs_are_encrypted_and_kept_for_their_time(static: bool) -> None:
+    made = vpn(log_retention_days=365, static=static)
+    group = made.one("LogGroup", f"{NAME}-vpn-logs")
+    assert group.inputs["name"] == f"/aws/vendedlogs/gpufleet/{NAME}/vpn"
+    assert group.inputs["retentionInDays"] == 365
+    key = made.one("Key", f"{NAME}-vpn-logs")
+    assert group.inputs["kmsKeyId"].endswith(f"/{key.name}")
+    assert group.inputs["name"] in key.inputs["policy"]
+    for tunnel in (1, 2):
+        options = made.one("VpnConnection").inputs[f"tunnel{tunnel}LogOptions"]["cloudwatchLogOptions"]
+        assert options["logEnabled"] is True
+        assert options["logGroupArn"].endswith(f"/{group.name}")
+        assert options.get("bgpLogEnabled", False) is not static
+        assert ("bgpLogGroupArn" in options) is not static

@@ -76,6 +76,7 @@ def _vpn(chance: random.Random) -> dict[str, Any]:
         "asn": chance.choice([65000, 65010, 4200000000]),
         "networks": chance.choice([["10.99.0.0/24"], ["10.99.0.0/24", "172.16.0.0/20"]]),
         "static": chance.choice([False, True]),
+        "logs": chance.choice([False, True]),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
+from gpufleet.plan.models import KeyPlan, LogGroupPlan
 from gpufleet.plan.vpn import VpnPlan
 from tests.unit.plan.fleets import CATALOG, cloud_site, rack_site, spec
 
@@ -24,9 +25,10 @@ def test_site_without_a_vpn_has_none() -> None:
 
 
 def test_declared_values_are_kept() -> None:
-    vpn = {"gateway": ROUTER, "asn": 65010, "networks": ["10.60.0.0/22", "10.64.0.0/22"], "static": True}
+    networks = ["10.60.0.0/22", "10.64.0.0/22"]
+    vpn = {"gateway": ROUTER, "asn": 65010, "networks": networks, "static": True, "logs": True}
     found = planned(vpn, rack_site(network="10.90.0.0/22"))
-    assert found == VpnPlan(ROUTER, 65010, 64512, ("10.60.0.0/22", "10.64.0.0/22"), static=True)
+    assert found == VpnPlan(ROUTER, 65010, 64512, ("10.60.0.0/22", "10.64.0.0/22"), static=True, logs=True)
 
 
 def test_router_has_a_private_number_and_bgp_unless_declared() -> None:
@@ -49,3 +51,12 @@ def test_networks_have_no_default_unless_there_is_one_rack_site_with_a_network(
     found = planned({"gateway": ROUTER}, *racks)
     assert found is not None
     assert found.networks == ()
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_logs_have_a_log_group_and_a_key(logs: bool) -> None:
+    network = {"cidr": "10.40.0.0/16", "vpn": {"gateway": ROUTER, "logs": logs}}
+    site = build_plan(spec(cloud=[cloud_site(network=network)]), CATALOG).cloud[0]
+    name = "/aws/vendedlogs/gpufleet/atlas-test-use1/vpn"
+    assert (LogGroupPlan(name, 365) in site.log_groups) is logs
+    assert (KeyPlan("atlas-test-use1-vpn-logs", "network") in site.keys) is logs

@@ -31,6 +31,7 @@ CONNECTIONS: dict[str, dict[str, Any]] = {
     "none": {},
     "bgp": {"vpn": ROUTER},
     "static": {"vpn": {**ROUTER, "static": True}},
+    "logged": {"vpn": {**ROUTER, "logs": True}},
     "direct": {"direct_connect": {"gateway": GATEWAY}},
     "proposed": {"direct_connect": {"gateway": GATEWAY, "owner": "444455556666"}},
     "dns": {
@@ -98,7 +99,19 @@ def test_outputs_are_ids_and_addresses_of_tunnels() -> None:
         "customer_gateway_id",
         "vpn_gateway_id",
         "tunnel_addresses",
+        "log_group",
     }
+    assert found["log_group"] is None
+
+
+def test_logged_tunnels_write_to_their_log_group() -> None:
+    made, exports = built("logged")
+    name = "/aws/vendedlogs/gpufleet/atlas-test-use1/vpn"
+    assert exports["vpn"]["log_group"] == name
+    assert name in {each.inputs["name"] for each in made.of("LogGroup")}
+    options = made.one("VpnConnection").inputs["tunnel2LogOptions"]["cloudwatchLogOptions"]
+    assert options["logGroupArn"].endswith(f":log-group:{name}")
+    assert options["bgpLogEnabled"] is True
 
 
 def test_direct_connect_alone_has_a_gateway_and_no_vpn() -> None:

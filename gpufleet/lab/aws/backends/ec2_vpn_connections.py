@@ -65,7 +65,7 @@ def create_vpn_connection(call: Call) -> Params:
     options = wanted.get("Options") or {}
     given = options.get("TunnelOptions") or []
     for each in given:
-        _check_tunnel(each)
+        _check_tunnel(call, each)
     number = len(backend.vpn_connections)
     made = backend.create_vpn_connection(
         wanted["Type"],
@@ -89,13 +89,25 @@ def create_vpn_connection(call: Call) -> Params:
     return {"VpnConnection": _connection(call, made)}
 
 
-def _check_tunnel(options: Params) -> None:
+def _check_tunnel(call: Call, options: Params) -> None:
+    _check_logs(call, (options.get("LogOptions") or {}).get("CloudWatchLogOptions") or {})
     for name, valid in _VALID.items():
         value = options.get(name)
         values = [one["Value"] for one in value] if isinstance(value, list) else [value] * (value is not None)
         for one in values:
             if one not in valid:
                 raise AwsError("InvalidParameterValue", f"Invalid value {one!r} for {name}.")
+
+
+def _check_logs(call: Call, options: Params) -> None:
+    """Reject logs without a log group, or to one that does not exist."""
+    from moto.logs.models import logs_backends
+
+    known = {each.arn for each in logs_backends[call.account][call.region].groups.values()}
+    for kind in ("", "Bgp"):
+        if options.get(f"{kind}LogEnabled") and options.get(f"{kind}LogGroupArn") not in known:
+            message = f"Invalid log group ARN: {options.get(f'{kind}LogGroupArn')}"
+            raise AwsError("InvalidParameterValue", message)
 
 
 def _new_tunnel(number: int, given: Params) -> Params:
@@ -152,7 +164,7 @@ def modify_vpn_tunnel_options(call: Call) -> Params:
     """Change the options of one tunnel, by its outside address."""
     connection, address = _live(call), call.params["VpnTunnelOutsideIpAddress"]
     options = call.params["TunnelOptions"]
-    _check_tunnel(options)
+    _check_tunnel(call, options)
     for tunnel in connection.tunnels:
         if tunnel["OutsideIpAddress"] == address:
             tunnel |= {_SHOWN.get(key, key): value for key, value in options.items()}

@@ -58,6 +58,11 @@ def _tunnel_options(inputs: Mapping[str, Any], number: int, names: frozenset[str
             if value is None or (names is not None and key not in names):
                 continue
             options[member] = [{"Value": each} for each in value] if table is _LISTS else value
+    key = f"tunnel{number}LogOptions"
+    if inputs.get(key) is not None and (names is None or key in names):
+        logs = inputs[key].get("cloudwatchLogOptions") or {}
+        wanted = {f"{name[0].upper()}{name[1:]}": value for name, value in logs.items() if value is not None}
+        options["LogOptions"] = {"CloudWatchLogOptions": wanted}
     return options
 
 
@@ -73,6 +78,10 @@ def _shown_options(options: Mapping[str, Any], number: int) -> Props:
     for suffix, member in _LISTS.items():
         values = given.get(member.lower())
         out[f"tunnel{number}{suffix}"] = [each["Value"] for each in values] if values else None
+    logs = (options.get("LogOptions") or {}).get("CloudWatchLogOptions")
+    if logs:
+        shown = {f"{name[0].lower()}{name[1:]}": value for name, value in logs.items()}
+        out[f"tunnel{number}LogOptions"] = {"cloudwatchLogOptions": shown}
     return {key: value for key, value in out.items() if value is not None}
 
 

@@ -166,3 +166,27 @@ def test_leftovers_are_listed_until_they_are_deleted(aws: Any, endpoint: Any, vp
     }
     aws("ec2").delete_vpn_connection(VpnConnectionId=vpn["connection"])
     assert "ec2:vpn-connection" not in {one.service for one in list_resources(endpoint, ["us-east-1"])}
+
+
+@pytest.mark.parametrize("kind", ["", "Bgp"])
+def test_logs_need_a_log_group_that_exists(aws: Any, vpn: dict[str, str], refused: Any, kind: str) -> None:
+    ec2, logs = aws("ec2"), aws("logs")
+    logs.create_log_group(logGroupName="/aws/vendedlogs/vpn")
+    (group,) = logs.describe_log_groups(logGroupNamePrefix="/aws/vendedlogs/vpn")["logGroups"]
+    arn = group["arn"].removesuffix(":*")
+    address = shown(ec2, vpn["connection"])["Options"]["TunnelOptions"][0]["OutsideIpAddress"]
+
+    def turn_on(group_arn: str) -> None:
+        wanted = {f"{kind}LogEnabled": True, f"{kind}LogGroupArn": group_arn}
+        ec2.modify_vpn_tunnel_options(
+            VpnConnectionId=vpn["connection"],
+            VpnTunnelOutsideIpAddress=address,
+            TunnelOptions={"LogOptions": {"CloudWatchLogOptions": wanted}},
+        )
+
+    with refused("InvalidParameterValue"):
+        turn_on(f"{arn}-other")
+    turn_on(arn)
+    tunnel = shown(ec2, vpn["connection"])["Options"]["TunnelOptions"][0]
+    assert tunnel["LogOptions"]["CloudWatchLogOptions"][f"{kind}LogGroupArn"] == arn
+    logs.delete_log_group(logGroupName="/aws/vendedlogs/vpn")

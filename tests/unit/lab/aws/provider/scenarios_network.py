@@ -186,8 +186,14 @@ NETWORK = (
         lambda w: {
             "type": "ipsec.1", "customerGatewayId": w.router.id, "vpnGatewayId": w.vpn_gateway.id,
             "tunnel1IkeVersions": ["ikev2"], "tunnel2Phase1DhGroupNumbers": [19, 20],
+            "tunnel1LogOptions": {"cloudwatchLogOptions": {"logEnabled": False}},
         },
-        lambda w: {"customerGatewayId": w.other_router.id, "tunnel2Phase1DhGroupNumbers": [20, 21]},
+        lambda w: {
+            "customerGatewayId": w.other_router.id, "tunnel2Phase1DhGroupNumbers": [20, 21],
+            "tunnel1LogOptions": {"cloudwatchLogOptions": {
+                "logEnabled": True, "logGroupArn": w.log_groups[0].state["arn"], "logOutputFormat": "json",
+            }},
+        },
         lambda w: {"staticRoutesOnly": True},
         tunnel_drift,
     ),
