@@ -222,6 +222,18 @@ def _services(catalog: Catalog) -> str:
         for item in catalog.services.values()
         for region, price in item.prices.items()
     ]
+    rows += [
+        (
+            f"`{item.key}`",
+            item.title,
+            "all",
+            "unknown",
+            f"per {item.unit}",
+            "no source yet: `catalog refresh`",
+        )
+        for item in catalog.services.values()
+        if not item.prices
+    ]
     return "## Cloud services\n\n" + _table(("key", "service", "region", "USD", "unit", "note"), rows)
 
 
