@@ -20,8 +20,8 @@ def used(pattern: str) -> set[str]:
 
 
 def test_services_of_the_program_are_imported_once() -> None:
-    # Only sites with servers of a Slurm have file systems of EFS, and only those with a connection to racks have
-    # associations of Direct Connect and DNS endpoints.
+    # Only servers of a Slurm have file systems of EFS; only a connection to racks has associations of Direct
+    # Connect and DNS endpoints.
     rare = {"directconnect", "efs", "route53"}
     services = used(r"\baws\.([a-z0-9_]+)\.(?:[A-Z]|get_)") - rare
     assert {f"pulumi_aws.{service}" for service in services} == {
