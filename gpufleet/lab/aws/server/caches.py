@@ -1,6 +1,7 @@
-"""Caches for what moto computes again for each request: half of the processor time of most requests.
+"""Caches for what moto and botocore compute again: for each request half of its processor time.
 
-Service models, names of a class's methods, and the service of a host do not change while a server runs.
+Service models, names of a class's methods, the service of a host, and names of events do not change while a
+server runs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import botocore.hooks
 import botocore.loaders
 import botocore.session
 import moto.core.responses
@@ -17,6 +19,8 @@ from moto.core.loaders import Loader, create_loader
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 _CACHED = ("get_service_model", "method_names_from_class")
+_HANDLERS = 2_000
+"""Handlers of botocore's events. Every session and client has the same ones; only a few are its own."""
 
 
 class Dispatcher(DomainDispatcherApplication):  # type: ignore[misc]
@@ -50,3 +54,25 @@ def enable() -> None:
 
     for module in (botocore.loaders, botocore.session, moto.core.utils):
         module.create_loader = shared
+    _share_event_names()
+
+
+def _share_event_names() -> None:
+    """Let all sessions and clients share the current names of events.
+
+    Each looks up the hundreds of events of its handlers in botocore's table of former names, one by one, and
+    one service of moto creates a dozen sessions.
+    """
+    aliaser = botocore.hooks.EventAliaser
+    look_up = aliaser._alias_event_name
+    current: dict[str, str] = {}
+
+    def alias(self: botocore.hooks.EventAliaser, name: str) -> str:
+        found = current.get(name)
+        if found is None:
+            found = current[name] = look_up(self, name)
+        return found
+
+    aliaser._alias_event_name = alias
+    # Of each handler again: whether it accepts any keyword.
+    botocore.hooks.accepts_kwargs = functools.lru_cache(_HANDLERS)(botocore.hooks.accepts_kwargs)
