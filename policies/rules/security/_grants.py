@@ -58,11 +58,15 @@ class Grants:
         `existing`: tags of the request restrict nothing, since the action is not for what it creates. Tags of
         resources restrict nothing if the identity may tag all of them.
         """
+        covering = tuple(self._covering(action))
+        if not covering:
+            # As for most of the known actions: who may tag does not matter then.
+            return False
         service = action.partition(":")[0]
         by_tag = not self._tags_all(service)
         found = (
             each.share_of(service)
-            for each in self._covering(action)
+            for each in covering
             if not _is_scoped(each, by_request=not existing, by_tag=by_tag)
         )
         return sum(found, Fraction(0)) >= WIDE
