@@ -7,6 +7,7 @@ imported on first use: commands without a cloud start without it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 SESSION_NAME = "gpufleet"
@@ -32,19 +33,40 @@ def open_session(
     `roles` are entries of `aws:assumeRoles` (`roleArn`, `sessionName`, `externalId`); `client` are options of
     the STS client. Raises the errors of botocore. The credentials of an assumed role last for an hour.
     """
-    import boto3
-
-    session = boto3.Session(profile_name=profile, region_name=region)
+    session = _session(profile, region)
     for role in roles:
         parameters = {name: role[key] for key, name in _ROLE_KEYS.items() if role.get(key)}
         answer = session.client("sts", **client).assume_role(
             RoleArn=role["roleArn"], **{"RoleSessionName": SESSION_NAME, **parameters}
         )
         given = answer["Credentials"]
-        session = boto3.Session(
+        session = _session(
+            None,
+            region,
             aws_access_key_id=given["AccessKeyId"],
             aws_secret_access_key=given["SecretAccessKey"],
             aws_session_token=given["SessionToken"],
-            region_name=region,
         )
     return session
+
+
+def _session(profile: str | None, region: str | None, **credentials: str) -> Any:
+    """Return a boto3 session that shares the models of services with all others of this process.
+
+    They never change, and EC2's takes longer to read than a request to it.
+    """
+    import boto3
+    import botocore.session
+
+    core = botocore.session.get_session()
+    if profile is not None:
+        core.set_config_variable("profile", profile)
+    core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+    return boto3.Session(region_name=region, botocore_session=core, **credentials)
+
+
+@cache
+def _models(data_path: str | None) -> Any:
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.exceptions import UnknownServiceError
+from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 
 from gpufleet.aws_session import open_session
@@ -45,3 +47,20 @@ def test_roles_are_assumed_one_after_the_other() -> None:
     roles = [{"roleArn": role("first")}, {"roleArn": role("second"), "sessionName": "night"}]
     assert caller(open_session("ops", "us-east-1", roles[:1])).endswith("assumed-role/first/gpufleet")
     assert caller(open_session("ops", "us-east-1", roles)).endswith("assumed-role/second/night")
+
+
+def test_sessions_read_the_model_of_a_service_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_session("ops", "us-east-1").client("fsx")
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _self, path: pytest.fail(path))
+    assert open_session("ops", "eu-west-1").client("fsx").meta.region_name == "eu-west-1"
+
+
+def test_models_of_another_folder_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = {"metadata": {"serviceId": "Toys", "apiVersion": "1", "protocol": "json"}, "operations": {}}
+    file = tmp_path / "models" / "toys" / "1" / "service-2.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(model))
+    with pytest.raises(UnknownServiceError):
+        open_session("ops", "us-east-1").client("toys")
+    monkeypatch.setenv("AWS_DATA_PATH", str(tmp_path / "models"))
+    assert "toys" in open_session("ops", "us-east-1").get_available_services()
