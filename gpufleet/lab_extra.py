@@ -79,17 +79,17 @@ def served_types() -> frozenset[str]:
     return frozenset(RESOURCES)
 
 
-def start_throwaway_account(folder: Path, passphrase: str = "", *, load: bool = False) -> ThrowawayAccount:
+def start_throwaway_account(folder: Path, passphrase: str = "", *, creates: bool = False) -> ThrowawayAccount:
     """Start an emulated AWS with its files in `folder` and return without waiting; the caller ends it.
 
-    It is empty, or continues from the files of `ThrowawayAccount.save`, with their `passphrase`. With `load`
-    it loads the services of a fleet at once, for a creation.
+    It is empty, or continues from the files of `ThrowawayAccount.save`, with their `passphrase`. With
+    `creates` it prepares for the creation of a fleet, otherwise for a preview.
     """
     require_lab()
     from gpufleet.lab.aws.throwaway import ThrowawayAccount
 
     server = forks.prepare(os.environ, ACCOUNT)
-    return ThrowawayAccount(folder, passphrase, load=load, fork=server.begin if server else None)
+    return ThrowawayAccount(folder, passphrase, creates=creates, fork=server.begin if server else None)
 
 
 def sandbox_access(root: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -33,7 +33,7 @@ class Scratch:
 
         Raises InputError if the extra `lab` is not installed.
         """
-        return start_throwaway_account(self.folder, self.passphrase, load=self.creates)
+        return start_throwaway_account(self.folder, self.passphrase, creates=self.creates)
 
     def end(self) -> None:
         """Stop the emulated AWS if it runs."""

@@ -104,7 +104,8 @@ def reset(root: Path) -> None:
 
 
 def _start(files: Files, idle_s: float | None) -> None:
-    command = [sys.executable, "-m", "gpufleet.lab.aws.server", str(files.root), "--daemon", "--load"]
+    command = [sys.executable, "-m", "gpufleet.lab.aws.server", str(files.root), "--daemon"]
+    command += ["--load", "all"]
     if idle_s is not None:
         command += ["--idle", str(idle_s)]
     nowhere = Endpoint(f"http://{LOOPBACK}:0", 0)

@@ -73,12 +73,13 @@ Fork = Callable[[Sequence[str], Mapping[str, str], Path], "Future[Any] | None"]
 class ThrowawayAccount:
     """An emulated AWS for one verdict. `folder` is the verdict's own, for its states.
 
-    It starts in the background; `endpoint` waits for it. With `load` it loads the services of a fleet at
-    once, which takes longer, but not during the first creations. `fork` starts the server, if it can.
+    It starts in the background; `endpoint` waits for it. It loads the services of a fleet's look-ups at once,
+    before the program is ready for them; with `creates` also those of its resources. `fork` starts the
+    server, if it can.
     """
 
     def __init__(
-        self, folder: Path, passphrase: str = "", *, load: bool = False, fork: Fork | None = None
+        self, folder: Path, passphrase: str = "", *, creates: bool = False, fork: Fork | None = None
     ) -> None:
         self.folder = folder
         self._root = folder / "aws"
@@ -90,7 +91,7 @@ class ThrowawayAccount:
         self.passphrase = passphrase or secrets.token_hex(16)
         """The passphrase of secrets in states."""
         require_loopback()
-        self._command = _command(self._root, load=load)
+        self._command = _command(self._root, creates=creates)
         self._environ = _environ()
         self._starting = fork(self._command, self._environ, self._root) if fork is not None else None
         if self._starting is None:
@@ -197,12 +198,12 @@ class ThrowawayAccount:
             pump.join(_PUMPED_S)
 
 
-def _command(root: Path, *, load: bool) -> list[str]:
+def _command(root: Path, *, creates: bool) -> list[str]:
     code = (
         f"import runpy, sys; sys.path.insert(0, {PACKAGES!r}); "
         f"runpy.run_module({SERVER!r}, run_name='__main__')"
     )
-    options = ["--unsaved", "--empty", "--idle", str(IDLE_S), *(["--load"] if load else [])]
+    options = ["--unsaved", "--empty", "--idle", str(IDLE_S), "--load", "all" if creates else "reads"]
     return [sys.executable, "-c", code, str(root), *options]
 
 

@@ -44,7 +44,9 @@ def main(argv: list[str] | None = None, extend: Extend | None = None) -> int:
     parser.add_argument("--daemon", action="store_true", help="return once the server answers")
     parser.add_argument("--unsaved", action="store_true", help="keep no state on disk")
     parser.add_argument("--empty", action="store_true", help="do not begin with the saved state")
-    parser.add_argument("--load", action="store_true", help="load the services of a fleet at once")
+    parser.add_argument(
+        "--load", choices=("reads", "all"), help="load the services of a fleet's look-ups, or all, at once"
+    )
     parser.add_argument("--idle", type=float, default=IDLE_S, help="seconds without requests before it stops")
     arguments = parser.parse_args(argv)
     # Models of services are a million objects that stay: collections took a sixth of the time. An account
@@ -134,7 +136,7 @@ class _Server:
         except (OSError, SystemExit):
             self._server = make_server(LOOPBACK, 0, self._app, **options)
 
-    def serve(self, ready: int | None, *, load: bool) -> None:
+    def serve(self, ready: int | None, *, load: str | None) -> None:
         """Answer requests until it is stopped or idle for too long; close `ready` at the start."""
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda *_: self._shutdown())
@@ -151,7 +153,8 @@ class _Server:
         if ready is not None:
             os.close(ready)
         if load:
-            threading.Thread(target=self._app.load, name="sandbox-services", daemon=True).start()
+            loading = functools.partial(self._app.load, creates=load == "all")
+            threading.Thread(target=loading, name="sandbox-services", daemon=True).start()
         try:
             self._server.serve_forever(poll_interval=0.1)
         finally:

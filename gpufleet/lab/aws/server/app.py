@@ -35,8 +35,11 @@ CONTROL_HEADER = "HTTP_X_GPUFLEET_SANDBOX"
 _WRITING_READS = {"DescribeCapacityBlockOfferings", "GetParameter", "GetParameters"}
 """Reads with a result that the sandbox stores: returned offerings, images of a public parameter."""
 
-_SERVICES = ("ec2", "ssm", "iam", "kms", "s3", "eks", "logs", "autoscaling", "fsx", "sns")
-"""What most fleets use: EC2 takes longer than all others together."""
+_READ = ("ec2", "ssm", "sts")
+"""What the look-ups of most fleets use, in a preview too: EC2 takes longer than all others together."""
+
+_CREATED = (*_READ, "iam", "kms", "s3", "eks", "logs", "autoscaling", "fsx", "sns")
+"""What the creation of most fleets uses."""
 
 _READS = ("Describe", "Get", "List", "Head", "Lookup", "Simulate", "Search", "BatchGet")
 
@@ -79,9 +82,12 @@ class SandboxApp:
             return self._with_faults(environ, start_response)
         return self._perform(environ, start_response)
 
-    def load(self) -> None:
-        """Load the services of a fleet, one after another, while no request needs them."""
-        for service in _SERVICES:
+    def load(self, *, creates: bool) -> None:
+        """Load the services of a fleet, one after another, while no request needs them.
+
+        Without `creates` only those of its look-ups.
+        """
+        for service in _CREATED if creates else _READ:
             with self.lock:
                 if self._restored:
                     return

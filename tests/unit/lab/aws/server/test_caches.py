@@ -18,7 +18,7 @@ def counted(self, path, *rest):
     parsed[file.parts[-3]] += found is not None and file.name.startswith("service-2.json")
     return found
 JSONFileLoader._load_file = counted
-SandboxApp(lambda: None, Injector(pathlib.Path("none")), lambda _: None).load()
+SandboxApp(lambda: None, Injector(pathlib.Path("none")), lambda _: None).load(creates=True)
 print(*sorted(name for name, times in parsed.items() if times == 1))
 print(*sorted(name for name, times in parsed.items() if times > 1))
 """
@@ -30,3 +30,47 @@ def test_each_service_model_is_parsed_once() -> None:
     ).stdout.split("\n")[:2]
     assert {"ec2", "iam", "eks", "fsx"} <= set(once.split())
     assert again == ""
+
+
+_LOADED = """
+import pathlib, sys
+from gpufleet.lab.aws.faults.inject import Injector
+from gpufleet.lab.aws.server.app import SandboxApp
+app = SandboxApp(lambda: None, Injector(pathlib.Path("none")), lambda _: None)
+app.load(creates=False)
+print(*sorted(app._moto.app_instances))
+app.load(creates=True)
+print(*sorted(app._moto.app_instances))
+"""
+
+
+def test_a_preview_loads_only_the_services_of_its_look_ups() -> None:
+    reads, everything = subprocess.run(
+        [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert reads.split() == ["ec2", "ssm", "sts"]
+    assert set(everything.split()) > {"ec2", "ssm", "sts", "eks", "fsx", "iam", "s3"}
+
+
+_NAMES = """
+import botocore.session
+from botocore.hooks import EventAliaser
+asked = []
+real = EventAliaser._alias_event_name
+EventAliaser._alias_event_name = lambda self, name: asked.append(name) or real(self, name)
+from gpufleet.lab.aws.server import caches
+caches.enable()
+botocore.session.get_session()
+first = len(asked)
+botocore.session.get_session()
+print(first > 100, len(asked) == first)
+session = botocore.session.get_session()
+print(session.get_component("event_emitter")._alias_event_name("before-call.apigateway.X"))
+"""
+
+
+def test_sessions_look_up_the_names_of_events_once() -> None:
+    answers = subprocess.run(
+        [sys.executable, "-c", _NAMES], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert answers == ["True True", "before-call.api-gateway.X"]
