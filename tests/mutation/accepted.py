@@ -25,6 +25,9 @@ ACCEPTED: dict[str, str] = {
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 
 EQUIVALENT: dict[str, str] = {
+    r"gpufleet\.policies\.rules\.security\._grants not covering -> False": (
+        "a quick look that spares the question who may tag"
+    ),
     r"gpufleet\.policies\.rules\.security\._grants service not in self\._tagging -> True": (
         "what is known is computed again"
     ),
