@@ -66,3 +66,8 @@ def test_private_site_cannot_pull_it(judge: Judge) -> None:
     changes = {FIELD: {"kind": "none"}, "cloud.0.network.nat": "none"}
     messages = [each.message for each in judge(changes).of("registry-unreachable")]
     assert not any("registry.k8s.io" in each for each in messages)
+
+
+def test_system_nodes_that_can_change_are_enough(judge: Judge) -> None:
+    changes = {FIELD: {}, **NOTHING_GROWS, "cloud.0.kubernetes.system_nodes": {"min": 2, "max": 3}}
+    assert "autoscaler-of-nothing" not in judge(changes).rules

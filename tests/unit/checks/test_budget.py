@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from gpufleet.checks.budget import MOST_ALERTS
+from gpufleet.checks.costs import budget_exceeded
 from gpufleet.errors import SpecError
 from gpufleet.spec.paths import parse_path
 from tests.unit.checks.fleets import NOW, Judge
@@ -164,6 +168,25 @@ def test_cost_above_the_budget_is_a_warning_with_both_amounts(judge: Judge) -> N
 def test_cost_above_the_budget_only_at_maximum_size_is_reported_as_such(judge: Judge) -> None:
     finding = judge({"budget.monthly": "60000 USD"}).only("budget-exceeded", "warning")
     assert "at its maximum size" in finding.message
+
+
+def messages(expected: int, maximum: int, upfront: int, *, unknown: bool = False) -> list[str]:
+    """Warnings on these costs, with a budget of 100 USD a month and a cap of 100 USD upfront."""
+    limit = SimpleNamespace(amount=Decimal(100))
+    total = SimpleNamespace(expected=Decimal(expected), maximum=Decimal(maximum))
+    fleet = SimpleNamespace(
+        cost=SimpleNamespace(total=total, upfront=Decimal(upfront), unknown=(1,) if unknown else ()),
+        spec=SimpleNamespace(budget=SimpleNamespace(monthly=limit, upfront=limit)),
+    )
+    return [finding.message for finding in budget_exceeded.run(cast(Any, fleet))]
+
+
+def test_cost_of_exactly_the_budget_is_within_it() -> None:
+    assert messages(100, 100, 100) == []
+    assert len(messages(101, 101, 101)) == 2
+    assert ["at least" in messages(101, 101, 0, unknown=each)[0] for each in (True, False)] == [True, False]
+    (maximum,) = messages(100, 101, 100)
+    assert "at its maximum size" in maximum
 
 
 def test_cost_of_an_invalid_fleet_is_not_judged(judge: Judge) -> None:

@@ -64,6 +64,18 @@ def test_rack_site_needs_controllers_by_address_and_a_network(judge: Judge) -> N
     assert "the fleet file does not say which it is" in finding.message
 
 
+def test_rack_site_without_controllers_is_refused(judge: Judge) -> None:
+    found = judge(launched(**{"onprem.0.controllers": GONE})).of("cloud-slurm-controllers")
+    assert "site 'dc1' has no controllers" in [each.message for each in found]
+
+
+def test_only_sites_with_slurm_are_suggested(judge: Judge) -> None:
+    other = {**FLEET["onprem"][0], "site": "dc2", "scheduler": "kubernetes"}
+    changes = launched(**{f"{SITE}.slurm.controllers": "lab"}) | {"onprem": [FLEET["onprem"][0], other]}
+    (finding,) = judge(changes).of("cloud-slurm-controllers")
+    assert finding.remedy == "write one of: dc1"
+
+
 def test_networks_that_overlap_are_refused(judge: Judge) -> None:
     said = judge(launched(**{f"{SITE}.network.cidr": "10.60.0.0/20"}))
     assert f"{WHERE}.network.cidr" in said.fields("cloud-slurm-controllers")
@@ -91,6 +103,12 @@ def test_group_that_slurm_cannot_launch_is_refused(
     finding = said.only("cloud-slurm-nodes")
     assert finding.field == f"{WHERE}.node_groups[0].{field}"
     assert message in finding.message
+
+
+def test_nodes_of_a_reservation_have_no_number_to_remove(judge: Judge) -> None:
+    reserved = {"reserved": {"odcr": {"nodes": 1, "zone": "us-west-2a"}}}
+    said = judge(launched(**{f"{SITE}.node_groups.0.capacity": reserved}))
+    assert not [each for each in said.of("cloud-slurm-nodes") if "from 0 nodes on" in each.message]
 
 
 def test_names_of_partitions_and_nodes_are_their_own(judge: Judge) -> None:
@@ -154,6 +172,11 @@ def test_unknown_name_in_the_rules_of_bursts_is_refused(
     finding = judge(bursting(**changes)).only("cloud-slurm-burst")
     assert finding.field == f"{WHERE}.slurm.burst.{field}"
     assert (finding.message, finding.remedy.startswith(remedy)) == (message, True)
+
+
+def test_site_without_teams_has_none_to_suggest(judge: Judge) -> None:
+    (finding,) = judge({**bursting(), "onprem.0.teams": []}).of("cloud-slurm-burst")
+    assert finding.remedy == "write one of: none is declared"
 
 
 @pytest.mark.parametrize(("groups", "field"), [({}, "teams"), ({"groups": ["sweep"]}, "groups")])

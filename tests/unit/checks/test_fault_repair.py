@@ -47,3 +47,9 @@ def test_private_site_cannot_pull_it(judge: Judge) -> None:
 
     assert found() == 1
     assert found(kind="none") == 0
+
+
+def test_slurm_site_is_not_judged(judge: Judge) -> None:
+    changes = {FIELD: {}, **OPERATOR, "cloud.0.node_groups": [], "cloud.0.ordered_capacity": []}
+    assert "fault-repair-of-nothing" in judge(changes).rules
+    assert not judge({**changes, "cloud.0.scheduler": "slurm"}).rules & RULES

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.checks import ALL_CHECKS, PLANNED_CHECKS, Check, validate
-from gpufleet.checks.rules import nothing_bought
+from gpufleet.checks.rules import listed, nothing_bought
 from gpufleet.errors import InputError, SpecError
 from tests.unit.checks.fleets import NOW, Judge
 
@@ -104,3 +104,9 @@ def test_started_capacity_block_is_refused_if_it_would_be_bought(
         bought=nothing_bought if buys else None,
     )
     assert [finding.severity for finding in said.of("capacity-block-start")] == [severity] * bool(severity)
+
+
+def test_list_states_how_many_items_it_leaves_out() -> None:
+    assert listed(["a", "b"], limit=2) == "a, b"
+    assert listed(["a", "b", "c"], limit=2) == "a, b and 1 more"
+    assert listed(["a", "b", "c", "d"], limit=2) == "a, b and 2 more"

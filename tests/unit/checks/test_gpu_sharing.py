@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.fleets import Judge
-from tests.unit.checks.test_networks import SLURM
+from tests.unit.checks.test_networks import SLURM, second_site
 
 SLICED = {"time_slicing": {"replicas": 4}}
 MPS = {"mps": {"replicas": 2}}
@@ -88,17 +88,36 @@ def test_shares_that_no_team_may_use_are_a_warning(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "quota", "most"),
+    ("settings", "quota", "most", "remedy"),
     [
-        ({}, 1, 0),
-        (shared(gpu_sharing=SLICED), 9, 8),
-        (shared("p5.4xlarge", mig_profile="1g.10gb") | OPERATOR, 15, 14),
+        ({}, 1, 0, "leave `gpu_shares` out"),
+        (shared(gpu_sharing=SLICED), 9, 8, "write 8 or fewer"),
+        (shared("p5.4xlarge", mig_profile="1g.10gb") | OPERATOR, 15, 14, "write 14 or fewer"),
     ],
 )
 def test_quota_above_the_shares_of_the_site_is_a_warning(
-    judge: Judge, settings: dict[str, Any], quota: int, most: int
+    judge: Judge, settings: dict[str, Any], quota: int, most: int, remedy: str
 ) -> None:
     field = "cloud.0.kubernetes.teams.0.gpu_shares"
     finding = judge(settings | {field: quota}).only("team-gpu-shares", "warning")
     assert f"has a quota of {quota} shares of GPUs, but site 'use1' has at most {most}" in finding.message
+    assert finding.remedy == remedy
     assert judge(settings | {field: most}).of("team-gpu-shares") == []
+
+
+def test_shares_of_another_site_do_not_count(judge: Judge) -> None:
+    other = second_site("10.41.0.0/16") | {
+        "node_groups": [
+            {"name": "s", "instance_types": ["g6.xlarge"], "capacity": {"on_demand": {"max": 2}}}
+            | {"gpu_sharing": SLICED}
+        ]
+    }
+    said = judge({"cloud.+": other, "cloud.0.kubernetes.teams.0.gpu_shares": 4})
+    messages = [each.message for each in said.of("team-gpu-shares")]
+    assert any("site 'use1' has at most 0" in each for each in messages)
+
+
+def test_shares_of_an_unknown_type_are_not_counted(judge: Judge) -> None:
+    said = judge(shared(gpu_sharing=SLICED) | {"cloud.0.node_groups.4.instance_types.+": "g6.xlarg"})
+    assert said.of("team-gpu-shares") == []
+    assert "instance-type-known" in said.rules

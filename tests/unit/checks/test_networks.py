@@ -20,7 +20,8 @@ def _nodes(number: int) -> dict[str, Any]:
     return {"cloud.0.node_groups.0.capacity": {"on_demand": {"max": number}}} | RICH
 
 
-def _second_site(cidr: str, zone: str = "us-west-2") -> dict[str, object]:
+def second_site(cidr: str, zone: str = "us-west-2") -> dict[str, object]:
+    """A copy of the first site in another network."""
     site: dict[str, object] = copy.deepcopy(FLEET["cloud"][0])
     site |= {
         "site": "usw2",
@@ -35,7 +36,7 @@ def _second_site(cidr: str, zone: str = "us-west-2") -> dict[str, object]:
 
 
 def test_overlapping_cidrs_of_two_cloud_sites_are_refused(judge: Judge) -> None:
-    finding = judge({"cloud.+": _second_site("10.40.128.0/17")}).only("cidr-overlap")
+    finding = judge({"cloud.+": second_site("10.40.128.0/17")}).only("cidr-overlap")
     assert finding.field == "cloud[1].network.cidr"
     assert finding.value == "10.40.128.0/17"
     assert "'use1'" in finding.message
@@ -43,8 +44,8 @@ def test_overlapping_cidrs_of_two_cloud_sites_are_refused(judge: Judge) -> None:
 
 
 def test_each_overlapping_site_gets_another_free_network(judge: Judge) -> None:
-    third = _second_site("10.40.0.0/16", "eu-west-1") | {"site": "euw1"}
-    sites = [FLEET["cloud"][0], _second_site("10.40.0.0/16"), third]
+    third = second_site("10.40.0.0/16", "eu-west-1") | {"site": "euw1"}
+    sites = [FLEET["cloud"][0], second_site("10.40.0.0/16"), third]
     remedies = [found.remedy for found in judge({"cloud": sites}).of("cidr-overlap")]
     assert [remedy.split("'")[1] for remedy in remedies] == ["10.41.0.0/16", "10.42.0.0/16", "10.42.0.0/16"]
 
@@ -57,7 +58,7 @@ def test_each_overlapping_site_gets_another_free_network(judge: Judge) -> None:
     ],
 )
 def test_free_network_is_in_the_largest_private_range(judge: Judge, cidr: str, remedy: str) -> None:
-    finding = judge({CIDR: cidr, "cloud.+": _second_site(cidr)}).of("cidr-overlap")[0]
+    finding = judge({CIDR: cidr, "cloud.+": second_site(cidr)}).of("cidr-overlap")[0]
     assert finding.remedy == remedy
 
 
@@ -68,7 +69,7 @@ def test_rack_network_inside_a_cloud_network_is_refused(judge: Judge) -> None:
 
 
 def test_adjacent_networks_do_not_overlap(judge: Judge) -> None:
-    assert judge({"cloud.+": _second_site("10.41.0.0/16")}).rules == set()
+    assert judge({"cloud.+": second_site("10.41.0.0/16")}).rules == set()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_pods_of_all_groups_need_addresses(judge: Judge, cidr: str, nodes: int, 
 def test_addresses_are_not_counted_in_unknown_zones_or_without_subnets(judge: Judge) -> None:
     assert judge({"cloud.0.node_groups.0.zones": ["us-east-1f"]}).rules == {"zone-in-site"}
     zones = [f"us-west-2{letter}" for letter in "abcdefgh"]
-    site = _second_site("10.41.0.0/22", "us-west-2") | {"node_groups": [copy.deepcopy(SWEEP)]}
+    site = second_site("10.41.0.0/22", "us-west-2") | {"node_groups": [copy.deepcopy(SWEEP)]}
     site["node_groups"][0]["capacity"] = {"spot": {"max": 20}}
     fields = judge({"cloud.+": site | {"zones": zones[:7]}}).fields("subnet-addresses")
     assert fields == ["cloud[1].network.cidr"]

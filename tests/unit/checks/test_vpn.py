@@ -113,6 +113,18 @@ def test_networks_are_needed_where_no_rack_site_says_them(judge: Judge) -> None:
     assert finding.remedy.startswith("write them")
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"onprem": []}, "the fleet has no rack site"),
+        ({"onprem.0.network": GONE}, "site 'dc1' has no `network`"),
+    ],
+)
+def test_why_nothing_says_the_networks(judge: Judge, changes: dict[str, Any], reason: str) -> None:
+    (finding,) = judge({**vpn(networks=[]), **changes}).of("vpn-networks")
+    assert finding.message.endswith(f": {reason}")
+
+
 def test_two_sites_of_a_region_need_two_addresses(judge: Judge) -> None:
     other = launched(**vpn())
     other["cloud"][1] |= {

@@ -119,3 +119,10 @@ def test_settings_of_the_fleet_file_arrive() -> None:
     assert found.autoscaler is not None
     made = found.autoscaler
     assert (made.scale_down, made.scale_down_after_s, made.expander) == (False, 7200, "priority")
+
+
+def test_nodes_without_devices_have_only_their_disk() -> None:
+    (made,) = plan(group("cpu", "m7i.xlarge", on_demand(0, 2)), autoscaler={}).node_groups
+    assert made.autoscaled is not None
+    assert list(made.autoscaled.tags) == [f"{TEMPLATE}/resources/ephemeral-storage"]
+    assert (made.autoscaled.node_labels, made.autoscaled.scaling_tags) == ({}, {})

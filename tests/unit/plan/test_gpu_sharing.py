@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
-from gpufleet.plan.gpu_sharing import GpuSharingPlan, config_text, resource_name, share_resources
+from gpufleet.plan.gpu_sharing import (
+    GpuSharingPlan,
+    config_text,
+    mig_gpu_of,
+    plan_gpu_sharing,
+    resource_name,
+    share_resources,
+)
 from gpufleet.plan.models import NodeGroupPlan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
 
@@ -103,3 +110,20 @@ def test_autoscaler_knows_the_shares_of_a_node_that_does_not_exist() -> None:
     # With the label of whole GPUs the node would never be ready.
     assert found.node_labels == {}
     assert found.scaling_tags[f"{TEMPLATE}/autoscaling-options/scaledownutilizationthreshold"] == "0.001"
+
+
+def test_configuration_of_whole_gpus_shares_nothing() -> None:
+    assert json.loads(config_text("none", 1, None)) == {"version": "v1"}
+
+
+def test_profile_of_a_gpu_that_cannot_be_divided_is_one_device() -> None:
+    """A check refuses it; the plan is for its message."""
+    found = plan_gpu_sharing(CATALOG.instances["g6.xlarge"], None, "1g.5gb")
+    assert found is not None and found.per_gpu == 1
+
+
+def test_fraction_of_a_gpu_cannot_be_divided() -> None:
+    whole = CATALOG.instances["p5.48xlarge"]
+    assert whole.accelerator is not None and mig_gpu_of(whole) is not None
+    part = whole.accelerator.model_copy(update={"count": 0})
+    assert mig_gpu_of(whole.model_copy(update={"accelerator": part})) is None

@@ -147,7 +147,7 @@ def test_amount_is_the_expected_cost_and_unknown_parts_are_listed() -> None:
 
 def test_fleet_without_any_known_price_has_no_amount() -> None:
     cost = _of(spec(onprem=[rack_site(power=None)]))["cost"]
-    assert cost["monthly"]["amount"] is None
+    assert [cost["monthly"][key] for key in ("amount", "low", "high")] == [None, None, None]
     assert cost["monthly"]["unknown"]
 
 

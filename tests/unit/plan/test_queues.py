@@ -10,7 +10,7 @@ import pytest
 from gpufleet.plan.kueue import Object
 from gpufleet.plan.models import KubernetesPlan, NodeGroupPlan
 from gpufleet.plan.queue_models import FlavorPlan, QueuesPlan
-from gpufleet.plan.queues import queue_objects, queue_values
+from gpufleet.plan.queues import ORDER_LABEL, queue_objects, queue_values
 from tests.unit.plan.fleets import block, group, odcr, on_demand, plan_of, spot
 
 TEAMS = [
@@ -59,6 +59,7 @@ def test_site_without_the_field_or_with_none_has_no_queues_and_the_same_nodes() 
     )
     assert plain == off
     assert plain.cloud[0].kubernetes is not None and plain.cloud[0].kubernetes.queues is None
+    assert not any(ORDER_LABEL in each.labels for each in plain.node_groups)
 
 
 def test_each_group_with_devices_is_a_flavor_of_its_nodes_at_maximum_size() -> None:
@@ -126,6 +127,18 @@ def test_order_is_one_flavor_of_no_more_nodes_than_it_draws() -> None:
     for each in plan.node_groups:
         assert flavor.labels.items() <= each.labels.items()
     assert flavor.topology == (*LAYERS[:3], HOST)
+
+
+def test_group_outside_of_an_order_is_a_flavor_of_its_own() -> None:
+    groups = [group("drawn", "g6.xlarge", on_demand(0, 2)), group("own", "g6.xlarge", on_demand(0, 2))]
+    order = {"ordered_capacity": [{"name": "first", "nodes": 2, "groups": ["drawn"]}]}
+    flavors = queues_of(*groups, **order).flavors
+    assert {each.name: each.node_groups for each in flavors} == {
+        "own": ("own",),
+        "ordered.first": ("drawn",),
+    }
+    plan = plan_of(*groups, scheduler="kubernetes", kubernetes={"teams": TEAMS, "queues": {}}, **order)
+    assert [each.labels.get(ORDER_LABEL) for each in plan.node_groups] == ["first", None]
 
 
 def test_order_of_gpus_and_neuron_devices_is_a_flavor_of_each() -> None:

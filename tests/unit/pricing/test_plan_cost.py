@@ -47,6 +47,7 @@ def test_on_demand_nodes_cost_730_hours_at_each_size() -> None:
     assert priced.basis == "4 x p5.48xlarge x 730 h x 55.04 USD/h; 1 to 8 nodes"
     assert "aws.amazon.com/ec2/pricing/on-demand" in priced.source
     assert priced.date == "2026-09-18"
+    assert "spot" not in priced.note
 
 
 def test_reservation_costs_the_on_demand_price_for_all_nodes() -> None:
