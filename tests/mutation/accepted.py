@@ -25,6 +25,12 @@ ACCEPTED: dict[str, str] = {
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 
 EQUIVALENT: dict[str, str] = {
+    r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
+    r"gpufleet\.plan\.cloud_slurm wanted is None or rack is None -> rack is None": (
+        "no rack site is found for a site without `slurm`"
+    ),
+    r"gpufleet\.plan\.queues settings is None or wanted is None or \(not has_queues\(site\)\) -> "
+    r"(settings|wanted) is None or \(?not has_queues\(site\)\)?": "has_queues has looked at both",
     r"gpufleet\.policies\.rules\.security\._grants not covering -> False": (
         "a quick look that spares the question who may tag"
     ),
