@@ -10,6 +10,7 @@ import pytest
 from gpufleet.plan import build_plan
 from gpufleet.plan.gpu_sharing import (
     GpuSharingPlan,
+    config_name,
     config_text,
     mig_gpu_of,
     plan_gpu_sharing,
@@ -114,6 +115,7 @@ def test_autoscaler_knows_the_shares_of_a_node_that_does_not_exist() -> None:
 
 def test_configuration_of_whole_gpus_shares_nothing() -> None:
     assert json.loads(config_text("none", 1, None)) == {"version": "v1"}
+    assert config_name("none", 1, "1g.10gb") == "default"
 
 
 def test_profile_of_a_gpu_that_cannot_be_divided_is_one_device() -> None:

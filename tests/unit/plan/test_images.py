@@ -9,6 +9,7 @@ import pytest
 from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
+from gpufleet.plan.images import image_software
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
 
@@ -132,3 +133,13 @@ def test_image_of_a_release_has_one_public_parameter() -> None:
     )
     with pytest.raises(ValueError, match="not the name of an image of EKS"):
         eks_image_parameter("ami-1")
+
+
+def test_efa_of_an_image_is_its_kernel_module_or_the_installers_version() -> None:
+    image = CATALOG.node_image("eks-al2023", LOCK.eks_image, "1.35")
+    both = {"efa_module": "3.1.0", "efa_installer": "1.48.0"}
+    shown = [
+        image_software(image.model_copy(update={**dict.fromkeys(both), **some})).efa
+        for some in (both, {"efa_installer": "1.48.0"}, {})
+    ]
+    assert shown == ["kernel module 3.1.0", "installer 1.48.0", None]

@@ -156,3 +156,11 @@ def test_kueue_manages_only_namespaces_of_teams_and_counts_only_devices() -> Non
     twice = kueue_values([of(WHOLE)], "0.19.2", replicas=2, node_selector={})["controllerManager"]
     assert manager["podDisruptionBudget"]["enabled"] is False
     assert twice["podDisruptionBudget"]["enabled"] is True
+
+
+def test_queue_of_a_team_is_in_its_namespace_and_nothing_else_is_in_one() -> None:
+    found = kueue_objects("dc1", list(LIMITS), [of(WHOLE)], {})
+    places = [
+        (item["kind"], item["metadata"]["namespace"]) for item in found if "namespace" in item["metadata"]
+    ]
+    assert places == [("LocalQueue", team) for team in LIMITS]
