@@ -69,6 +69,19 @@ def test_kubernetes_site_has_no_slurm_and_the_release_of_its_minor() -> None:
     assert found["GPU Operator"].version == LOCK.gpu_operator
 
 
+def test_charts_of_a_kubernetes_site_are_those_that_it_asks_for() -> None:
+    def charts(**settings: Any) -> dict[str, str | None]:
+        declared = {"version": "1.35", "endpoint": "10.0.0.1", **settings}
+        found = software(scheduler="kubernetes", kubernetes=declared, controllers="ctl[01-03]")
+        return {name: found[name].version for name in ("Network Operator", "Kueue") if name in found}
+
+    assert charts(operators={"network_operator": False}, kueue=False) == {}
+    assert charts() == {
+        "Network Operator": LOCK.network_operator,
+        "Kueue": LOCK.kueue,
+    }
+
+
 def test_only_declared_parts_of_a_site_are_listed() -> None:
     assert not {"Lustre client", "Grafana"} & set(software())
     found = software(("lustre",), monitoring={"grafana": False})
