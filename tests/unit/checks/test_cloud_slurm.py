@@ -74,6 +74,8 @@ def test_only_sites_with_slurm_are_suggested(judge: Judge) -> None:
     changes = launched(**{f"{SITE}.slurm.controllers": "lab"}) | {"onprem": [FLEET["onprem"][0], other]}
     (finding,) = judge(changes).of("cloud-slurm-controllers")
     assert finding.remedy == "write one of: dc1"
+    (finding,) = judge(changes | {f"{SITE}.slurm.controllers": "dc2"}).of("cloud-slurm-controllers")
+    assert finding.message == "'dc2' is no site with Slurm of this fleet"
 
 
 def test_networks_that_overlap_are_refused(judge: Judge) -> None:
@@ -172,6 +174,26 @@ def test_unknown_name_in_the_rules_of_bursts_is_refused(
     finding = judge(bursting(**changes)).only("cloud-slurm-burst")
     assert finding.field == f"{WHERE}.slurm.burst.{field}"
     assert (finding.message, finding.remedy.startswith(remedy)) == (message, True)
+
+
+def test_burst_to_an_unknown_rack_site_is_not_judged_further(judge: Judge) -> None:
+    said = judge({**bursting(), f"{SITE}.slurm.controllers": "lab"})
+    assert said.of("cloud-slurm-burst") == []
+    assert len(said.of("cloud-slurm-controllers")) == 1
+
+
+def test_team_of_a_group_outside_of_the_burst_does_not_matter(judge: Judge) -> None:
+    teams = [{"name": "research", "gpus": 32}, {"name": "product", "gpus": 32}]
+    other = {
+        "name": "own",
+        "instance_types": ["g6e.xlarge"],
+        "image": "ami-0123456789abcdef0",
+        "capacity": {"on_demand": {"max": 4}},
+        "team": "product",
+    }
+    changes = {"onprem.0.teams": teams, f"{SITE}.node_groups.+": other}
+    assert judge({**bursting(groups=["sweep"]), **changes}).of("cloud-slurm-burst") == []
+    assert len(judge({**bursting(), **changes}).of("cloud-slurm-burst")) == 1
 
 
 def test_site_without_teams_has_none_to_suggest(judge: Judge) -> None:

@@ -143,3 +143,13 @@ def test_efa_of_an_image_is_its_kernel_module_or_the_installers_version() -> Non
         for some in (both, {"efa_installer": "1.48.0"}, {})
     ]
     assert shown == ["kernel module 3.1.0", "installer 1.48.0", None]
+
+
+def test_image_of_neuron_nodes_is_shown_with_their_driver_and_without_cuda() -> None:
+    versions = {"driver": "580.1", "neuron_driver": "2.2", "cuda": "13.0", "nccl": "2.28"}
+    image = CATALOG.node_image("eks-al2023", LOCK.eks_image, "1.35").model_copy(update=versions)
+    shown = [image_software(image, neuron=neuron) for neuron in (False, True)]
+    assert [(each.driver, each.cuda, each.nccl) for each in shown] == [
+        ("580.1", "13.0", "2.28"),
+        ("2.2", None, None),
+    ]

@@ -137,6 +137,10 @@ def test_group_outside_of_an_order_is_a_flavor_of_its_own() -> None:
         "own": ("own",),
         "ordered.first": ("drawn",),
     }
+    assert [each.labels for each in flavors] == [
+        {"gpufleet.io/node-group": "own"},
+        {ORDER_LABEL: "first"},
+    ]
     plan = plan_of(*groups, scheduler="kubernetes", kubernetes={"teams": TEAMS, "queues": {}}, **order)
     assert [each.labels.get(ORDER_LABEL) for each in plan.node_groups] == ["first", None]
 
