@@ -68,6 +68,11 @@ def test_private_site_cannot_pull_it(judge: Judge) -> None:
     assert not any("registry.k8s.io" in each for each in messages)
 
 
+def test_slurm_site_has_none(judge: Judge) -> None:
+    changes = {FIELD: {"kind": "cluster-autoscaler"}, **NOTHING_GROWS, "cloud.0.scheduler": "slurm"}
+    assert "autoscaler-of-nothing" not in judge(changes).rules
+
+
 def test_system_nodes_that_can_change_are_enough(judge: Judge) -> None:
     changes = {FIELD: {}, **NOTHING_GROWS, "cloud.0.kubernetes.system_nodes": {"min": 2, "max": 3}}
     assert "autoscaler-of-nothing" not in judge(changes).rules

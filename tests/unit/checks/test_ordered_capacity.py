@@ -88,3 +88,9 @@ def test_groups_of_an_order_share_gpus_alike(judge: Judge) -> None:
     finding = judge(shares | {f"{GROUPS}.3.gpu_sharing": slices}).only("ordered-sharing")
     assert finding.field == "cloud[0].node_groups[3].gpu_sharing"
     assert "'held' and 'sweep' of order 'pretrain' do not have the same `gpu_sharing`" in finding.message
+
+
+def test_order_of_a_site_without_groups_has_none_to_suggest(judge: Judge) -> None:
+    order = {"name": "first", "nodes": 1, "groups": ["x"]}
+    said = judge({"cloud.0.node_groups": [], "cloud.0.ordered_capacity": [order]})
+    assert "write one of: none is declared" in [finding.remedy for finding in said.findings]
