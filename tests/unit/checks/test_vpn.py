@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.errors import SpecError
-from tests.unit.checks.fleets import FLEET, Judge
+from tests.unit.checks.fleets import FLEET, GONE, Judge
 from tests.unit.checks.test_cloud_slurm import launched
 
 VPN = "cloud.0.network.vpn"
