@@ -52,6 +52,7 @@ class LaunchTemplateArgs:
     spot_only: bool
     tags_in_metadata: bool
     capacity_reservation_id: pulumi.Input[str] | None
+    reservation_group_arn: pulumi.Input[str] | None
     placement_group_name: pulumi.Input[str] | None
     public_ip: bool
     user_data: pulumi.Input[str] | None
@@ -137,6 +138,18 @@ def _interface(
 def _reservation(
     args: LaunchTemplateArgs,
 ) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+    if args.reservation_group_arn is not None:
+        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(
+            # Without it EC2 launches outside of the reservations when the group has no room, at the on-demand
+            # price (EC2 User Guide, "Capacity Reservation groups"). It is the only preference that EC2 takes
+            # with a target (EC2 API Reference, CapacityReservationSpecification).
+            capacity_reservation_preference="capacity-reservations-only",
+            capacity_reservation_target=(
+                aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+                    capacity_reservation_resource_group_arn=args.reservation_group_arn
+                )
+            ),
+        )
     if args.capacity_reservation_id is None:
         return None
     return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(

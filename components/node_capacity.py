@@ -40,6 +40,16 @@ class ReservedNodes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReservationGroupNodes:
+    """Nodes that launch only into the On-Demand Capacity Reservations of a resource group, those that fit
+    their type, zone and placement group."""
+
+    resource_group_arn: pulumi.Input[str]
+
+    kind: ClassVar[CapacityKind] = "odcr"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockNodes:
     """Nodes that launch only into a Capacity Block, while it runs."""
 
@@ -48,7 +58,7 @@ class BlockNodes:
     kind: ClassVar[CapacityKind] = "capacity-block"
 
 
-AllNodes = ReservedNodes | BlockNodes
+AllNodes = ReservedNodes | ReservationGroupNodes | BlockNodes
 """Capacity of a fixed size: a node must leave before another one can launch."""
 
-NodeCapacity = OnDemandNodes | SpotNodes | ReservedNodes | BlockNodes
+NodeCapacity = OnDemandNodes | SpotNodes | ReservedNodes | ReservationGroupNodes | BlockNodes

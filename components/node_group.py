@@ -21,6 +21,7 @@ from gpufleet.components.node_capacity import (
     BlockNodes,
     NodeCapacity,
     OnDemandNodes,
+    ReservationGroupNodes,
     ReservedNodes,
     SpotNodes,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "NodeImageArgs",
     "NodeInterfaceArgs",
     "OnDemandNodes",
+    "ReservationGroupNodes",
     "ReservedNodes",
     "SpotNodes",
     "TaintArgs",
@@ -142,7 +144,12 @@ class NodeGroup(Component):
             and not _falls_back(capacity)
             and args.auto_scaling is not None,
             tags_in_metadata=args.launched is not None,
-            capacity_reservation_id=capacity.reservation_id if isinstance(capacity, AllNodes) else None,
+            capacity_reservation_id=capacity.reservation_id
+            if isinstance(capacity, ReservedNodes | BlockNodes)
+            else None,
+            reservation_group_arn=capacity.resource_group_arn
+            if isinstance(capacity, ReservationGroupNodes)
+            else None,
             placement_group_name=self.placement_group_name,
             public_ip=args.public_ip,
             user_data=args.user_data,

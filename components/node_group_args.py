@@ -148,7 +148,8 @@ def check_group(name: str, args: NodeGroupArgs) -> None:
     if not isinstance(args.capacity, NodeCapacity):
         raise InputError(
             f"node group {name}: capacity is {args.capacity!r}, which is not a kind of capacity",
-            remedy="use OnDemandNodes(), SpotNodes(), ReservedNodes(...) or BlockNodes(...)",
+            remedy="use OnDemandNodes(), SpotNodes(), ReservedNodes(...), ReservationGroupNodes(...) or"
+            " BlockNodes(...)",
         )
     block = isinstance(args.capacity, BlockNodes)
     if block and args.placement_group is not False:

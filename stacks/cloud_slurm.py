@@ -17,6 +17,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     OnDemandPlan,
+    ReservationGroupPlan,
     ReservationPlan,
     SpotPlan,
 )
@@ -166,7 +167,7 @@ def _purchases(group: NodeGroupPlan) -> tuple[str, ...]:
             return ("spot", "on-demand") if fallback else ("spot",)
         case CapacityBlockPlan() | ExistingBlockPlan():
             return ("capacity-block",)
-        case OnDemandPlan() | ReservationPlan() | ExistingReservationPlan():
+        case OnDemandPlan() | ReservationPlan() | ExistingReservationPlan() | ReservationGroupPlan():
             return ("on-demand",)
         case other:
             assert_never(other)

@@ -34,6 +34,7 @@ from gpufleet.components.node_group import (
     NodeImageArgs,
     NodeInterfaceArgs,
     OnDemandNodes,
+    ReservationGroupNodes,
     ReservedNodes,
     SpotNodes,
     TaintArgs,
@@ -45,6 +46,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     OnDemandPlan,
+    ReservationGroupPlan,
     ReservationPlan,
     SpotPlan,
 )
@@ -265,6 +267,13 @@ def _purchase(name: str, group: NodeGroupPlan, parts: SiteParts) -> _Purchase:
                 held.reservation_placement_group or False,
                 _private_subnets(parts, held.reservation_zone),
                 {"id": held.reservation_id, "zone": held.reservation_zone},
+            )
+        case ReservationGroupPlan() as held:
+            return _Purchase(
+                ReservationGroupNodes(resource_group_arn=held.reservation_group),
+                held.reservation_placement_group or False,
+                [parts.network.private_subnet_ids[zone] for zone in held.zones],
+                {"group": held.reservation_group, "zones": list(held.zones)},
             )
         case CapacityBlockPlan() as wanted:
             _refuse_assumed_roles(name, parts.settings)

@@ -12,6 +12,7 @@ from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     ExistingBlockPlan,
     ExistingReservationPlan,
+    ReservationGroupPlan,
     SpotPlan,
 )
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
@@ -112,7 +113,9 @@ def _groups(path: SpecPath, site: CloudSitePlan) -> Iterator[NodeNeed]:
         where = (*path, "node_groups", index)
         capacity = group.capacity
         spot = isinstance(capacity, SpotPlan)
-        held = isinstance(capacity, ExistingReservationPlan | ExistingBlockPlan | CapacityBlockPlan)
+        held = isinstance(
+            capacity, ExistingReservationPlan | ReservationGroupPlan | ExistingBlockPlan | CapacityBlockPlan
+        )
         yield _need(where, group, "spot" if spot else "on-demand", capacity.desired, reserved=held)
         if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
             yield _need(where, group, "on-demand", 0)

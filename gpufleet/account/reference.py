@@ -24,8 +24,9 @@ _HEADER = """# What `gpufleet preflight` checks
 | `reservation-id` | the account has no such reservation, or it is of the other kind | error |
 | `reservation-state` | it is not active (a Capacity Block: nor scheduled), or has ended | error |
 | `reservation-instance_type`, `reservation-zone` | it holds another type, or is in another zone | error |
+| `reservation-group` | the account has no such resource group, or launches cannot target it | error |
 | `reservation-nodes` | it holds fewer instances than the group has nodes, or others run in it | error |
-| `reservation-end` | an On-Demand Capacity Reservation ends within a week | warning |
+| `reservation-end` | an On-Demand Capacity Reservation ends within a week, or some of a group do | warning |
 | `direct-connect-gateway` | the account has no Direct Connect gateway of that id | error |
 | `direct-connect-state` | it is not available | error |
 | `direct-connect-owner` | `owner` is the account itself: it needs no proposal | error |

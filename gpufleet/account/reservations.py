@@ -1,4 +1,5 @@
-"""The reservations that a fleet file names: On-Demand Capacity Reservations and Capacity Blocks by id."""
+"""The reservations that a fleet file names: On-Demand Capacity Reservations and Capacity Blocks by id, and
+resource groups of reservations."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, pages
+from gpufleet.account.reservation_groups import GroupReader
 from gpufleet.account.result import AccountCheck, AccountFinding, SpecPath
 from gpufleet.plan.capacity_models import ExistingBlockPlan, ExistingReservationPlan
 
@@ -62,6 +64,11 @@ def check_reservations(needs: RegionNeeds, clients: Clients, now: dt.datetime) -
             findings += _judged(named, found[0] if found else None, needs, now, client)
         except NotCheckedError as error:
             unchecked.append(f"{identity}: {error}")
+    groups = GroupReader(needs, clients, now, SOON)
+    groups.run()
+    findings += groups.findings
+    unchecked += groups.unchecked
+    facts += [fact for each in groups.members if (fact := _fact(each)) not in facts]
     return AccountCheck(CHECK, needs.region, tuple(findings), tuple(unchecked), tuple(facts))
 
 

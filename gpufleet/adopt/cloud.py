@@ -52,13 +52,15 @@ def cloud_sites(
         _imports(site, vpc, subnets, site_resource_name(fleet, environment, site.name))
         used |= _reservations_of(site)
         sites.append(site)
+    pools = " or ".join(sorted(each for each in used if each.startswith("arn:")))
     for each in region.reservations.values():
         if each["CapacityReservationId"] not in used:
             others.append(
                 Remark(
                     each["CapacityReservationId"],
                     f"{each['TotalInstanceCount']} x {each['InstanceType']} in {each['AvailabilityZone']} are"
-                    " reserved and paid for, and no group launches into them",
+                    " reserved and paid for, and no group launches into them"
+                    + (f", unless they are in {pools}" if pools else ""),
                 )
             )
     return sites, others
@@ -280,4 +282,4 @@ def _site_name(region: str, vpc: Facts, number: int) -> str:
 
 def _reservations_of(site: AdoptedSite) -> set[str]:
     held = (group["capacity"].get("reserved") for group in site.fields.get("node_groups", ()))
-    return {each["id"] for option in held if option for each in option.values()}
+    return {each.get("id") or each["group"] for option in held if option for each in option.values()}

@@ -174,6 +174,13 @@ def _capacity(
     instance_type: str,
 ) -> dict[str, Any]:
     target = (template.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    group = target.get("CapacityReservationResourceGroupArn")
+    if group and not spot:
+        if (template["CapacityReservationSpecification"].get("CapacityReservationPreference")) is None:
+            site.remark(
+                name, f"it buys on demand when {group} has no room; the fleet launches only into that group"
+            )
+        return {"reserved": {"odcr": {"nodes": sizes["max"], "group": group}}}
     held = region.reservations.get(target.get("CapacityReservationId", ""))
     if held is None:
         if target:

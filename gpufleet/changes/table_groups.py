@@ -127,6 +127,7 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
         ),
     ),
     f"{_ODCR}.id": _rolls("another reservation"),
+    f"{_ODCR}.group": _rolls("another group"),
     f"{_ODCR}.instance_type": _replaces("another type, of another reservation"),
     f"{_ODCR}.zone": (
         FieldChange(

@@ -44,16 +44,16 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[FieldFinding]:
     made without. Otherwise they start elsewhere or not at all, and the reservation is paid for unused
     (eksctl#7949, terraform-aws-eks#3730)."""
     for each, odcr in fleet.reservations():
-        if odcr.id is None and odcr.placement_group is not None:
+        if odcr.existing is None and odcr.placement_group is not None:
             yield FieldFinding(
                 (*each.option_path, "placement_group"),
-                "`placement_group` applies only to an existing reservation (with `id`)",
+                "`placement_group` applies only to an existing reservation (with `id` or `group`)",
                 "remove `placement_group`; `placement: cluster` of the node group creates one",
             )
-        elif odcr.id is not None and odcr.placement_group is None and each.group.placement == "cluster":
+        elif odcr.existing is not None and odcr.placement_group is None and each.group.placement == "cluster":
             yield FieldFinding(
                 (*each.path, "placement"),
-                f"reservation {odcr.id} was made without a placement group: nodes in a placement group"
+                f"reservation {odcr.existing} was made without a placement group: nodes in a placement group"
                 " cannot use it",
                 "write 'placement: none', or the `placement_group` that the reservation was made in"
                 " (`placement_group`)",
@@ -61,8 +61,8 @@ def placement_on_reservation(fleet: Fleet) -> Iterator[FieldFinding]:
         elif odcr.placement_group is not None and each.group.placement == "none":
             yield FieldFinding(
                 (*each.path, "placement"),
-                f"reservation {odcr.id} was made in placement group {odcr.placement_group}: nodes outside"
-                " of it cannot use it",
+                f"reservation {odcr.existing} was made in placement group {odcr.placement_group}: nodes"
+                " outside of it cannot use it",
                 "write 'placement: auto' (or remove it)",
             )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.plan.capacity import group_zones
+from gpufleet.spec.models import OnDemandReservation
 
 _ID = re.compile(r"cr-([0-9a-f]{8}|[0-9a-f]{17})")
 
@@ -20,6 +21,28 @@ def reservation_id(fleet: Fleet) -> Iterator[FieldFinding]:
                 (*each.option_path, "id"),
                 f"'{held.id}' is not the ID of a capacity reservation",
                 "write an ID such as cr-0123456789abcdef0",
+            )
+
+
+@check("reservation-group")
+def reservation_group(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A resource group is in one region, as are its reservations. A node group launches into one reservation
+    or into those of one group (EC2 API Reference, CapacityReservationTarget)."""
+    for each, odcr in fleet.reservations():
+        if odcr.group is None:
+            continue
+        where, region = (*each.option_path, "group"), odcr.group.split(":")[3]
+        if odcr.id is not None:
+            yield FieldFinding(
+                where,
+                f"{each.name} has reservation {odcr.id} and group {odcr.group}: EC2 takes one of them",
+                "remove `id`, or remove `group`",
+            )
+        if region != each.site.region:
+            yield FieldFinding(
+                where,
+                f"the resource group is in {region}, but site {each.site.site!r} is in {each.site.region}",
+                f"use a group of {each.site.region}",
             )
 
 
@@ -42,14 +65,29 @@ def reservation_repeated(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("reservation-too-small")
 def reservation_too_small(fleet: Fleet) -> Iterator[FieldFinding]:
     """A targeted launch beyond the reservation's size fails and does not fall back to on-demand
-    (EC2 User Guide, "Launch instances into an existing Capacity Reservation")."""
+    (EC2 User Guide, "Launch instances into an existing Capacity Reservation"). Node groups with one type
+    share what a resource group holds of it."""
+    shared: dict[tuple[str, str], int] = {}
     for each, held in fleet.reserved():
-        if held.id is None or held.instances is None or held.nodes <= held.instances:
+        group = held.group if isinstance(held, OnDemandReservation) else None
+        name = held.id or group
+        if name is None or held.instances is None:
             continue
+        others = 0
+        if group is not None:
+            key = (group, each.group.instance_types[0])
+            others = shared.get(key, 0)
+            shared[key] = others + held.nodes
+        if others + held.nodes <= held.instances:
+            continue
+        more = f", beside {others} of other node groups" if others else ""
+        left = max(held.instances - others, 0)
         yield FieldFinding(
             (*each.option_path, "nodes"),
-            f"{held.id} holds {held.instances} instances, but {each.name} needs {held.nodes}",
-            f"write 'nodes: {held.instances}', or enlarge the reservation first",
+            f"{name} holds {held.instances} instances, but {each.name} needs {held.nodes}{more}",
+            f"write 'nodes: {left}', or enlarge the reservation first"
+            if left
+            else "remove the node group, or enlarge a reservation of the group first",
         )
 
 
@@ -81,10 +119,11 @@ def odcr_type(fleet: Fleet) -> Iterator[FieldFinding]:
 
 @check("odcr-zone")
 def odcr_zone(fleet: Fleet) -> Iterator[FieldFinding]:
-    """A reservation is in one zone, so a node group with several zones must state which."""
+    """A reservation is in one zone, so a node group with several zones must state which. Those of a resource
+    group may be in several."""
     for each, odcr in fleet.reservations():
         zones = group_zones(each.group, each.site)
-        if len(zones) == 1:
+        if len(zones) == 1 or odcr.group is not None:
             continue
         what = f"reservation {odcr.id}" if odcr.id is not None else "a capacity reservation"
         yield FieldFinding(
@@ -95,4 +134,11 @@ def odcr_zone(fleet: Fleet) -> Iterator[FieldFinding]:
         )
 
 
-CHECKS = (reservation_id, reservation_repeated, reservation_too_small, odcr_type, odcr_zone)
+CHECKS = (
+    reservation_id,
+    reservation_group,
+    reservation_repeated,
+    reservation_too_small,
+    odcr_type,
+    odcr_zone,
+)

@@ -13,6 +13,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     OnDemandPlan,
+    ReservationGroupPlan,
     ReservationPlan,
     SpotPlan,
 )
@@ -22,7 +23,8 @@ from gpufleet.spec.models import CapacityBlock, CloudSite, NodeGroup, OnDemand, 
 def group_zones(group: NodeGroup, site: CloudSite) -> tuple[str, ...]:
     """The zones a group may run in: its reservation's, else those it names, else all of its site.
 
-    A Capacity Block that is still to be bought has every zone as a candidate; the offering decides.
+    A Capacity Block that is still to be bought has every zone as a candidate; the offering decides. The
+    reservations of a resource group may be in several zones.
     """
     option = group.capacity.option
     if isinstance(option, CapacityBlock | OnDemandReservation) and option.zone is not None:
@@ -51,9 +53,11 @@ def plan_capacity(group: NodeGroup, zones: tuple[str, ...], drawn: int | None = 
                 spot_max_price=price.amount if price is not None else None,
             )
         case OnDemandReservation() as option:
-            if option.id is None:
-                return ReservationPlan(option.nodes, zones[0])
-            return ExistingReservationPlan(option.nodes, option.id, zones[0], option.placement_group)
+            if option.id is not None:
+                return ExistingReservationPlan(option.nodes, option.id, zones[0], option.placement_group)
+            if option.group is not None:
+                return ReservationGroupPlan(option.nodes, option.group, zones, option.placement_group)
+            return ReservationPlan(option.nodes, zones[0])
         case CapacityBlock() as option:
             return _plan_block(group.name, option, zones)
         case other:

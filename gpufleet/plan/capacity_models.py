@@ -26,6 +26,7 @@ class _Capacity:
             "reservation_id": None,
             "reservation_zone": None,
             "reservation_placement_group": None,
+            "reservation_group": None,
             "start": None,
             "duration_hours": None,
             "on_demand_fallback": False,
@@ -100,6 +101,22 @@ class ExistingReservationPlan(_AllNodes):
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationGroupPlan(_AllNodes):
+    """A resource group of On-Demand Capacity Reservations from outside of the stack, in one or more of
+    `zones`, and the placement group that those for these nodes were made in."""
+
+    kind: CapacityKind = field(default="odcr", init=False)
+    reservation_group: str
+    zones: tuple[str, ...] = field(metadata=ELSEWHERE)
+    reservation_placement_group: str | None = None
+
+    @property
+    def reservation_zone(self) -> str | None:
+        """The zone of the nodes where there is no other."""
+        return self.zones[0] if len(self.zones) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityBlockPlan(_AllNodes):
     """A Capacity Block that the stack buys: the offering decides in which of `zones`.
 
@@ -145,6 +162,7 @@ CapacityPlan = (
     | SpotPlan
     | ReservationPlan
     | ExistingReservationPlan
+    | ReservationGroupPlan
     | CapacityBlockPlan
     | ExistingBlockPlan
 )

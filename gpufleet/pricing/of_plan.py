@@ -21,6 +21,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     OnDemandPlan,
+    ReservationGroupPlan,
     ReservationPlan,
     SpotPlan,
 )
@@ -250,7 +251,7 @@ class _Site:
             case ExistingBlockPlan() as block:
                 thing = self._thing(kind, name, group.name, team)
                 self._block(thing, group, block.nodes, block.duration, paid=True)
-            case OnDemandPlan() | SpotPlan() | ExistingReservationPlan():
+            case OnDemandPlan() | SpotPlan() | ExistingReservationPlan() | ReservationGroupPlan():
                 pass  # charged per node
             case other:
                 assert_never(other)
@@ -310,7 +311,7 @@ def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
             return ON_DEMAND, False
         case SpotPlan(spot_max_price=price):
             return Market(0, 0, price), False
-        case ExistingReservationPlan():
+        case ExistingReservationPlan() | ReservationGroupPlan():
             return IN_RESERVATION, False
         case ReservationPlan() | CapacityBlockPlan() | ExistingBlockPlan():
             return IN_RESERVATION, True

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gpufleet.kinds import CapacityKind
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName
+from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName, ReservationGroupArn
 from gpufleet.spec.quantity import Duration, HourlyPrice, Moment
 
 _MIN = "Nodes that are kept at all times."
@@ -103,11 +103,11 @@ class CapacityBlock(Model):
 
 
 class OnDemandReservation(Model):
-    """On-Demand Capacity Reservation (ODCR): created here, or an existing one by `id`.
+    """On-Demand Capacity Reservation (ODCR): created here, or an existing one by `id`, or a `group` of them.
 
-    With `id`, `instance_type`, `zone` and `instances` say what the reservation holds, and
-    `placement_group` names the group it was created in, if any (a group forced onto a reservation
-    that was made outside of it cannot use the reserved capacity).
+    With `id` or `group`, `instance_type`, `zone` and `instances` say what the reservation holds, or
+    those of the group that the nodes use, and `placement_group` names the group it was created in, if any
+    (a group forced onto a reservation that was made outside of it cannot use the reserved capacity).
     """
 
     kind: ClassVar[CapacityKind] = "odcr"
@@ -121,6 +121,14 @@ class OnDemandReservation(Model):
         Field(
             description="An existing reservation (cr-...), instead of a new one.",
             examples=["cr-0123456789abcdef0"],
+        ),
+    ] = None
+    group: Annotated[
+        ReservationGroupArn | None,
+        Field(
+            description="ARN of an existing resource group of reservations, instead of a new one: nodes"
+            " launch only into those of its reservations that fit their type and zone.",
+            examples=["arn:aws:resource-groups:us-east-1:111122223333:group/training"],
         ),
     ] = None
     instance_type: Annotated[
@@ -138,6 +146,11 @@ class OnDemandReservation(Model):
             description="The placement group that an existing reservation was made in.", examples=["training"]
         ),
     ] = None
+
+    @property
+    def existing(self) -> str | None:
+        """The reservation, or the group of them, that exists already; None for one that is created."""
+        return self.id if self.id is not None else self.group
 
 
 PurchasingOption = OnDemand | Spot | CapacityBlock | OnDemandReservation

@@ -165,6 +165,10 @@ KMS_KEY = (
     r"(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 )
 ANOMALY_MONITOR = r"^arn:aws[a-z-]*:ce::[0-9]{12}:anomalymonitor/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+RESERVATION_GROUP = (
+    r"^arn:aws(-[a-z]+)*:resource-groups:[a-z]{2}(-[a-z]+)+-[0-9]:[0-9]{12}:group/"
+    r"([a-zA-Z0-9_.-]{1,300}|[a-zA-Z0-9_.-]{1,150}/[a-z0-9]{26})$"
+)
 CODE = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 CODE_WITH_BLANKS = r"^[A-Za-z0-9][A-Za-z0-9 ._-]*$"
 GROUP_OF_SITE = r"^[a-z0-9]([a-z0-9/-]*[a-z0-9])?$"
@@ -219,6 +223,10 @@ PATTERNS = {
     ANOMALY_MONITOR: (
         "the ARN of a cost anomaly monitor, as `aws ce get-anomaly-monitors` prints it,"
         " such as arn:aws:ce::111122223333:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
+    ),
+    RESERVATION_GROUP: (
+        "the ARN of a resource group, as `aws resource-groups list-groups` prints it,"
+        " such as arn:aws:resource-groups:us-east-1:111122223333:group/training"
     ),
     CODE: "letters, digits, '.', '_' and '-', with a letter or digit first, such as p5.48xlarge",
     CODE_WITH_BLANKS: "letters, digits, blanks, '.', '_' and '-', with a letter or digit first, such as pg-1",
@@ -296,6 +304,7 @@ MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
 Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]
 AnomalyMonitor = Annotated[str, Field(pattern=ANOMALY_MONITOR)]
 KmsKey = Annotated[str, Field(pattern=KMS_KEY)]
+ReservationGroupArn = Annotated[str, Field(pattern=RESERVATION_GROUP)]
 Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]
 SiteGroupName = Annotated[str, Field(pattern=GROUP_OF_SITE, max_length=127)]

@@ -213,6 +213,12 @@ def existing_reservation_cases(held: Mapping[str, Mapping[str, str]]) -> Iterato
             },
             claims=rf" chg-test-{site}-lent$",
         )
+        yield at(
+            f"{ODCR}.group",
+            "another group",
+            {f"cloud[{site}].node_groups[pooled].{ODCR}.group": known["other_pool"]},
+            claims=rf" chg-test-{site}-pooled$",
+        )
         block = f"cloud[{site}].node_groups[bought]"
         yield Case(
             f"{GROUP}.{BLOCK}.id",

@@ -89,6 +89,12 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
             for name, reservation in (("given", "odcr"), ("lent", "lent_odcr"))
         ),
         {
+            **plain,
+            "name": "pooled",
+            "zones": [near],
+            "capacity": {"reserved": {"odcr": {"nodes": 1, "group": held["pool"], "instances": 2}}},
+        },
+        {
             "name": "bought",
             "instance_types": ["p5.48xlarge"],
             "workload": "training",

@@ -74,6 +74,8 @@ class Lab:
             "other_odcr": self._reserve(far),
             "other_type_odcr": self._reserve(near, "g6e.4xlarge"),
             "grouped_odcr": self._reserve(near, PlacementGroupArn=arn),
+            "pool": self._pool("pool", near),
+            "other_pool": self._pool("other-pool", near),
             "block": self._buy_block(near),
             "same_zone_block": self._buy_block(near),
             "other_block": self._buy_block(far),
@@ -90,6 +92,17 @@ class Lab:
             **more,
         )
         return str(made["CapacityReservation"]["CapacityReservationId"])
+
+    def _pool(self, name: str, zone: str) -> str:
+        groups = self.client("resource-groups", zone[:-1])
+        made = groups.create_group(Name=name, Configuration=[{"Type": "AWS::EC2::CapacityReservationPool"}])
+        arn = str(made["Group"]["GroupArn"])
+        ec2 = self.client("ec2", zone[:-1])
+        (held,) = ec2.describe_capacity_reservations(CapacityReservationIds=[self._reserve(zone)])[
+            "CapacityReservations"
+        ]
+        groups.group_resources(Group=arn, ResourceArns=[held["CapacityReservationArn"]])
+        return arn
 
     def _buy_block(self, zone: str, kind: str = "p5.48xlarge") -> str:
         ec2 = self.client("ec2", zone[:-1])

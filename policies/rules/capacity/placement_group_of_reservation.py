@@ -60,10 +60,10 @@ def placement_group_of_reservation(stack: Stack, context: RuleContext[Settings])
     found = reservations(stack)
     spec = context.shared.spec
     outside = {
-        odcr.id: odcr.placement_group
+        odcr.existing: odcr.placement_group
         for site in (spec.cloud if spec is not None else ())
         for group in site.node_groups
-        if isinstance(odcr := group.capacity.option, OnDemandReservation) and odcr.id
+        if isinstance(odcr := group.capacity.option, OnDemandReservation) and odcr.existing
     }
     for launch in launches(stack):
         use = found.use(launch)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.errors import SpecError
 from tests.unit.checks.fleets import GONE, Judge
 
 GROUP = "cloud.0.node_groups.2"
 ODCR = f"{GROUP}.capacity.reserved.odcr"
 FIELD = "cloud[0].node_groups[2].capacity.reserved.odcr"
 ID = "cr-0123456789abcdef0"
+POOL = "arn:aws:resource-groups:us-east-1:111122223333:group/training"
 
 
 def test_existing_reservation_passes(judge: Judge) -> None:
@@ -79,3 +81,58 @@ def test_reservation_to_be_made_has_no_size_yet(judge: Judge) -> None:
 def test_reservation_in_a_zone_outside_its_group_is_refused(judge: Judge) -> None:
     reported = judge({f"{ODCR}.zone": "us-east-1b", f"{GROUP}.zones": ["us-east-1a"]})
     assert reported.rules == {"zone-in-site"}
+
+
+def test_resource_group_of_reservations_may_be_in_several_zones(judge: Judge) -> None:
+    assert judge({f"{ODCR}.group": POOL, f"{ODCR}.zone": GONE}).rules == set()
+
+
+def test_resource_group_beside_an_id_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.group": POOL, f"{ODCR}.id": ID}).only("reservation-group")
+    assert finding.field == f"{FIELD}.group"
+    assert ID in finding.message
+
+
+def test_resource_group_of_another_region_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.group": POOL.replace("us-east-1", "us-west-2")}).only("reservation-group")
+    assert finding.message == "the resource group is in us-west-2, but site 'use1' is in us-east-1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "arn:aws:ec2:us-east-1:111122223333:capacity-reservation/cr-0123456789abcdef0",
+        "arn:aws:resource-groups:us-east-1:1111:group/training",
+        "training",
+    ],
+)
+def test_other_text_than_the_arn_of_a_resource_group_is_refused(judge: Judge, text: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        judge({f"{ODCR}.group": text})
+    (finding,) = caught.value.findings
+    assert (finding.field, finding.value) == (f"{FIELD}.group", text)
+    assert "the ARN of a resource group" in f"{finding.message} {finding.remedy}"
+
+
+def test_node_groups_share_what_a_resource_group_holds(judge: Judge) -> None:
+    held = {"nodes": 3, "group": POOL, "instances": 4}
+    more = {"name": "more", "instance_types": ["p4d.24xlarge"], "capacity": {"reserved": {"odcr": held}}}
+    changes = {f"{ODCR}.group": POOL, f"{ODCR}.instances": 4, "cloud.0.node_groups.+": more}
+    assert judge(changes).rules == set()
+    finding = judge({**changes, f"{ODCR}.nodes": 2}).only("reservation-too-small")
+    assert finding.field == "cloud[0].node_groups[4].capacity.reserved.odcr.nodes"
+    assert "beside 2 of other node groups" in finding.message
+    assert "nodes: 2" in finding.remedy
+
+
+def test_node_groups_with_other_types_share_nothing_of_a_resource_group(judge: Judge) -> None:
+    held = {"nodes": 4, "group": POOL, "instances": 4}
+    more = {"name": "more", "instance_types": ["p4de.24xlarge"], "capacity": {"reserved": {"odcr": held}}}
+    changes = {f"{ODCR}.group": POOL, f"{ODCR}.nodes": 4, f"{ODCR}.instances": 4}
+    assert judge({**changes, "cloud.0.node_groups.+": more}).rules == set()
+
+
+def test_placement_in_front_of_a_resource_group_needs_the_group_of_its_reservations(judge: Judge) -> None:
+    changes = {f"{ODCR}.group": POOL, f"{GROUP}.placement": "cluster"}
+    assert judge(changes).only("placement-group-on-reservation").field.endswith("placement")
+    assert judge({**changes, f"{ODCR}.placement_group": "packed"}).rules == set()

@@ -124,6 +124,48 @@ def test_networks_with_nodes_become_sites_and_unused_reservations_are_named(
 
 
 @pytest.mark.usefixtures("account")
+@pytest.mark.parametrize("preference", [None, "capacity-reservations-only"])
+def test_group_that_launches_into_a_resource_group_keeps_it(
+    gpufleet: Gpufleet, workplace: Path, preference: str | None
+) -> None:
+    made = boto3.client("resource-groups", region_name="us-east-1").create_group(
+        Name="pool", Configuration=[{"Type": "AWS::EC2::CapacityReservationPool"}]
+    )
+    arn = made["Group"]["GroupArn"]
+    ec2 = boto3.client("ec2", region_name="us-east-1")
+    network = ec2.create_vpc(CidrBlock="10.40.0.0/16")["Vpc"]["VpcId"]
+    zone = "us-east-1a"
+    subnet = ec2.create_subnet(VpcId=network, CidrBlock="10.40.9.0/24", AvailabilityZone=zone)["Subnet"]
+    target: dict[str, Any] = {"CapacityReservationTarget": {"CapacityReservationResourceGroupArn": arn}}
+    ec2.create_launch_template(
+        LaunchTemplateName="pooled",
+        LaunchTemplateData={
+            "InstanceType": "g6.xlarge",
+            "CapacityReservationSpecification": target
+            | ({"CapacityReservationPreference": preference} if preference else {}),
+        },
+    )
+    boto3.client("autoscaling", region_name="us-east-1").create_auto_scaling_group(
+        AutoScalingGroupName="pooled",
+        MinSize=0,
+        MaxSize=2,
+        DesiredCapacity=0,
+        VPCZoneIdentifier=subnet["SubnetId"],
+        LaunchTemplate={"LaunchTemplateName": "pooled", "Version": "$Latest"},
+    )
+    ec2.create_capacity_reservation(
+        InstanceType="g6.xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=zone, InstanceCount=3
+    )
+    found = gpufleet("adopt", "found", "--region", "us-east-1", *TAGS, "--json").json
+    said = "\n".join(f"{each['subject']}: {each['text']}" for each in found["remarks"])
+    assert ("pooled: it buys on demand when" in said) is (preference is None)
+    assert f"no group launches into them, unless they are in {arn}" in said
+    (group,) = gpufleet("plan", "found", "--json").json["node_groups"]
+    assert group["capacity"]["reservation_group"] == arn
+    assert group["capacity"]["max"] == 2
+
+
+@pytest.mark.usefixtures("account")
 def test_region_without_nodes_is_named(gpufleet: Gpufleet, workplace: Path) -> None:
     answer = gpufleet("adopt", "found", "--region", "us-east-1")
     assert answer.code == 2 and "no node group and no file system was found in us-east-1" in answer.err

@@ -20,6 +20,7 @@ from gpufleet.components.node_group import (
     NodeImageArgs,
     NodeInterfaceArgs,
     OnDemandNodes,
+    ReservationGroupNodes,
     ReservedNodes,
     SpotNodes,
     TaintArgs,
@@ -172,10 +173,27 @@ def test_reservation_is_targeted_without_a_market_type() -> None:
     assert nodes["scalingConfig"]["desiredSize"] == 2
 
 
+POOL = "arn:aws:resource-groups:us-east-1:111122223333:group/training"
+
+
+def test_nodes_of_a_resource_group_never_launch_outside_of_its_reservations() -> None:
+    built = group(capacity=ReservationGroupNodes(resource_group_arn=POOL))
+    inputs = built.one("LaunchTemplate").inputs
+    assert inputs["capacityReservationSpecification"] == {
+        "capacityReservationPreference": "capacity-reservations-only",
+        "capacityReservationTarget": {"capacityReservationResourceGroupArn": POOL},
+    }
+    assert "instanceMarketOptions" not in inputs
+    nodes = built.one("aws:eks/nodeGroup:NodeGroup")
+    assert nodes.inputs["capacityType"] == "ON_DEMAND"
+    assert nodes.inputs["labels"]["gpufleet.io/capacity"] == "odcr"
+
+
 RESERVATION: dict[str, Any] = {"capacity": ReservedNodes(reservation_id="cr-1")}
+POOLED: dict[str, Any] = {"capacity": ReservationGroupNodes(resource_group_arn=POOL)}
 
 
-@pytest.mark.parametrize("changes", [BLOCK, RESERVATION, {"placement_group": True}])
+@pytest.mark.parametrize("changes", [BLOCK, RESERVATION, POOLED, {"placement_group": True}])
 def test_update_stops_the_old_node_first_without_spare_capacity(
     changes: dict[str, Any],
 ) -> None:

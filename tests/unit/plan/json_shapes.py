@@ -60,6 +60,7 @@ SHAPE: dict[str, Any] = {
                 "reservation_id": TEXT_OR_NONE,
                 "reservation_zone": TEXT_OR_NONE,
                 "reservation_placement_group": TEXT_OR_NONE,
+                "reservation_group": TEXT_OR_NONE,
                 "start": TEXT_OR_NONE,
                 "duration_hours": MONEY,
                 "on_demand_fallback": bool,

@@ -161,6 +161,9 @@ def _group(chance: random.Random, name: str, zones: list[str], scheduler: str) -
     )
 
 
+_POOL = "arn:aws:resource-groups:us-east-1:111122223333:group/training"
+
+
 def _orders(chance: random.Random, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """At most one order, from some of the groups; these lose their own sizes."""
     drawn = chance.sample(groups, chance.randint(0, len(groups)))
@@ -198,6 +201,7 @@ def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[s
             block(chance.randint(1, 64), duration=chance.choice([days, None]), start=None, **held),
             odcr(chance.randint(1, 8)),
             odcr(chance.randint(1, 8), **held),
+            odcr(chance.randint(1, 8), group=_POOL),
         ]
     )
 

@@ -15,6 +15,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     OnDemandPlan,
+    ReservationGroupPlan,
     ReservationPlan,
     SpotPlan,
 )
@@ -24,6 +25,7 @@ from tests.unit.plan.fleets import block, first_group, group, odcr, on_demand, p
 KUBERNETES: dict[str, Any] = {"scheduler": "kubernetes"}
 ONE_ZONE: dict[str, Any] = {"zones": ["us-east-1a"]}
 ID = "cr-0123456789abcdef0"
+POOL = "arn:aws:resource-groups:us-east-1:111122223333:group/training"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,11 @@ def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) 
         ),
         (odcr(3, zone="us-east-1b"), ReservationPlan(3, "us-east-1b")),
         (odcr(3, zone="us-east-1b", id=ID), ExistingReservationPlan(3, ID, "us-east-1b")),
+        (odcr(3, group=POOL), ReservationGroupPlan(3, POOL, ("us-east-1a", "us-east-1b"))),
+        (
+            odcr(3, group=POOL, zone="us-east-1b", placement_group="pg-1"),
+            ReservationGroupPlan(3, POOL, ("us-east-1b",), "pg-1"),
+        ),
         (block(3), CapacityBlockPlan(3, ("us-east-1a", "us-east-1b"), "in 14 d", timedelta(days=14))),
         (
             block(3, id=ID, zone="us-east-1a", start=None),
@@ -142,6 +149,7 @@ def test_capacity_block_never_gets_a_placement_group(placement: str, zones: list
         (odcr(2, zone="us-east-1b"), {}, False),
         (odcr(2, zone="us-east-1b", id=ID), {"network": "efa"}, False),
         (odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1"), {"network": "efa"}, False),
+        (odcr(2, group=POOL), {"network": "efa", **ONE_ZONE}, False),
     ],
 )
 def test_placement_group_is_created_only_where_it_applies(

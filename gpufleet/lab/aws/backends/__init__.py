@@ -66,7 +66,7 @@ SERVICES = {
     "fsx": ServiceExtension("moto.fsx.responses:FSxResponse", ("fsx_file_systems", "fsx_associations")),
     "autoscaling": ServiceExtension(
         "moto.autoscaling.responses:AutoScalingResponse",
-        ("autoscaling_groups", "autoscaling_refresh", "autoscaling_activities"),
+        ("autoscaling_groups", "autoscaling_refresh", "autoscaling_activities", "autoscaling_reserved"),
     ),
     "kms": ServiceExtension("moto.kms.responses:KmsResponse", ("kms_private_keys", "kms_rotation")),
     "directconnect": ServiceExtension(
@@ -83,6 +83,11 @@ SERVICES = {
     ),
     "route53resolver": ServiceExtension(
         "moto.route53resolver.responses:Route53ResolverResponse", ("route53resolver_rules",)
+    ),
+    "resourcegroups": ServiceExtension(
+        "moto.resourcegroups.responses:ResourceGroupsResponse",
+        ("resource_group_members",),
+        paths=("{0}/group-resources$", "{0}/ungroup-resources$", "{0}/list-group-resources$"),
     ),
     "resourcegroupstaggingapi": ServiceExtension(
         "moto.resourcegroupstaggingapi.responses:ResourceGroupsTaggingAPIResponse", ("tagging_resources",)

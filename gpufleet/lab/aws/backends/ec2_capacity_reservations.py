@@ -194,9 +194,14 @@ def cancel_capacity_reservation(call: Call) -> Params:
 
 
 def used(call: Call, reservation: Reservation) -> int:
-    """Running instances that target the reservation by id or by an open match of type and zone."""
+    """Running instances of the caller in the reservation."""
+    return used_in(ec2.ec2_backend(call), reservation)
+
+
+def used_in(backend: Any, reservation: Reservation) -> int:
+    """Running instances of one of moto's EC2 backends in the reservation."""
     count = 0
-    for instance in ec2.ec2_backend(call).all_instances():
+    for instance in backend.all_instances():
         if instance.state not in {"running", "pending"}:
             continue
         target = getattr(instance, "capacity_reservation_id", None)

@@ -18,6 +18,7 @@ from gpufleet.lab.aws.backends import ec2_capacity_reservations as reservations
 from gpufleet.lab.aws.backends import ec2_support as ec2
 from gpufleet.lab.aws.backends.ec2_instances import target_of
 from gpufleet.lab.aws.backends.ec2_launch_rules import problems
+from gpufleet.lab.aws.backends.ec2_reservation_groups import EXCEEDED, group_room
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
 
 CODE = "InsufficientInstanceCapacity"
@@ -163,12 +164,15 @@ def _room(
 ) -> tuple[int | None, str]:
     """Return how many instances a pool has room for, None for any number, and EC2's code beyond."""
     reservation_id = target_of(pool.data)
+    reserved = group_room(backend, pool.data, pool.zone)
+    if reserved is not None:
+        return reserved - taken.get((pool.data["InstanceType"], pool.zone), 0), EXCEEDED
     if not reservation_id:
         return room(backend, pool.data["InstanceType"], pool.zone, market, taken), CODE
     reservation = reservations.find(call, reservation_id)
     if pool.zone != reservation.zone or reservation.state(utcnow()) != "active":
         return 0, "InvalidCapacityReservationState"
-    return reservation.count - reservations.used(call, reservation), "ReservationCapacityExceeded"
+    return reservation.count - reservations.used(call, reservation), EXCEEDED
 
 
 def _run(backend: Any, pool: _Pool, market: str, given: Params) -> None:

@@ -14,6 +14,7 @@ from moto.core.utils import utcnow
 from gpufleet.lab.aws.backends import ec2_capacity_reservations as reservations
 from gpufleet.lab.aws.backends import ec2_support as ec2
 from gpufleet.lab.aws.backends.ec2_launch_rules import check_launch
+from gpufleet.lab.aws.backends.ec2_reservation_groups import EXCEEDED, EXCEEDED_MESSAGE, fitting, group_room
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, Passthrough, operation
 
 _OVERRIDES = (
@@ -40,6 +41,9 @@ def run_instances(call: Call) -> Passthrough:
     reservation_id = target_of(data)
     if reservation_id:
         _check_room(call, reservation_id, count)
+    left = group_room(ec2.ec2_backend(call), data, zone)
+    if left is not None and left < count:
+        raise AwsError(EXCEEDED, EXCEEDED_MESSAGE)
     call.response.params["MinCount"] = count
     answer = call.original()
     for instance in answer.result.instances:
@@ -118,7 +122,12 @@ def _place(instance: Any, data: Params) -> None:
         instance.placement.group_name = placement["GroupName"]
     if placement.get("Tenancy"):
         instance.placement.tenancy = placement["Tenancy"]
-    instance.capacity_reservation_id = target_of(data)
+    instance.capacity_reservation_id = None
+    kind = {**data, "InstanceType": data.get("InstanceType") or instance.instance_type}
+    own = target_of(data)
+    for held, _ in fitting(instance.ec2_backend, kind, instance._placement.zone)[:1]:
+        own = held.reservation_id
+    instance.capacity_reservation_id = own
     instance.capacity_reservation_specification = data.get("CapacityReservationSpecification")
 
 

@@ -12,6 +12,7 @@ from moto.core.utils import utcnow
 
 from gpufleet.lab.aws.backends import ec2_placement_groups as placement_groups
 from gpufleet.lab.aws.backends.ec2_capacity_reservations import find as find_reservation
+from gpufleet.lab.aws.backends.ec2_reservation_groups import ONLY, find_group, group_target_of
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params
 
 if TYPE_CHECKING:
@@ -99,8 +100,17 @@ def _placement(call: Call, data: Params) -> Iterator[tuple[str, str]]:
 
 
 def _reservation(call: Call, data: Params, zone: str | None) -> Iterator[tuple[str, str]]:
-    target = (data.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
-    reservation_id = target.get("CapacityReservationId")
+    specification = data.get("CapacityReservationSpecification") or {}
+    target = specification.get("CapacityReservationTarget") or {}
+    reservation_id, group = target.get("CapacityReservationId"), group_target_of(data)
+    if target and specification.get("CapacityReservationPreference") not in (None, ONLY):
+        message = f"CapacityReservationTarget can be given only with CapacityReservationPreference {ONLY}."
+        yield "InvalidParameterCombination", message
+    if reservation_id and group:
+        message = "Give CapacityReservationId or CapacityReservationResourceGroupArn, not both."
+        yield "InvalidParameterCombination", message
+    if group and find_group(call.account, call.region, group) is None:
+        yield "InvalidParameterValue", f"The resource group '{group}' is not a Capacity Reservation group."
     market = (data.get("InstanceMarketOptions") or {}).get("MarketType")
     if market == "capacity-block" and not reservation_id:
         yield "MissingParameter", "A launch into a Capacity Block must target its reservation by id."

@@ -14,6 +14,11 @@ from moto.core.utils import utcnow
 from gpufleet.lab.aws.backends.ec2_capacity_reservations import find as find_reservation
 from gpufleet.lab.aws.backends.ec2_capacity_reservations import used
 from gpufleet.lab.aws.backends.ec2_instances import target_of
+from gpufleet.lab.aws.backends.ec2_reservation_groups import (
+    group_room,
+    group_target_of,
+    launches_only_reserved,
+)
 from gpufleet.lab.aws.backends.operation import Call, Params
 from gpufleet.lab.aws.backends.ssm_public_parameters import eks_image
 
@@ -129,6 +134,12 @@ def _node_data(call: Call, cluster: Any, group: Any, data: Params) -> Params:
 
 def _wanted(call: Call, group: Any, data: Params) -> int:
     wanted = int(group.scaling_config["desiredSize"])
+    if group_target_of(data) is not None and launches_only_reserved(data):
+        backend, types = _ec2(call), group.instance_types or []
+        kind = {**data, "InstanceType": data.get("InstanceType") or (types[0] if types else "t3.medium")}
+        zones = {backend.get_subnet(each).availability_zone for each in group.subnets}
+        room = sum(group_room(backend, kind, zone) or 0 for zone in zones)
+        return min(wanted, room + _own_count(call, group))
     reservation_id = target_of(data)
     if reservation_id is None:
         return wanted

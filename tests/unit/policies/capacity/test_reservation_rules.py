@@ -215,3 +215,16 @@ def test_fleet_file_gives_the_placement_group_of_an_existing_reservation(ask: As
     assert len(ask(PLACEMENT, other, fleet=fleet)) == 1
     outside = {"type": INSTANCE, "props": {"instanceType": KIND, SPEC: spec}}
     assert len(ask(PLACEMENT, outside, fleet=fleet)) == 1
+
+
+def test_nodes_of_a_resource_group_buy_nothing_besides_a_reservation_of_the_stack(ask: Ask) -> None:
+    spec = {
+        "capacityReservationPreference": "capacity-reservations-only",
+        "capacityReservationTarget": {
+            "capacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:111122223333:group/a"
+        },
+    }
+    pooled = {"type": LAUNCH_TEMPLATE, "name": "pooled", "props": {SPEC: spec}}
+    found = ask(FIRST, held(), template(), nodes(), pooled, nodes(name="more", of="pooled"))
+    assert found == []
+    assert ask(PLACEMENT, pooled, nodes(of="pooled")) == []

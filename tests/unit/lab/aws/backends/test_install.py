@@ -59,7 +59,7 @@ def test_every_operation_exists_in_aws() -> None:
     from moto.core.utils import get_service_model
 
     backends.install()
-    names = {"servicequotas": "service-quotas"}
+    names = {"servicequotas": "service-quotas", "resourcegroups": "resource-groups"}
     # That of S3 replaces a part of moto, and no operation.
     assert set(REGISTRY) == set(backends.SERVICES) - {"s3"}
     for service, handlers in REGISTRY.items():
