@@ -11,6 +11,7 @@ import pulumi_aws as aws
 
 from gpufleet.components.base import Component, Tags
 from gpufleet.components.capacity_block_offering import CapacityBlockOffering
+from gpufleet.components.shares import share
 
 PLATFORM = "Linux/UNIX"
 
@@ -19,12 +20,17 @@ PLATFORM = "Linux/UNIX"
 class OnDemandReservationArgs:
     """Inputs of `OnDemandReservation`. With `placement_group` the capacity is reserved in a cluster placement
     group, which cannot use capacity reserved outside it.
+
+    `share_with` are the principals that may launch into it (AWS RAM): account ids, and ARNs of an
+    organization or of organizational units. With `share_outside_organization` accounts of others may be too.
     """
 
     instance_type: str
     count: int
     zone: str
     placement_group: bool = False
+    share_with: Sequence[str] = ()
+    share_outside_organization: bool = False
     tags: Tags
 
 
@@ -36,6 +42,7 @@ class OnDemandReservation(Component):
 
     reservation_id: pulumi.Output[str]
     placement_group_name: pulumi.Output[str] | None
+    share_arn: pulumi.Output[str] | None
 
     def __init__(
         self, name: str, args: OnDemandReservationArgs, opts: pulumi.ResourceOptions | None = None
@@ -59,8 +66,17 @@ class OnDemandReservation(Component):
             opts=self.child(),
         )
         self.reservation_id = reservation.id
+        self.share_arn = (
+            share(self, name, reservation.arn, args.share_with, outside=args.share_outside_organization)
+            if args.share_with
+            else None
+        )
         self.register_outputs(
-            {"reservationId": self.reservation_id, "placementGroupName": self.placement_group_name}
+            {
+                "reservationId": self.reservation_id,
+                "placementGroupName": self.placement_group_name,
+                **({} if self.share_arn is None else {"shareArn": self.share_arn}),
+            }
         )
 
 

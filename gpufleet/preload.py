@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _SERVICES = (
     *("autoscaling", "budgets", "cloudwatch", "ec2", "eks", "fsx"),
-    *("costexplorer", "iam", "kms", "lambda_", "s3", "sns", "sqs", "ssm", "vpc"),
+    *("costexplorer", "iam", "kms", "lambda_", "ram", "s3", "sns", "sqs", "ssm", "vpc"),
 )
 _GROUPS = ("apps", "core", "meta", "networking", "policy", "rbac", "scheduling")
 

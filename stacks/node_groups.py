@@ -298,9 +298,11 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts
         name,
         OnDemandReservationArgs(
             instance_type=group.instance_type,
-            count=wanted.nodes,
+            count=wanted.instances,
             zone=wanted.reservation_zone,
             placement_group=group.placement_group,
+            share_with=wanted.share_with,
+            share_outside_organization=wanted.share_outside_organization,
             tags=group.tags,
         ),
         parts.opts,
@@ -309,7 +311,8 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts
         ReservedNodes(reservation_id=made.reservation_id),
         made.placement_group_name or False,
         _private_subnets(parts, wanted.reservation_zone),
-        {"id": made.reservation_id, "zone": wanted.reservation_zone},
+        {"id": made.reservation_id, "zone": wanted.reservation_zone}
+        | ({"share": made.share_arn} if made.share_arn is not None else {}),
     )
 
 

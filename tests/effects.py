@@ -26,6 +26,8 @@ UNNOTICED = frozenset(
         "aws:eks/accessEntry:AccessEntry",
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
         "aws:iam/rolePolicy:RolePolicy",
+        # Instances run on outside of the reservation (EC2 User Guide, "Stop sharing a Capacity Reservation").
+        "aws:ram/principalAssociation:PrincipalAssociation",
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
         "aws:s3/bucketVersioning:BucketVersioning",
         "aws:sns/topicSubscription:TopicSubscription",

@@ -210,6 +210,15 @@ RESERVATIONS = (
     "ec2:DescribeCapacityReservations",
     "ec2:ModifyCapacityReservation",
 )
+SHARES = (
+    "ram:AssociateResourceShare",
+    "ram:CreateResourceShare",
+    "ram:DisassociateResourceShare",
+    "ram:GetResourceShareAssociations",
+    "ram:GetResourceShares",
+    "ram:TagResource",
+    "ram:UpdateResourceShare",
+)
 LUSTRE = (
     "fsx:CreateDataRepositoryAssociation",
     "fsx:CreateFileSystem",
@@ -349,6 +358,9 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         yield from BLOCKS
     if ReservationPlan in kinds:
         yield from RESERVATIONS
+    capacities = [group.capacity for group in site.node_groups]
+    if any(isinstance(each, ReservationPlan) and each.share_with for each in capacities):
+        yield from SHARES
     if site.ordered_capacity:
         yield from ORDERS
     if site.lustre:

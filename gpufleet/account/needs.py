@@ -13,6 +13,7 @@ from gpufleet.plan.capacity_models import (
     ExistingBlockPlan,
     ExistingReservationPlan,
     ReservationGroupPlan,
+    ReservationPlan,
     SpotPlan,
 )
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan
@@ -116,15 +117,24 @@ def _groups(path: SpecPath, site: CloudSitePlan) -> Iterator[NodeNeed]:
         held = isinstance(
             capacity, ExistingReservationPlan | ReservationGroupPlan | ExistingBlockPlan | CapacityBlockPlan
         )
-        yield _need(where, group, "spot" if spot else "on-demand", capacity.desired, reserved=held)
+        shared = capacity.shared_nodes if isinstance(capacity, ReservationPlan) else 0
+        market: Market = "spot" if spot else "on-demand"
+        yield _need(where, group, market, capacity.desired + shared, reserved=held, shared=shared)
         if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
             yield _need(where, group, "on-demand", 0)
 
 
 def _need(
-    path: SpecPath, group: NodeGroupPlan, market: Market, now: int, *, reserved: bool = False
+    path: SpecPath,
+    group: NodeGroupPlan,
+    market: Market,
+    now: int,
+    *,
+    reserved: bool = False,
+    shared: int = 0,
 ) -> NodeNeed:
     zone = getattr(group.capacity, "reservation_zone", None)
     zones = (zone,) if zone else group.zones
     name = f"{group.site}/{group.name}"
-    return NodeNeed(path, name, group.instance_types, zones, market, now, group.capacity.max, reserved)
+    most = group.capacity.max + shared
+    return NodeNeed(path, name, group.instance_types, zones, market, now, most, reserved)

@@ -69,6 +69,7 @@ _ACTIONS = (
     ("roles", actions.ROLES),
     ("Capacity Blocks that the fleet buys", actions.BLOCKS),
     ("On-Demand Capacity Reservations that the fleet makes", actions.RESERVATIONS),
+    ("reservations that are shared", actions.SHARES),
     ("FSx for Lustre", actions.LUSTRE),
     ("buckets", actions.BUCKET),
     ("the budget", actions.BUDGET),

@@ -139,6 +139,16 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
         *_replaces("another zone, of another reservation"),
     ),
     f"{_ODCR}.instances": nothing("another number"),
+    f"{_ODCR}.share_with": (
+        FieldChange("add an entry", Effect.IN_PLACE, NO_ONE),
+        FieldChange(
+            "remove an entry",
+            Effect.IN_PLACE,
+            "the other account: its instances run on outside of the reservation, and no more launch into it",
+        ),
+    ),
+    f"{_ODCR}.shared_nodes": in_place("another number"),
+    f"{_ODCR}.share_outside_organization": in_place("on or off"),
     f"{_ODCR}.placement_group": _rolls("another group"),
     f"{_G}.network": _rolls("efa on or off"),
     f"{_G}.placement": _rolls("a placement group more or less"),

@@ -134,6 +134,42 @@ def odcr_zone(fleet: Fleet) -> Iterator[FieldFinding]:
         )
 
 
+@check("reservation-share")
+def reservation_share(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Only the owner of a reservation can share it (EC2 User Guide, "Shared Capacity Reservations"), so those
+    with `id` or `group` are shared where they are made."""
+    for each, odcr in fleet.reservations():
+        path = each.option_path
+        for field in ("share_with", "shared_nodes", "share_outside_organization"):
+            if not getattr(odcr, field):
+                continue
+            if odcr.existing is not None:
+                yield FieldFinding(
+                    (*path, field),
+                    f"reservation {odcr.existing} exists already, and `{field}` is for one that is made here",
+                    f"remove `{field}`, and share the reservation in the account that owns it",
+                )
+            elif not odcr.share_with:
+                yield FieldFinding(
+                    (*path, field),
+                    f"`{field}` is for a reservation that is shared, and `share_with` is empty",
+                    f"remove `{field}`, or list accounts in `share_with`",
+                )
+        seen: set[str] = set()
+        for index, principal in enumerate(odcr.share_with):
+            if principal in seen:
+                yield FieldFinding(
+                    (*path, "share_with", index), f"{principal} is listed twice", "list it once"
+                )
+            seen.add(principal)
+        if odcr.share_outside_organization and odcr.share_with and not any(map(str.isdigit, odcr.share_with)):
+            yield FieldFinding(
+                (*path, "share_outside_organization"),
+                "`share_with` lists no account, and AWS shares with organizations only from inside",
+                "remove `share_outside_organization`, or list account ids",
+            )
+
+
 CHECKS = (
     reservation_id,
     reservation_group,
@@ -141,4 +177,5 @@ CHECKS = (
     reservation_too_small,
     odcr_type,
     odcr_zone,
+    reservation_share,
 )

@@ -57,7 +57,13 @@ def plan_capacity(group: NodeGroup, zones: tuple[str, ...], drawn: int | None = 
                 return ExistingReservationPlan(option.nodes, option.id, zones[0], option.placement_group)
             if option.group is not None:
                 return ReservationGroupPlan(option.nodes, option.group, zones, option.placement_group)
-            return ReservationPlan(option.nodes, zones[0])
+            return ReservationPlan(
+                option.nodes,
+                zones[0],
+                option.shared_nodes,
+                option.share_with,
+                option.share_outside_organization,
+            )
         case CapacityBlock() as option:
             return _plan_block(group.name, option, zones)
         case other:

@@ -27,6 +27,9 @@ class _Capacity:
             "reservation_zone": None,
             "reservation_placement_group": None,
             "reservation_group": None,
+            "shared_nodes": 0,
+            "share_with": [],
+            "share_outside_organization": False,
             "start": None,
             "duration_hours": None,
             "on_demand_fallback": False,
@@ -84,10 +87,21 @@ class _AllNodes(_Capacity):
 
 @dataclass(frozen=True, slots=True)
 class ReservationPlan(_AllNodes):
-    """An On-Demand Capacity Reservation that the stack makes, in one zone."""
+    """An On-Demand Capacity Reservation that the stack makes, in one zone.
+
+    It holds `shared_nodes` more for the principals of `share_with`.
+    """
 
     kind: CapacityKind = field(default="odcr", init=False)
     reservation_zone: str
+    shared_nodes: int = 0
+    share_with: tuple[str, ...] = ()
+    share_outside_organization: bool = False
+
+    @property
+    def instances(self) -> int:
+        """The instances that are reserved."""
+        return self.nodes + self.shared_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ class _Site:
             case ReservationPlan() as held:
                 self._book.price(
                     self._thing(types.CAPACITY_RESERVATION, name, group.name, team),
-                    lambda: price_reservation(self._prices, group.instance_type, held.nodes),
+                    lambda: price_reservation(self._prices, group.instance_type, held.instances),
                 )
             case CapacityBlockPlan() as block:
                 thing = self._thing(types.CAPACITY_BLOCK, name, group.name, team)

@@ -12,7 +12,14 @@ from pydantic import Field
 
 from gpufleet.kinds import CapacityKind
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import Code, NodeCount, PlacementGroupName, ReservationGroupArn
+from gpufleet.spec.fields import (
+    Code,
+    NodeCount,
+    PlacementGroupName,
+    ReservationGroupArn,
+    SharePrincipal,
+    Switch,
+)
 from gpufleet.spec.quantity import Duration, HourlyPrice, Moment
 
 _MIN = "Nodes that are kept at all times."
@@ -146,6 +153,30 @@ class OnDemandReservation(Model):
             description="The placement group that an existing reservation was made in.", examples=["training"]
         ),
     ] = None
+    share_with: Annotated[
+        tuple[SharePrincipal, ...],
+        Field(
+            description="Accounts, organizational units or an organization that may launch into a reservation"
+            " made here, by a resource share of AWS RAM.",
+            examples=[["222233334444", "arn:aws:organizations::111122223333:organization/o-exampleorgid"]],
+        ),
+    ] = ()
+    shared_nodes: Annotated[
+        NodeCount,
+        Field(
+            description="Instances that are reserved besides `nodes`, for those in `share_with`. AWS keeps"
+            " nothing apart: whoever launches first has the instances.",
+            examples=[4],
+        ),
+    ] = 0
+    share_outside_organization: Annotated[
+        Switch,
+        Field(
+            description="Whether `share_with` may have accounts outside of the organization; AWS sends them"
+            " an invitation.",
+            examples=[True],
+        ),
+    ] = False
 
     @property
     def existing(self) -> str | None:

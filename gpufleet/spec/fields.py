@@ -165,6 +165,10 @@ KMS_KEY = (
     r"(mrk-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 )
 ANOMALY_MONITOR = r"^arn:aws[a-z-]*:ce::[0-9]{12}:anomalymonitor/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+SHARE_PRINCIPAL = (
+    r"^([0-9]{12}|arn:aws[a-z-]*:organizations::[0-9]{12}:"
+    r"(organization/o-[a-z0-9]{10,32}|ou/o-[a-z0-9]{10,32}/ou-[0-9a-z]{4,32}-[a-z0-9]{8,32}))$"
+)
 RESERVATION_GROUP = (
     r"^arn:aws(-[a-z]+)*:resource-groups:[a-z]{2}(-[a-z]+)+-[0-9]:[0-9]{12}:group/"
     r"([a-zA-Z0-9_.-]{1,300}|[a-zA-Z0-9_.-]{1,150}/[a-z0-9]{26})$"
@@ -223,6 +227,10 @@ PATTERNS = {
     ANOMALY_MONITOR: (
         "the ARN of a cost anomaly monitor, as `aws ce get-anomaly-monitors` prints it,"
         " such as arn:aws:ce::111122223333:anomalymonitor/1234abcd-12ab-34cd-56ef-1234567890ab"
+    ),
+    SHARE_PRINCIPAL: (
+        "an account id of 12 digits, or the ARN of an organization or organizational unit, such as"
+        " 222233334444 or arn:aws:organizations::111122223333:organization/o-exampleorgid"
     ),
     RESERVATION_GROUP: (
         "the ARN of a resource group, as `aws resource-groups list-groups` prints it,"
@@ -304,6 +312,12 @@ MailAddress = Annotated[str, Field(pattern=MAIL, max_length=254)]
 Arn = Annotated[str, Field(pattern=ARN, max_length=2048)]
 AnomalyMonitor = Annotated[str, Field(pattern=ANOMALY_MONITOR)]
 KmsKey = Annotated[str, Field(pattern=KMS_KEY)]
+# An account id is text here and a number to a YAML editor.
+SharePrincipal = Annotated[
+    str,
+    Field(pattern=SHARE_PRINCIPAL),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": SHARE_PRINCIPAL}),
+]
 ReservationGroupArn = Annotated[str, Field(pattern=RESERVATION_GROUP)]
 Code = Annotated[str, Field(pattern=CODE, min_length=1, max_length=128)]
 PlacementGroupName = Annotated[str, Field(pattern=CODE_WITH_BLANKS, max_length=255)]

@@ -197,6 +197,30 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
         ),
         AwsFeature(
+            "Reservations shared with other accounts",
+            ("ram.ResourceShare", "ram.ResourceAssociation", "ram.PrincipalAssociation"),
+            (
+                "ram:CreateResourceShare",
+                "ram:UpdateResourceShare",
+                "ram:AssociateResourceShare",
+                "ram:DisassociateResourceShare",
+            ),
+            (f'{_EC2}, "Shared Capacity Reservations"', f'{_EC2}, "Share a Capacity Reservation"'),
+        ),
+        AwsFeature(
+            "Launches into resource groups of reservations",
+            (),
+            (
+                "ec2:RunInstances",
+                "resource-groups:GetGroupConfiguration",
+                "resource-groups:ListGroupResources",
+            ),
+            (
+                f'{_EC2}, "Capacity Reservation groups"',
+                "EC2 API Reference, CapacityReservationSpecification",
+            ),
+        ),
+        AwsFeature(
             "Capacity Blocks",
             ("ec2.CapacityBlockReservation",),
             ("ec2:DescribeCapacityBlockOfferings", "ec2:PurchaseCapacityBlock"),
@@ -357,10 +381,14 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
 
 def answered_by(feature: AwsFeature) -> str:
     """Return what answers the operations of a feature in tests: moto, gpufleet's backends, or both."""
-    ours = [name for service, name in parts(feature) if name in REGISTRY.get(service, {})]
+    ours = [name for service, name in parts(feature) if name in REGISTRY.get(_MOTO.get(service, service), {})]
     if not ours:
         return "moto"
     return "gpufleet" if len(ours) == len(feature.operations) else f"moto; gpufleet: {', '.join(ours)}"
+
+
+_MOTO = {"resource-groups": "resourcegroups", "service-quotas": "servicequotas"}
+"""botocore's name of a service -> moto's, where they differ."""
 
 
 def parts(feature: AwsFeature) -> list[tuple[str, str]]:

@@ -105,6 +105,11 @@ def node_group_cases() -> Iterator[Case]:
     block = {"reserved": {"capacity_block": {"nodes": 2, "duration": "1 d", "start": "in 14 d"}}}
     yield from _group("block", BLOCK, "an On-Demand Capacity Reservation instead", odcr, at="capacity")
     yield from _group("kept", ODCR, "a Capacity Block instead", block, at="capacity")
+    others = ["222233334444", "222233335555", "222233336666"]
+    yield from _group("shared", f"{ODCR}.share_with", "add an entry", others)
+    yield from _group("shared", f"{ODCR}.share_with", "remove an entry", others[:1])
+    yield from _group("shared", f"{ODCR}.shared_nodes", "another number", 3)
+    yield from _group("shared", f"{ODCR}.share_outside_organization", "on or off", True)
     for kind, least, most, start in (
         ("on_demand", "two", "three", "four"),
         ("spot", "cheap", "idle", "idle"),

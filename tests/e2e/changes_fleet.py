@@ -90,6 +90,20 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
         ),
         {
             **plain,
+            "name": "shared",
+            "capacity": {
+                "reserved": {
+                    "odcr": {
+                        "nodes": 1,
+                        "zone": near,
+                        "shared_nodes": 1,
+                        "share_with": ["222233334444", "222233335555"],
+                    }
+                }
+            },
+        },
+        {
+            **plain,
             "name": "pooled",
             "zones": [near],
             "capacity": {"reserved": {"odcr": {"nodes": 1, "group": held["pool"], "instances": 2}}},

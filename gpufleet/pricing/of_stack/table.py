@@ -170,6 +170,7 @@ FREE: Mapping[str, str] = {
         + _tokens("efs", "MountTarget")
         + _tokens("cloudwatch", "LogResourcePolicy", "LogStream", "EventTarget")
         + _tokens("resourcegroups", "Group")
+        + _tokens("ram", "ResourceShare", "ResourceAssociation", "PrincipalAssociation")
         + _tokens("servicequotas", "ServiceQuota"),
         _SETTINGS,
     ),

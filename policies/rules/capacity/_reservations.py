@@ -10,7 +10,13 @@ from gpufleet.resources.launch_inputs import Number, number
 from gpufleet.resources.launches import Launch, declared, launches
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION, SUBNET
+from gpufleet.resources.types import (
+    BLOCK_OFFERING,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    SHARED_RESOURCE,
+    SUBNET,
+)
 
 _SPEC = "capacityReservationSpecification"
 _TARGET = f"{_SPEC}.capacityReservationTarget"
@@ -19,13 +25,17 @@ _SUBNETS = ("subnetIds", "vpcZoneIdentifiers", "subnetId", "launchTemplateConfig
 
 @dataclass(frozen=True, slots=True)
 class HeldReservation:
-    """A Capacity Block or On-Demand Capacity Reservation of the stack, and what it holds."""
+    """A Capacity Block or On-Demand Capacity Reservation of the stack, and what it holds.
+
+    Other accounts may use a `shared` one.
+    """
 
     resource: Resource
     type: str | Unknown
     count: Number
     zones: frozenset[str] | Unknown
     open: bool
+    shared: bool = False
 
     @property
     def block(self) -> bool:
@@ -55,6 +65,12 @@ class Reservations:
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
+        self._shared = {
+            each.urn
+            for shared in stack.of_type(SHARED_RESOURCE)
+            for each in stack.of_type(CAPACITY_RESERVATION)
+            if stack.refers(shared, "resourceArn", each, "arn")
+        }
         self.held = tuple(self._held(each) for each in stack.of_type(CAPACITY_BLOCK, CAPACITY_RESERVATION))
         self._by_urn = {each.resource.urn: each for each in self.held}
         self._by_id = {value: each for each in self.held if isinstance(value := each.resource.get("id"), str)}
@@ -98,6 +114,7 @@ class Reservations:
                 UNKNOWN if resource.ignores("instanceCount") else number(resource.get("instanceCount")),
                 UNKNOWN if zone is UNKNOWN else frozenset({str(zone)}),
                 resource.get("instanceMatchCriteria", "open") == "open",
+                original.urn in self._shared,
             )
         kind, count, zone = (
             original.get("instanceType", UNKNOWN),

@@ -60,7 +60,7 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
     for held in found.held:
         into = found.into(held)
         open_to = held.open and any(found.falls_into(each, held) for each in found.launches)
-        if not held.block and held.type is not UNKNOWN and _has_room(held, into):
+        if not held.block and not held.shared and held.type is not UNKNOWN and _has_room(held, into):
             spare.setdefault(held.type, []).append(held)
         if not into and not open_to:
             yield Violation(

@@ -7,7 +7,6 @@ from typing import Any
 
 from gpufleet.policies.rules.security._conditions import Condition
 from gpufleet.policies.rules.security._patterns import has_wildcard
-from gpufleet.policies.rules.security._properties import is_off
 from gpufleet.resources.resource import Resource, is_unknown
 
 
@@ -30,7 +29,6 @@ OPEN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         "principalArn",
         _anyone,
     ),
-    "aws:ram/resourceShare:ResourceShare": ("allowExternalPrincipals", lambda value: not is_off(value)),
     "aws:ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess": ("state", _unblocked),
     "aws:ec2/imageBlockPublicAccess:ImageBlockPublicAccess": ("state", _unblocked),
 }

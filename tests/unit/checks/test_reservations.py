@@ -136,3 +136,51 @@ def test_placement_in_front_of_a_resource_group_needs_the_group_of_its_reservati
     changes = {f"{ODCR}.group": POOL, f"{GROUP}.placement": "cluster"}
     assert judge(changes).only("placement-group-on-reservation").field.endswith("placement")
     assert judge({**changes, f"{ODCR}.placement_group": "packed"}).rules == set()
+
+
+OTHER = "222233334444"
+ORGANIZATION = "arn:aws:organizations::111122223333:organization/o-exampleorgid"
+
+
+def test_reservation_that_is_made_here_may_be_shared(judge: Judge) -> None:
+    changes = {f"{ODCR}.share_with": [OTHER, ORGANIZATION], f"{ODCR}.shared_nodes": 2}
+    assert judge(changes).rules == set()
+    assert judge({**changes, f"{ODCR}.share_outside_organization": True}).rules == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("share_with", [OTHER]), ("shared_nodes", 2), ("share_outside_organization", True)],
+)
+@pytest.mark.parametrize("existing", [{f"{ODCR}.id": ID}, {f"{ODCR}.group": POOL}])
+def test_existing_reservation_is_shared_by_its_owner(
+    judge: Judge, existing: dict[str, str], field: str, value: object
+) -> None:
+    finding = judge({**existing, f"{ODCR}.{field}": value}).only("reservation-share")
+    assert finding.field == f"{FIELD}.{field}"
+    assert "exists already" in finding.message
+
+
+@pytest.mark.parametrize(("field", "value"), [("shared_nodes", 2), ("share_outside_organization", True)])
+def test_settings_of_a_share_need_someone_to_share_with(judge: Judge, field: str, value: object) -> None:
+    finding = judge({f"{ODCR}.{field}": value}).only("reservation-share")
+    assert "`share_with` is empty" in finding.message
+
+
+def test_account_that_is_listed_twice_is_refused(judge: Judge) -> None:
+    finding = judge({f"{ODCR}.share_with": [OTHER, OTHER]}).only("reservation-share")
+    assert finding.field == f"{FIELD}.share_with[1]"
+
+
+def test_organizations_are_not_shared_with_from_outside(judge: Judge) -> None:
+    changes = {f"{ODCR}.share_with": [ORGANIZATION], f"{ODCR}.share_outside_organization": True}
+    assert "lists no account" in judge(changes).only("reservation-share").message
+
+
+@pytest.mark.parametrize("principal", ["*", "12345", "arn:aws:iam::222233334444:root", "everybody"])
+def test_share_with_other_than_accounts_and_organizations_is_refused(judge: Judge, principal: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        judge({f"{ODCR}.share_with": [principal]})
+    (finding,) = caught.value.findings
+    assert finding.field == f"{FIELD}.share_with[0]"
+    assert "account id" in f"{finding.message} {finding.remedy}"

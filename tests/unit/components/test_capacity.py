@@ -80,3 +80,28 @@ def test_reservation_for_a_placement_group_is_created_inside_it() -> None:
     assert group["tags"] == {"Name": "odcr"}
     arn = built.one("CapacityReservation").inputs["placementGroupArn"]
     assert arn.endswith("PlacementGroup/odcr")
+
+
+ORGANIZATION = "arn:aws:organizations::111122223333:organization/o-exampleorgid"
+
+
+def test_reservation_is_shared_with_nobody_unless_asked() -> None:
+    built = reservation()
+    assert [
+        kind for kind in ("ResourceShare", "ResourceAssociation", "PrincipalAssociation") if built.of(kind)
+    ] == []
+
+
+def test_reservation_is_shared_with_each_principal_inside_of_the_organization() -> None:
+    built = reservation(share_with=["222233334444", ORGANIZATION])
+    share = built.one("ResourceShare").inputs
+    assert share["allowExternalPrincipals"] is False
+    assert share["tags"] == {"Name": "odcr"}
+    assert built.one("ResourceAssociation").inputs["resourceArn"].endswith("CapacityReservation/odcr")
+    principals = {each.name: each.inputs["principal"] for each in built.of("PrincipalAssociation")}
+    assert principals == {"odcr-222233334444": "222233334444", "odcr-o-exampleorgid": ORGANIZATION}
+
+
+def test_accounts_outside_of_the_organization_need_consent() -> None:
+    built = reservation(share_with=["222233334444"], share_outside_organization=True)
+    assert built.one("ResourceShare").inputs["allowExternalPrincipals"] is True

@@ -202,6 +202,7 @@ def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[s
             odcr(chance.randint(1, 8)),
             odcr(chance.randint(1, 8), **held),
             odcr(chance.randint(1, 8), group=_POOL),
+            odcr(chance.randint(1, 8), shared_nodes=chance.randint(0, 3), share_with=["222233334444"]),
         ]
     )
 

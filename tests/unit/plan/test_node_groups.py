@@ -89,6 +89,10 @@ def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) 
         ),
         (odcr(3, zone="us-east-1b"), ReservationPlan(3, "us-east-1b")),
         (odcr(3, zone="us-east-1b", id=ID), ExistingReservationPlan(3, ID, "us-east-1b")),
+        (
+            odcr(3, zone="us-east-1b", shared_nodes=2, share_with=["222233334444"]),
+            ReservationPlan(3, "us-east-1b", 2, ("222233334444",)),
+        ),
         (odcr(3, group=POOL), ReservationGroupPlan(3, POOL, ("us-east-1a", "us-east-1b"))),
         (
             odcr(3, group=POOL, zone="us-east-1b", placement_group="pg-1"),

@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 from gpufleet.engine.embedded.recovery.aws_ids import (
     ASSOCIATION,
     BUCKET,
+    BY_ARN,
     DERIVED,
     NAMED,
     REPEATABLE,
@@ -152,4 +153,4 @@ def _kind_of(arn: str) -> str:
 
 
 def _id_in(arn: str) -> str:
-    return arn.rsplit("/", 1)[-1]
+    return arn if _kind_of(arn) in BY_ARN else arn.rsplit("/", 1)[-1]

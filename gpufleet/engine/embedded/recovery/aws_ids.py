@@ -28,6 +28,8 @@ NAMED: dict[str, str] = {
     "aws:kms/alias:Alias": "{name}",
     "aws:lambda/function:Function": "{name}",
     "aws:lambda/permission:Permission": "{statementId}",
+    "aws:ram/principalAssociation:PrincipalAssociation": "{resourceShareArn},{principal}",
+    "aws:ram/resourceAssociation:ResourceAssociation": "{resourceShareArn},{resourceArn}",
     "aws:s3/bucket:Bucket": "{bucket}",
     "aws:sns/topic:Topic": "arn:{partition}:sns:{region}:{account}:{name}",
     "aws:ssm/parameter:Parameter": "{name}",
@@ -56,12 +58,16 @@ TAGGED: dict[str, str] = {
     "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation": "association",
     "aws:fsx/lustreFileSystem:LustreFileSystem": "file-system",
     "aws:kms/key:Key": "key",
+    "aws:ram/resourceShare:ResourceShare": "resource-share",
     "aws:route53/resolverEndpoint:ResolverEndpoint": "resolver-endpoint",
     "aws:route53/resolverRule:ResolverRule": "resolver-rule",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "security-group-rule",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "security-group-rule",
 }
 """Type -> its kind in ARNs, whose last part is the id. AWS chooses the id, so it is found by tags."""
+
+BY_ARN = frozenset({"resource-share"})
+"""Kinds in ARNs of resources whose id is the ARN."""
 
 BUCKET = "aws:s3/bucket:Bucket"
 """Created by one call and tagged by another (CreateBucket, PutBucketTagging)."""

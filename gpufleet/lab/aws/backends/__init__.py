@@ -81,6 +81,16 @@ SERVICES = {
     "iam": ServiceExtension(
         "moto.iam.responses:IamResponse", ("iam_managed_policies", "iam_oidc_clients", "iam_simulation")
     ),
+    "ram": ServiceExtension(
+        "moto.ram.responses:ResourceAccessManagerResponse",
+        ("ram_shares",),
+        paths=(
+            "{0}/associateresourceshare$",
+            "{0}/disassociateresourceshare$",
+            "{0}/tagresource$",
+            "{0}/untagresource$",
+        ),
+    ),
     "route53resolver": ServiceExtension(
         "moto.route53resolver.responses:Route53ResolverResponse", ("route53resolver_rules",)
     ),

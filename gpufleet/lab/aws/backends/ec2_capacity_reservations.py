@@ -16,6 +16,7 @@ from moto.core.utils import utcnow
 from gpufleet.lab.aws.backends import ec2_placement_groups as placement_groups
 from gpufleet.lab.aws.backends import ec2_support as ec2
 from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
+from gpufleet.lab.aws.backends.ram_shares import shared_with
 
 MAX_INSTANCES = 1000
 """Maximum instances of one CreateCapacityReservation request (EC2 API reference)."""
@@ -87,11 +88,22 @@ def reservations_of(call: Call) -> dict[str, Reservation]:
 
 def find(call: Call, reservation_id: str) -> Reservation:
     """The reservation of that id; EC2's own error when there is none."""
-    found = reservations_of(call).get(reservation_id)
+    found = reservations_of(call).get(reservation_id) or shared_reservations(call).get(reservation_id)
     if found is None:
         message = f"The capacity reservation '{reservation_id}' does not exist."
         raise AwsError("InvalidCapacityReservationId.NotFound", message)
     return found
+
+
+def shared_reservations(call: Call) -> dict[str, Reservation]:
+    """Return the reservations that other accounts share with the caller, by id."""
+    return {
+        identity: held
+        for owner, regions in list(reservation_backends.items())
+        if owner != call.account and (arns := shared_with(call.account, owner, call.region))
+        for identity, held in regions[call.region].reservations.items()
+        if held.arn in arns
+    }
 
 
 def zone_of(call: Call, name: str | None, zone_id: str | None = None) -> Any:
@@ -159,7 +171,8 @@ def create_capacity_reservation(call: Call) -> Params:
 def describe_capacity_reservations(call: Call) -> Params:
     """List reservations by id or filters."""
     ids = call.params.get("CapacityReservationIds") or []
-    chosen = [find(call, one) for one in ids] or list(reservations_of(call).values())
+    every = {**reservations_of(call), **shared_reservations(call)}
+    chosen = [find(call, one) for one in ids] or list(every.values())
     answers = [(one, answer(call, one)) for one in chosen]
     filters = call.params.get("Filters") or []
     kept = [a for one, a in answers if ec2.matches(call, one.reservation_id, a, filters, FILTERS)]
@@ -194,8 +207,10 @@ def cancel_capacity_reservation(call: Call) -> Params:
 
 
 def used(call: Call, reservation: Reservation) -> int:
-    """Running instances of the caller in the reservation."""
-    return used_in(ec2.ec2_backend(call), reservation)
+    """Running instances in the reservation, those of accounts with which it is shared included."""
+    from moto.ec2.models import ec2_backends
+
+    return sum(used_in(regions[call.region], reservation) for regions in list(ec2_backends.values()))
 
 
 def used_in(backend: Any, reservation: Reservation) -> int:

@@ -1,7 +1,8 @@
 """GetResources of the Resource Groups Tagging API, with resources of the sandbox that moto omits.
 
 moto returns the resources of its own services, and uses other names than ARNs for some EC2 kinds; this module
-adds EC2's tags, FSx's associations, EKS's pod identities, and endpoints and rules of Route 53 Resolver.
+adds EC2's tags, FSx's associations, EKS's pod identities, shares of RAM, and endpoints and rules of Route 53
+Resolver.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def get_resources(call: Call) -> Params:
     kinds = call.params.get("ResourceTypeFilters") or ()
     found = {
         arn: tags
-        for arn, tags in (*_motos(call), *_ec2(call), *_fsx(call), *_eks(call), *_resolver(call))
+        for arn, tags in (
+            *(*_motos(call), *_ec2(call), *_fsx(call), *_eks(call)),
+            *(*_resolver(call), *_ram(call)),
+        )
         if tags
         and all(key in tags and (not values or tags[key] in values) for key, values in filters)
         and (not kinds or any(_is_of(arn, kind) for kind in kinds))
@@ -102,3 +106,9 @@ def _resolver(call: Call) -> Iterator[Tagged]:
     backend = route53resolver_backends[call.account][call.region]
     for each in (*backend.resolver_endpoints.values(), *backend.resolver_rules.values()):
         yield each.arn, dict(backend.tagger.get_tag_dict_for_resource(each.arn))
+
+
+def _ram(call: Call) -> Iterator[Tagged]:
+    from gpufleet.lab.aws.backends.ram_shares import tagged_shares
+
+    yield from tagged_shares(call)

@@ -143,6 +143,12 @@ def _functions(clients: Clients) -> Found:
         yield one["FunctionName"], client.list_tags(Resource=one["FunctionArn"])["Tags"]
 
 
+def _shares(clients: Clients) -> Found:
+    for one in pages(clients("ram"), "get_resource_shares", "resourceShares", resourceOwner="SELF"):
+        if one["status"] != "DELETED":
+            yield one["resourceShareArn"], {each["key"]: each["value"] for each in one.get("tags") or ()}
+
+
 def _parameters(clients: Clients) -> Found:
     ssm = clients("ssm")
     for one in pages(ssm, "describe_parameters", "Parameters"):
@@ -216,6 +222,7 @@ LISTERS: list[tuple[str, Lister]] = [
     ("events:rule", _rules),
     ("cloudwatch:alarm", _alarms),
     ("lambda:function", _functions),
+    ("ram:resource-share", _shares),
     ("ssm:parameter", _parameters),
     ("secretsmanager:secret", _secrets),
     ("route53resolver:endpoint", _resolver_endpoints),

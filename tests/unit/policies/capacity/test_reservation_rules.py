@@ -228,3 +228,15 @@ def test_nodes_of_a_resource_group_buy_nothing_besides_a_reservation_of_the_stac
     found = ask(FIRST, held(), template(), nodes(), pooled, nodes(name="more", of="pooled"))
     assert found == []
     assert ask(PLACEMENT, pooled, nodes(of="pooled")) == []
+
+
+def test_room_of_a_shared_reservation_is_not_for_other_groups(ask: Ask) -> None:
+    shared = {
+        "type": "aws:ram/resourceAssociation:ResourceAssociation",
+        "name": "shared",
+        "props": {"resourceArn": UNKNOWN},
+        "depends": {"resourceArn": ["held"]},
+    }
+    more = (template(targets=False), nodes(name="more", of="plain"))
+    assert len(ask(FIRST, held(4), template(), nodes(), *more)) == 1
+    assert ask(FIRST, held(4), shared, template(), nodes(), *more) == []

@@ -87,8 +87,6 @@ def test_text_that_is_no_policy_on_callers_is_left_to_others(ask: Ask, kind: str
             {"allowedPrincipals": ["arn:aws:iam::1:root", "*"]},
             True,
         ),
-        ("ram/resourceShare:ResourceShare", {"allowExternalPrincipals": True}, True),
-        ("ram/resourceShare:ResourceShare", {"name": "within"}, False),
         ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": "unblocked"}, True),
         ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": "block-all-sharing"}, False),
         ("ec2/imageBlockPublicAccess:ImageBlockPublicAccess", {"state": "unblocked"}, True),
@@ -96,8 +94,6 @@ def test_text_that_is_no_policy_on_callers_is_left_to_others(ask: Ask, kind: str
         ("ec2/amiLaunchPermission:AmiLaunchPermission", {"group": " All"}, True),
         ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": " Block-new-sharing"}, False),
         ("ebs/snapshotBlockPublicAccess:SnapshotBlockPublicAccess", {"state": 1}, True),
-        ("ram/resourceShare:ResourceShare", {"allowExternalPrincipals": "false"}, False),
-        ("ram/resourceShare:ResourceShare", {"allowExternalPrincipals": UNKNOWN}, False),
         ("lambda/permission:Permission", {"principal": 123456789012}, False),
         (
             "cloudwatch/eventPermission:EventPermission",

@@ -194,7 +194,52 @@ def policy_association(world: World) -> Inputs:
     }  # fmt: skip
 
 
+def share_of(world: World, name: str) -> str:
+    """The ARN of a share, made once."""
+    made = vars(world).setdefault("_shares", {})
+    if name not in made:
+        made[name] = world.make("aws:ram/resourceShare:ResourceShare", f"share-{name}").id
+    return str(made[name])
+
+
+def reservation_of(world: World, name: str) -> str:
+    """The ARN of a reservation, made once."""
+    made = vars(world).setdefault("_reservations", {})
+    if name not in made:
+        made[name] = world.make(
+            "aws:ec2/capacityReservation:CapacityReservation",
+            f"shared-{name}",
+            availabilityZone=ZONES[0],
+            instanceCount=1,
+            instancePlatform="Linux/UNIX",
+            instanceType="g6.xlarge",
+        ).state["arn"]
+    return str(made[name])
+
+
+def share_drift(world: World, resource: Resource) -> str:
+    world.client("ram").update_resource_share(resourceShareArn=resource.id, allowExternalPrincipals=True)
+    return "allowExternalPrincipals"
+
+
 COMPUTE = (
+    Scenario(
+        "aws:ram/resourceShare:ResourceShare",
+        lambda w: {"allowExternalPrincipals": False},
+        lambda w: {"tags": {"Name": "shared"}, "name": "lent"},
+        lambda w: {"permissionArns": ["arn:aws:ram::aws:permission/AWSRAMDefaultPermissionOther"]},
+        share_drift,
+    ),
+    Scenario(
+        "aws:ram/resourceAssociation:ResourceAssociation",
+        lambda w: {"resourceShareArn": share_of(w, "one"), "resourceArn": reservation_of(w, "one")},
+        replace=lambda w: {"resourceArn": reservation_of(w, "two")},
+    ),
+    Scenario(
+        "aws:ram/principalAssociation:PrincipalAssociation",
+        lambda w: {"resourceShareArn": share_of(w, "one"), "principal": "222233334444"},
+        replace=lambda w: {"principal": "222233335555"},
+    ),
     Scenario(
         "aws:ec2/launchTemplate:LaunchTemplate",
         template,
