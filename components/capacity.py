@@ -10,6 +10,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.base import Component, Tags
+from gpufleet.components.capacity_block_extension import CapacityBlockExtension, extend_block
 from gpufleet.components.capacity_block_offering import CapacityBlockOffering
 from gpufleet.components.shares import share
 
@@ -87,8 +88,9 @@ class CapacityBlockArgs:
     `start` is a date (ISO 8601, UTC) or relative (`in 14 d`); a relative one is resolved once, when the
     block is bought. `max_upfront_usd` limits the payment; without it there is no limit. `protect` prevents
     Pulumi from replacing the block, which would buy another, and from removing it from the state.
-    `client` are options of the boto3 client that searches offerings (`endpoint_url`, `profile`...), for
-    another account or endpoint than the default.
+    `extensions` are bought as well, one after the other, each within `max_upfront_usd`. `client` are options
+    of the boto3 client that searches offerings (`endpoint_url`, `profile`...), for another account or
+    endpoint than the default.
     """
 
     instance_type: str
@@ -96,6 +98,7 @@ class CapacityBlockArgs:
     duration: timedelta
     start: str
     zones: Sequence[str]
+    extensions: Sequence[timedelta] = ()
     max_upfront_usd: str | None = None
     protect: bool = True
     client: Mapping[str, str] = field(default_factory=dict)
@@ -108,13 +111,15 @@ class CapacityBlock(Component):
     The component buys the earliest offering of exactly this duration, at the start or up to 36 h after it,
     and the cheapest of those. The state keeps its id, dates, zone and price. Another type, count, duration
     or start, or zones without the bought one, means another block and another payment, which `protect`
-    prevents. AWS cannot cancel a block: deleting this resource only removes it from the state.
+    prevents. AWS cannot cancel a block: deleting this resource only removes it from the state. `end` is that
+    of the last extension.
     """
 
     reservation_id: pulumi.Output[str]
     zone: pulumi.Output[str]
     start: pulumi.Output[str]
     end: pulumi.Output[str]
+    last_extension: CapacityBlockExtension | None
     upfront_fee: pulumi.Output[str]
 
     def __init__(
@@ -146,7 +151,19 @@ class CapacityBlock(Component):
         self.reservation_id = block.id
         self.zone = offering.zone
         self.start = offering.start_date
-        self.end = offering.end_date
+        self.last_extension = extend_block(
+            name,
+            reservation_id=block.id,
+            instance_type=args.instance_type,
+            count=args.count,
+            duration=args.duration,
+            extensions=args.extensions,
+            region=region,
+            max_upfront_usd=args.max_upfront_usd,
+            client=args.client,
+            opts=self.child(protect=args.protect),
+        )
+        self.end = offering.end_date if self.last_extension is None else self.last_extension.end_date
         self.upfront_fee = offering.upfront_fee
         self.register_outputs(
             {

@@ -157,15 +157,15 @@ def choose(
     return min(fitting, key=_soon_and_cheap, default=None)
 
 
-def refuse_above_cap(offering: Mapping[str, Any], cap: str | None) -> None:
-    """Raise if the upfront fee is above the limit, or in another currency."""
+def refuse_above_cap(offering: Mapping[str, Any], cap: str | None, what: str = "") -> None:
+    """Raise if the upfront fee is above the limit, or in another currency. `what` names what is offered."""
     if cap is None:
         return
     fee, currency = Decimal(str(offering["UpfrontFee"])), offering.get("CurrencyCode") or "USD"
     if currency != "USD" or fee > Decimal(cap):
         raise Exception(
-            f"the Capacity Block {offering['CapacityBlockOfferingId']} costs {fee} {currency}, all upfront "
-            f"and non-refundable, and {cap} USD are allowed: to buy it, run "
+            f"{what or 'the Capacity Block ' + offering['CapacityBlockOfferingId']} costs {fee} {currency}, "
+            f"all upfront and non-refundable, and {cap} USD are allowed: to buy it, run "
             f"`pulumi config set gpufleet:allowUpfront {fee}` for this stack"
         )
 

@@ -19,6 +19,9 @@ from gpufleet.components.dynamic import changed, client, iso
 ASKED = ("group_name", "reservation_id", "nodes", "region", "stops_only")
 """The inputs that decide the actions. A change of one of them replaces the actions."""
 
+EXTENDED = "extended_to"
+"""The input that changes when the block is extended: the actions that are due get other times."""
+
 STOP_BEFORE_END = timedelta(minutes=45)
 """EC2 starts to terminate a block's instances 30 minutes before its end; jobs get 15 more minutes."""
 
@@ -33,38 +36,24 @@ class ScheduleProvider(ResourceProvider):
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         """Create the actions that are still due, by the dates of the block."""
-        nodes = int(props["nodes"])
-        start, end = _window(props)
-        actions = plan_actions(start, end, nodes, datetime.now(UTC))
-        if props.get("stops_only"):
-            actions.pop("start", None)
-        scaling = client(props, "autoscaling")
-        for name, (moment, desired) in actions.items():
-            scaling.put_scheduled_update_group_action(
-                AutoScalingGroupName=props["group_name"],
-                ScheduledActionName=_action(props, name),
-                StartTime=moment,
-                MinSize=0,
-                MaxSize=nodes,
-                DesiredCapacity=desired,
-            )
-        outputs = {**{key: props[key] for key in ASKED if key in props}, "client": props.get("client") or {}}
-        outputs |= {"actions": list(actions), "start_date": iso(start), "end_date": iso(end)}
-        return CreateResult(f"{props['group_name']}/{props['reservation_id']}", outputs)
+        return CreateResult(f"{props['group_name']}/{props['reservation_id']}", _put(props))
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         """Compare the group, the block and the number of nodes only."""
         different = changed(_olds, _news, ASKED)
+        extended = changed(_olds, _news, [EXTENDED])
         # Two sets of actions cannot have the same names.
-        return DiffResult(changes=bool(different), replaces=different, stables=[], delete_before_replace=True)
+        return DiffResult(
+            changes=bool(different or extended), replaces=different, stables=[], delete_before_replace=True
+        )
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """Return the state: AWS deletes an action that has run."""
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        """Never called: every relevant change is a replacement."""
-        return UpdateResult(_olds)
+        """Move the actions of an extended block. One that starts nodes and has run is not repeated."""
+        return UpdateResult(_put(_news, moved=True))
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Delete the actions that have not run yet."""
@@ -94,7 +83,7 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
 
     `group_name` is an Auto Scaling group (also that of an EKS node group), `reservation_id` the block,
     `client` options of the boto3 clients, as for `CapacityBlock`. With `stops_only` something else starts the
-    nodes.
+    nodes. `extended_to` is the end of the last extension, if there is one.
     """
 
     start_date: pulumi.Output[str]
@@ -110,6 +99,7 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
         region: pulumi.Input[str],
         client: Mapping[str, str],
         stops_only: bool = False,
+        extended_to: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         props = {
@@ -122,8 +112,31 @@ class CapacityBlockSchedule(Resource, module="capacity", name="CapacityBlockSche
             "end_date": None,
             # Not in the inputs of schedules from before: they would be replaced.
             **({"stops_only": True} if stops_only else {}),
+            **({} if extended_to is None else {EXTENDED: extended_to}),
         }
         super().__init__(ScheduleProvider(), name, props, opts)
+
+
+def _put(props: Mapping[str, Any], *, moved: bool = False) -> dict[str, Any]:
+    """Create or move the actions that are still due; return the outputs of the resource."""
+    nodes, now = int(props["nodes"]), datetime.now(UTC)
+    start, end = _window(props)
+    actions = plan_actions(start, end, nodes, now)
+    if props.get("stops_only") or (moved and start <= now):
+        actions.pop("start", None)
+    scaling = client(props, "autoscaling")
+    for name, (moment, desired) in actions.items():
+        scaling.put_scheduled_update_group_action(
+            AutoScalingGroupName=props["group_name"],
+            ScheduledActionName=_action(props, name),
+            StartTime=moment,
+            MinSize=0,
+            MaxSize=nodes,
+            DesiredCapacity=desired,
+        )
+    kept = (*ASKED, EXTENDED)
+    outputs = {**{key: props[key] for key in kept if key in props}, "client": props.get("client") or {}}
+    return outputs | {"actions": list(actions), "start_date": iso(start), "end_date": iso(end)}
 
 
 def plan_actions(

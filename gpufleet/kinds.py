@@ -6,10 +6,17 @@ The fleet file, the catalog, the plan, components, rules and prices import them 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Literal
 
 CapacityKind = Literal["on-demand", "spot", "odcr", "capacity-block"]
 """How nodes are bought, in labels, outputs, prices and the plan's JSON."""
+
+BLOCK_EXTENDED_FROM, BLOCK_EXTENDED_UNTIL = timedelta(days=56), timedelta(hours=1)
+"""How long before its end a Capacity Block can be extended (EC2 User Guide, "Extend Capacity Blocks")."""
+
+EXTENSION_SUFFIX = "-extension-"
+"""Between the name of a Capacity Block's resources and the number of an extension, from 1 on."""
 
 NatKind = Literal["single", "per-zone", "none"]
 """NAT gateways: one, one in each zone, or none."""

@@ -15,6 +15,7 @@ from gpufleet.components.capacity import (
     OnDemandReservation,
     OnDemandReservationArgs,
 )
+from gpufleet.components.capacity_block_extension import extend_block
 from gpufleet.components.capacity_block_schedule import CapacityBlockSchedule
 from gpufleet.components.cluster import EksCluster
 from gpufleet.components.device_plugins import EFA_NODE_LABEL
@@ -95,6 +96,7 @@ class _Purchase:
     placement_group: bool | pulumi.Input[str] = False
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]] | None = None
     reservation: dict[str, Any] | None = None
+    extended_to: pulumi.Output[str] | None = None
 
 
 def build_node_group(
@@ -179,6 +181,7 @@ def build_node_group(
             region=parts.region,
             client=parts.settings.aws_client,
             stops_only=ordered,
+            extended_to=purchase.extended_to,
             opts=pulumi.ResourceOptions(parent=built),
         )
     outputs = {
@@ -280,11 +283,7 @@ def _purchase(name: str, group: NodeGroupPlan, parts: SiteParts) -> _Purchase:
             return _block(name, group, wanted, parts)
         case ExistingBlockPlan() as held:
             _refuse_assumed_roles(name, parts.settings)
-            return _Purchase(
-                BlockNodes(reservation_id=held.reservation_id),
-                subnet_ids=_private_subnets(parts, held.reservation_zone),
-                reservation={"id": held.reservation_id, "zone": held.reservation_zone},
-            )
+            return _existing_block(name, group, held, parts)
         case other:
             assert_never(other)
 
@@ -326,6 +325,7 @@ def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: Si
             duration=wanted.duration,
             start=wanted.start,
             zones=wanted.zones,
+            extensions=wanted.extensions,
             max_upfront_usd=settings.allow_upfront,
             protect=settings.protect,
             client=settings.aws_client,
@@ -345,4 +345,28 @@ def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: Si
             "end": block.end,
             "upfront_fee": block.upfront_fee,
         },
+        extended_to=None if block.last_extension is None else block.end,
+    )
+
+
+def _existing_block(name: str, group: NodeGroupPlan, held: ExistingBlockPlan, parts: SiteParts) -> _Purchase:
+    settings = parts.settings
+    last = extend_block(
+        name,
+        reservation_id=held.reservation_id,
+        instance_type=group.instance_type,
+        count=held.nodes,
+        duration=held.duration,
+        extensions=held.extensions,
+        region=parts.region,
+        max_upfront_usd=settings.allow_upfront,
+        client=settings.aws_client,
+        opts=pulumi.ResourceOptions.merge(parts.opts, pulumi.ResourceOptions(protect=settings.protect)),
+    )
+    return _Purchase(
+        BlockNodes(reservation_id=held.reservation_id),
+        subnet_ids=_private_subnets(parts, held.reservation_zone),
+        reservation={"id": held.reservation_id, "zone": held.reservation_zone}
+        | ({} if last is None else {"end": last.end_date}),
+        extended_to=None if last is None else last.end_date,
     )

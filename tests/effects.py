@@ -33,6 +33,8 @@ UNNOTICED = frozenset(
         "aws:sns/topicSubscription:TopicSubscription",
         "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+        # AWS takes no extension back, and the block keeps its end.
+        "pulumi-python:dynamic/capacity:CapacityBlockExtension",
         # Start times of Capacity Block nodes: the times of the block, written again.
         "pulumi-python:dynamic/capacity:CapacityBlockSchedule",
         # The wait for nodes that run.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.kinds import LAUNCHER_SUFFIX
-from gpufleet.plan.capacity_models import CapacityBlockPlan, ReservationPlan, SpotPlan
+from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, ReservationPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import SERVERS_SUFFIX
 
@@ -205,6 +205,12 @@ BLOCKS = (
     "ec2:DescribeCapacityReservations",
     "ec2:PurchaseCapacityBlock",
 )
+EXTENSIONS = (
+    "ec2:DescribeCapacityBlockExtensionHistory",
+    "ec2:DescribeCapacityBlockExtensionOfferings",
+    "ec2:DescribeCapacityReservations",
+    "ec2:PurchaseCapacityBlockExtension",
+)
 RESERVATIONS = (
     "ec2:CreateCapacityReservation",
     "ec2:DescribeCapacityReservations",
@@ -361,6 +367,10 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
     capacities = [group.capacity for group in site.node_groups]
     if any(isinstance(each, ReservationPlan) and each.share_with for each in capacities):
         yield from SHARES
+    if any(
+        isinstance(each, CapacityBlockPlan | ExistingBlockPlan) and each.extensions for each in capacities
+    ):
+        yield from EXTENSIONS
     if site.ordered_capacity:
         yield from ORDERS
     if site.lustre:

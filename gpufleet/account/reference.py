@@ -26,7 +26,7 @@ _HEADER = """# What `gpufleet preflight` checks
 | `reservation-instance_type`, `reservation-zone` | it holds another type, or is in another zone | error |
 | `reservation-group` | the account has no such resource group, or launches cannot target it | error |
 | `reservation-nodes` | it holds fewer instances than the group has nodes, or others run in it | error |
-| `reservation-end` | an On-Demand Capacity Reservation ends within a week, or some of a group do | warning |
+| `reservation-end` | a reservation or Capacity Block ends within a week, or some of a group do | warning |
 | `direct-connect-gateway` | the account has no Direct Connect gateway of that id | error |
 | `direct-connect-state` | it is not available | error |
 | `direct-connect-owner` | `owner` is the account itself: it needs no proposal | error |
@@ -68,6 +68,7 @@ _ACTIONS = (
     ("Slurm sites", actions.SCALING),
     ("roles", actions.ROLES),
     ("Capacity Blocks that the fleet buys", actions.BLOCKS),
+    ("extensions of Capacity Blocks", actions.EXTENSIONS),
     ("On-Demand Capacity Reservations that the fleet makes", actions.RESERVATIONS),
     ("reservations that are shared", actions.SHARES),
     ("FSx for Lustre", actions.LUSTRE),

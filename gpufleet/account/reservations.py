@@ -129,6 +129,15 @@ def _judged(
             f"write zone: {found['AvailabilityZone']}",
         )
     yield from _counted(named, found, finding, needs, client)
+    if end is not None and named.block and end <= now + SOON:
+        yield finding(
+            "end",
+            f"{end:%Y-%m-%d %H:%M} UTC",
+            f"{named.name}: the Capacity Block {identity} ends {end:%Y-%m-%d %H:%M} UTC, and its nodes stop"
+            " 45 minutes before",
+            "append an entry to `extensions`, and run `up` at least 1 hour before; or use another block",
+            severity="warning",
+        )
     if end is not None and not named.block and end <= now + SOON:
         yield finding(
             "end",

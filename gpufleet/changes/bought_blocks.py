@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpufleet.checks.rules import BoughtBlock
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.kinds import EXTENSION_SUFFIX
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING, CAPACITY_BLOCK
 from gpufleet.spec.models import CapacityBlock, FleetSpec
 
 
@@ -21,24 +22,29 @@ def blocks_of_state(exported: Mapping[str, Any] | None) -> tuple[BoughtBlock, ..
     pending = [each.get("resource") or {} for each in deployment.get("pending_operations") or ()]
     paid = {_name(each) for each in [*resources, *pending] if each.get("type") == CAPACITY_BLOCK}
     offerings = [each for each in resources if each.get("type") == BLOCK_OFFERING and _name(each) in paid]
-    return tuple(_block(_name(each), each) for each in offerings)
+    extensions = [each for each in resources if each.get("type") == BLOCK_EXTENSION]
+    return tuple(_block(_name(each), each, extensions) for each in offerings)
 
 
 def _name(resource: Mapping[str, Any]) -> str:
     return str(resource.get("urn") or "").rpartition("::")[2]
 
 
-def _block(name: str, offering: Mapping[str, Any]) -> BoughtBlock:
+def _block(name: str, offering: Mapping[str, Any], extensions: Sequence[Mapping[str, Any]]) -> BoughtBlock:
     # Numbers are floating point in Pulumi's protocol.
-    inputs, outputs = offering.get("inputs") or {}, offering.get("outputs") or {}
-    end = outputs.get("end_date")
+    inputs = offering.get("inputs") or {}
+    ends = [
+        dt.datetime.fromisoformat(end)
+        for each in (offering, *(one for one in extensions if _name(one).startswith(name + EXTENSION_SUFFIX)))
+        if isinstance(end := (each.get("outputs") or {}).get("end_date"), str)
+    ]
     return BoughtBlock(
         name=name,
         start=str(inputs.get("start")),
         nodes=int(inputs.get("count") or 0),
         duration=dt.timedelta(hours=float(inputs.get("duration_hours") or 0)),
         instance_type=str(inputs.get("instance_type")),
-        end=dt.datetime.fromisoformat(end) if isinstance(end, str) else None,
+        end=max(ends, default=None),
     )
 
 

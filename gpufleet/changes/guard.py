@@ -12,7 +12,9 @@ from typing import Any
 
 from gpufleet.changes.observe import ObservedStep, short_type
 from gpufleet.errors import RefusedError
+from gpufleet.kinds import EXTENSION_SUFFIX
 from gpufleet.resources.types import (
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     BUCKETS,
     CAPACITY_BLOCK,
@@ -26,7 +28,7 @@ from gpufleet.resources.types import (
 STORAGE = frozenset({LUSTRE, EFS, VOLUME, *BUCKETS})
 """Types whose deletion deletes data."""
 
-RESERVATIONS = frozenset({CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING})
+RESERVATIONS = frozenset({CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING, BLOCK_EXTENSION})
 """Types that hold capacity: another customer can take released capacity within a minute."""
 
 GUARDED = STORAGE | RESERVATIONS
@@ -132,9 +134,10 @@ def _resources(exported: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]
 
 
 def _ended(exported: Mapping[str, Any] | None, now: dt.datetime) -> Iterator[str]:
-    """Yield URNs of reservations that have ended."""
+    """Yield URNs of reservations that have ended, with all extensions of a block."""
+    ends: dict[str, dict[str, dt.datetime]] = {}
     for resource in _resources(exported):
-        outputs = resource.get("outputs") or {}
+        outputs, urn = resource.get("outputs") or {}, str(resource["urn"])
         end = outputs.get("endDate") or outputs.get("end_date")
         if resource["type"] not in RESERVATIONS or not isinstance(end, str):
             continue
@@ -142,8 +145,12 @@ def _ended(exported: Mapping[str, Any] | None, now: dt.datetime) -> Iterator[str
             moment = dt.datetime.fromisoformat(end.replace("Z", "+00:00"))
         except ValueError:
             continue
-        if (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)) <= now:
-            yield str(resource["urn"])
+        # The resources of a block have one name, and its extensions another suffix.
+        block = urn.rpartition("::")[2].partition(EXTENSION_SUFFIX)[0]
+        ends.setdefault(block, {})[urn] = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    for found in ends.values():
+        if max(found.values()) <= now:
+            yield from found
 
 
 def _named(steps: list[ObservedStep]) -> str:

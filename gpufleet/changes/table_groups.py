@@ -113,6 +113,17 @@ NODE_GROUPS: Mapping[str, tuple[FieldChange, ...]] = {
     f"{_BLOCK}.instance_type": _rolls("another type, of another block"),
     f"{_BLOCK}.zone": _replaces("another zone, of another block"),
     f"{_BLOCK}.instances": nothing("another number"),
+    f"{_BLOCK}.extensions": (
+        FieldChange("add an entry", Effect.IN_PLACE, "the budget: the extension is paid at once"),
+        FieldChange("remove the last entry", Effect.IN_PLACE, "no one: a bought extension stays"),
+        FieldChange(
+            "another length",
+            Effect.IN_PLACE,
+            "no one: AWS takes no extension back, and `up` refuses to buy another one in its place",
+            Approval.RESERVATION,
+        ),
+    ),
+    f"{_BLOCK}.remind_before": nothing("another time"),
     f"{_ODCR}": (
         FieldChange(
             "a Capacity Block instead",

@@ -6,9 +6,11 @@ import datetime as dt
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, LocatedGroup, check, listed
+from gpufleet.kinds import BLOCK_EXTENDED_FROM, BLOCK_EXTENDED_UNTIL
 from gpufleet.spec.models import CapacityBlock
 
 DAY = dt.timedelta(days=1)
+NONE = dt.timedelta(0)
 DAY_BEGINS = dt.time(11, 30, tzinfo=dt.UTC)
 """The time of day at which blocks start and end (EC2 User Guide, "Capacity Blocks for ML")."""
 
@@ -48,6 +50,71 @@ def block_duration(fleet: Fleet) -> Iterator[FieldFinding]:
             f"'{block.duration}' is not a duration of Capacity Blocks (days up to {daily} d, then"
             f" weeks up to {longest} d)",
             f"write {near}",
+        )
+
+
+@check("capacity-block-extension")
+def block_extension(fleet: Fleet) -> Iterator[FieldFinding]:
+    """AWS extends blocks by 1 to 14 days, and by whole weeks up to 182 days in total, from 56 days to 1 hour
+    before their end (EC2 User Guide, "Extend Capacity Blocks"). The end of a block that is not bought yet
+    must be near enough for an extension in the same run."""
+    rules = fleet.catalog.capacity_block_rules
+    for each, block in fleet.blocks():
+        for index, extension in enumerate(block.extensions):
+            days, rest = divmod(extension.delta, DAY)
+            if rest or not rules.allows_days(days):
+                yield FieldFinding(
+                    (*each.option_path, "extensions", index),
+                    f"'{extension}' is not an extension of Capacity Blocks (days up to"
+                    f" {rules.daily_steps_up_to_days} d, then weeks up to {rules.weekly_steps_up_to_days} d)",
+                    "write days up to 14 d, or whole weeks",
+                )
+        if not block.extensions or block.duration is None:
+            continue
+        total = sum((one.delta for one in block.extensions), block.duration.delta)
+        if total > rules.weekly_steps_up_to_days * DAY:
+            yield FieldFinding(
+                (*each.option_path, "extensions"),
+                f"the block and its extensions last {total // DAY} d, and AWS documents"
+                f" {rules.weekly_steps_up_to_days} d in total",
+                "write shorter extensions, or another block for the rest",
+                "warning",
+            )
+        if block.start is None or fleet.bought_block(each, block) is not None:
+            continue
+        # The last extension is bought while the end of those before it is the block's.
+        ends = block.start.after(fleet.now) + total - block.extensions[-1].delta
+        if ends > BLOCK_EXTENDED_FROM:
+            yield FieldFinding(
+                (*each.option_path, "extensions"),
+                f"the block would end in {ends // DAY} d before its last extension, and AWS extends blocks"
+                f" from {BLOCK_EXTENDED_FROM.days} d before their end",
+                "remove the extension now, and add it when the end is near",
+            )
+
+
+@check("capacity-block-ends")
+def block_ends(fleet: Fleet) -> Iterator[FieldFinding]:
+    """EC2 terminates the instances of a block from 30 minutes before its end. An extension must be bought at
+    least 1 hour before the end (EC2 User Guide, "Extend Capacity Blocks"), and needs free capacity."""
+    for each, block in fleet.blocks():
+        # A relative start counts from a purchase that only the state has.
+        ahead = block.start is not None and block.start.offset is None and block.start.after(fleet.now) > NONE
+        bought = None if ahead else fleet.bought_block(each, block)
+        if bought is None or bought.end is None:
+            continue
+        left = bought.end - fleet.now
+        if not BLOCK_EXTENDED_UNTIL <= left <= block.remind_before.delta:
+            continue
+        latest = bought.end - BLOCK_EXTENDED_UNTIL
+        yield FieldFinding(
+            (*each.option_path, "extensions"),
+            f"the Capacity Block of {each.name} ends at {bought.end:%Y-%m-%d %H:%M} UTC, and its nodes stop"
+            " 45 minutes before",
+            f"to extend it, append an entry such as 7 d to `extensions`, and run `up` until"
+            f" {latest:%Y-%m-%d %H:%M} UTC; else remove the node group after the end",
+            "warning",
+            value=", ".join(str(one) for one in block.extensions) or "none",
         )
 
 
@@ -194,4 +261,13 @@ def block_zone(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-CHECKS = (block_duration, block_size, block_bounds, block_start, block_type, block_zone)
+CHECKS = (
+    block_duration,
+    block_extension,
+    block_ends,
+    block_size,
+    block_bounds,
+    block_start,
+    block_type,
+    block_zone,
+)

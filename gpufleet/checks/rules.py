@@ -163,6 +163,11 @@ class Fleet:
             if isinstance(each.option, CapacityBlock | OnDemandReservation):
                 yield each, each.option
 
+    @cached_property
+    def _bought(self) -> Collection[BoughtBlock]:
+        """The purchased blocks, read once."""
+        return () if self.bought is None else self.bought()
+
     def bought_block(self, each: LocatedGroup, block: CapacityBlock) -> BoughtBlock | None:
         """The purchased block that matches the group in the fleet file, None if there is none."""
         if block.start is None or block.duration is None or self.bought is None:
@@ -172,7 +177,7 @@ class Fleet:
         return next(
             (
                 held
-                for held in self.bought()
+                for held in self._bought
                 if (held.name, held.start, held.nodes, held.duration, held.instance_type) == asked
             ),
             None,

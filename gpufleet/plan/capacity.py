@@ -73,14 +73,15 @@ def plan_capacity(group: NodeGroup, zones: tuple[str, ...], drawn: int | None = 
 def _plan_block(name: str, block: CapacityBlock, zones: tuple[str, ...]) -> CapacityPlan:
     start = block.start.text if block.start is not None else None
     duration = block.duration.delta if block.duration is not None else None
+    extensions = tuple(each.delta for each in block.extensions)
     if block.id is not None:
-        return ExistingBlockPlan(block.nodes, block.id, zones[0], start, duration)
+        return ExistingBlockPlan(block.nodes, block.id, zones[0], start, duration, extensions)
     if start is None or duration is None:
         raise InputError(
             f"node group {name}: a Capacity Block is bought for a time to come and a length of time",
             remedy="write its `start` and its `duration`, or the `id` of a block that is bought",
         )
-    return CapacityBlockPlan(block.nodes, zones, start, duration)
+    return CapacityBlockPlan(block.nodes, zones, start, duration, extensions)
 
 
 def _desired(scaled: OnDemand | Spot, drawn: int | None) -> int:

@@ -32,6 +32,7 @@ class _Capacity:
             "share_outside_organization": False,
             "start": None,
             "duration_hours": None,
+            "extension_hours": [],
             "on_demand_fallback": False,
             "spot_max_price": None,
         }
@@ -142,6 +143,7 @@ class CapacityBlockPlan(_AllNodes):
     zones: tuple[str, ...] = field(metadata=ELSEWHERE)
     start: str
     duration: timedelta = field(metadata=ELSEWHERE)
+    extensions: tuple[timedelta, ...] = field(default=(), metadata=ELSEWHERE)
 
     @property
     def reservation_zone(self) -> str | None:
@@ -150,8 +152,13 @@ class CapacityBlockPlan(_AllNodes):
 
     @property
     def duration_hours(self) -> float:
-        """The length of the block in hours."""
+        """The length of the block in hours, without its extensions."""
         return self.duration / timedelta(hours=1)
+
+    @property
+    def extension_hours(self) -> list[float]:
+        """The lengths of its extensions in hours."""
+        return [each / timedelta(hours=1) for each in self.extensions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +171,17 @@ class ExistingBlockPlan(_AllNodes):
     reservation_zone: str
     start: str | None = None
     duration: timedelta | None = field(default=None, metadata=ELSEWHERE)
+    extensions: tuple[timedelta, ...] = field(default=(), metadata=ELSEWHERE)
 
     @property
     def duration_hours(self) -> float | None:
-        """The length of the block in hours."""
+        """The length of the block in hours, without its extensions."""
         return None if self.duration is None else self.duration / timedelta(hours=1)
+
+    @property
+    def extension_hours(self) -> list[float]:
+        """The lengths of its extensions in hours."""
+        return [each / timedelta(hours=1) for each in self.extensions]
 
 
 CapacityPlan = (

@@ -26,21 +26,22 @@ def price_block(
     *,
     fee: Decimal | None = None,
     paid: bool = False,
+    extends: Decimal | None = None,
 ) -> Cost:
     """Return the cost of a Capacity Block: paid upfront, with a monthly share of at most 730 hours.
 
     `fee` is AWS's fee for the block, if known. A `paid` block exists: nothing is upfront, but its monthly
-    share counts.
+    share counts. An extension follows hours that are priced already (`extends`): of a month it has the rest.
     """
-    what = f"{nodes} x {instance}, {BLOCK}"
+    what = f"{nodes} x {instance}, {BLOCK}" + (" extension" if extends is not None else "")
     rates: tuple[Rate, ...] = ()
     with pricing_of(what, "compute"):
         if fee is None:
             rates = (prices.node(instance, BLOCK),)
         if hours is None:
             raise UnpricedError("the `duration` of the block is not declared")
-    share = min(MONTH, hours)
-    ratio = Decimal(1)
+    share = min(MONTH - min(MONTH, extends or Decimal(0)), hours)
+    ratio, part = Decimal(1), "block" if extends is None else "extension"
     if fee is None:
         ratio = rates[0].low / rates[0].expected
         # Fees are in whole cents.
@@ -61,6 +62,6 @@ def price_block(
         bought=BLOCK,
         notes=(
             "already paid: the block exists" if paid else "paid upfront at purchase",
-            f"the monthly share is {number(share)} of the block's {number(hours)} h",
+            f"the monthly share is {number(share)} of the {part}'s {number(hours)} h",
         ),
     )

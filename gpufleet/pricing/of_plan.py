@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from gpufleet.catalog import Catalog
-from gpufleet.kinds import DNS_ADDRESSES, RUNNING_COSTS
+from gpufleet.kinds import DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     CapacityPlan,
@@ -255,9 +255,30 @@ class _Site:
                 pass  # charged per node
             case other:
                 assert_never(other)
+        if isinstance(group.capacity, CapacityBlockPlan | ExistingBlockPlan):
+            self._extensions(name, group, group.capacity)
         by_slurm = self._site.slurm is not None
         for suffix, launched in [_launched_by_slurm(group)] if by_slurm else _launches(group):
             self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
+
+    def _extensions(
+        self, name: str, group: NodeGroupPlan, block: CapacityBlockPlan | ExistingBlockPlan
+    ) -> None:
+        before = Decimal(0) if block.duration is None else hours_of(block.duration)
+        for place, length in enumerate(block.extensions, 1):
+            thing = self._thing(
+                types.BLOCK_EXTENSION, f"{name}{EXTENSION_SUFFIX}{place}", group.name, group.team or ""
+            )
+            price = partial(
+                price_block,
+                self._prices,
+                group.instance_type,
+                block.nodes,
+                hours_of(length),
+                extends=before,
+            )
+            self._book.price(thing, price)
+            before += hours_of(length)
 
     def _block(
         self, thing: PricedResource, group: NodeGroupPlan, nodes: int, length: timedelta | None, *, paid: bool
@@ -320,9 +341,11 @@ def _market(capacity: CapacityPlan) -> tuple[Market, bool]:
 
 
 def _hours(capacity: CapacityPlan) -> Decimal:
-    """Return the hours per month for which the nodes exist, for a block at most its duration."""
-    length = capacity.duration if isinstance(capacity, CapacityBlockPlan | ExistingBlockPlan) else None
-    return MONTH if length is None else min(MONTH, hours_of(length))
+    """Return the hours per month for which the nodes exist, for a block at most its duration with
+    extensions."""
+    if not isinstance(capacity, CapacityBlockPlan | ExistingBlockPlan) or capacity.duration is None:
+        return MONTH
+    return min(MONTH, hours_of(sum(capacity.extensions, capacity.duration)))
 
 
 def _disk(volume: VolumePlan) -> Disk:

@@ -31,11 +31,12 @@ SECURITY_GROUP_INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressR
 SECURITY_GROUP_EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
 SECURITY_GROUP_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
 BLOCK_OFFERING = "pulumi-python:dynamic/capacity:CapacityBlockOffering"
+BLOCK_EXTENSION = "pulumi-python:dynamic/capacity:CapacityBlockExtension"
 BLOCK_SCHEDULE = "pulumi-python:dynamic/capacity:CapacityBlockSchedule"
 NODES_IN_SERVICE = "pulumi-python:dynamic/node_group:NodesInService"
 LAUNCHED_NODES = "pulumi-python:dynamic/node_group:LaunchedNodes"
 ORDERED_CAPACITY = "pulumi-python:dynamic/node_group:OrderedCapacity"
-"""The last five are the dynamic resources of `gpufleet.components`."""
+"""The last six are the dynamic resources of `gpufleet.components`."""
 
 ADDRESS = "aws:ec2/eip:Eip"
 NAT_GATEWAY = "aws:ec2/natGateway:NatGateway"

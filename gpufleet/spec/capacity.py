@@ -6,6 +6,7 @@ one `PurchasingOption`, and matches its class.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, ClassVar, Literal, assert_never
 
 from pydantic import Field
@@ -107,6 +108,17 @@ class CapacityBlock(Model):
     instances: Annotated[
         NodeCount | None, Field(description="How many instances an existing block holds.", examples=[8])
     ] = None
+    extensions: Annotated[
+        tuple[Duration, ...],
+        Field(
+            description="What the block is extended by, each entry bought once and paid upfront, in order:"
+            " whole days up to 14 d, then weeks. All that were bought stay listed.",
+            examples=[["7 d"]],
+        ),
+    ] = ()
+    remind_before: Annotated[
+        Duration, Field(description="How long before the end of the block its end is a warning.")
+    ] = Duration(timedelta(days=3))
 
 
 class OnDemandReservation(Model):

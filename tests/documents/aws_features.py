@@ -227,6 +227,16 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             (f'{_EC2}, "Capacity Blocks for ML"',),
         ),
         AwsFeature(
+            "Extensions of Capacity Blocks",
+            (),
+            (
+                "ec2:DescribeCapacityBlockExtensionOfferings",
+                "ec2:PurchaseCapacityBlockExtension",
+                "ec2:DescribeCapacityBlockExtensionHistory",
+            ),
+            (f'{_EC2}, "Extend Capacity Blocks"',),
+        ),
+        AwsFeature(
             "Nodes that Slurm launches and terminates",
             (),
             (

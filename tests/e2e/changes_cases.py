@@ -28,7 +28,7 @@ def _group(
     """
     for site, scheduler in SITES.items():
         zoned = _zoned(value, site)
-        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop)?$"
+        own = rf" chg-test-{site}-{name}(-fallback|-start|-stop|-extension-\d|-[0-9]{{12}})?$"
         yield Case(
             f"{GROUP}.{path}" if path else GROUP,
             how,
@@ -105,6 +105,13 @@ def node_group_cases() -> Iterator[Case]:
     block = {"reserved": {"capacity_block": {"nodes": 2, "duration": "1 d", "start": "in 14 d"}}}
     yield from _group("block", BLOCK, "an On-Demand Capacity Reservation instead", odcr, at="capacity")
     yield from _group("kept", ODCR, "a Capacity Block instead", block, at="capacity")
+    for how, extensions in (
+        ("add an entry", ["1 d", "2 d", "3 d"]),
+        ("remove the last entry", ["1 d"]),
+        ("another length", ["1 d", "4 d"]),
+    ):
+        yield from _group("block", f"{BLOCK}.extensions", how, extensions)
+    yield from _group("block", f"{BLOCK}.remind_before", "another time", "1 d", silent=True)
     others = ["222233334444", "222233335555", "222233336666"]
     yield from _group("shared", f"{ODCR}.share_with", "add an entry", others)
     yield from _group("shared", f"{ODCR}.share_with", "remove an entry", others[:1])

@@ -68,7 +68,16 @@ def groups(near: str, far: str, held: Mapping[str, str]) -> list[dict[str, Any]]
             "instance_types": ["p5.48xlarge"],
             "zones": [near],
             "workload": "training",
-            "capacity": {"reserved": {"capacity_block": {"nodes": 1, "duration": "1 d", "start": "in 14 d"}}},
+            "capacity": {
+                "reserved": {
+                    "capacity_block": {
+                        "nodes": 1,
+                        "duration": "1 d",
+                        "start": "in 14 d",
+                        "extensions": ["1 d", "2 d"],
+                    }
+                }
+            },
         },
         *(
             {

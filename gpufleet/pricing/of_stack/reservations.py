@@ -16,7 +16,7 @@ from gpufleet.pricing.of_stack.templates import shared_hardware
 from gpufleet.pricing.rates import MONTH, UnpricedError, hours_of
 from gpufleet.resources.resource import Resource, shown
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import BLOCK_OFFERING
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ def read_block(stack: Stack, block: Resource) -> BlockPurchase:
     if instance is None or nodes is None:
         raise UnpricedError("the content of the block is not known: this stack does not look up its offering")
     hours: object = _hours_between(block)
-    if hours is None and found is not None:
+    # The dates of an extended block are those of the block and its extensions.
+    if found is not None and (hours is None or extended_hours(stack, block)):
         hours = declared(found, "duration_hours")
     fee = declared(found, "upfront_fee") if found else None
     return BlockPurchase(
@@ -99,6 +100,38 @@ def price_block(pricing: Pricing, resource: Resource) -> None:
     )
 
 
+def price_extension(pricing: Pricing, resource: Resource) -> None:
+    """Price an extension of a Capacity Block: AWS's fee if it is bought, else the catalog's price."""
+    instance, fee = text(resource, "instance_type"), declared(resource, "upfront_fee")
+    if instance is None:
+        raise UnpricedError("instance_type is not set")
+    nodes = whole(declared(resource, "count"), "the block's number of nodes", least=1)
+    hours = Decimal(whole(declared(resource, "hours"), "the extension in hours", least=1))
+    before = Decimal(whole(declared(resource, "hours_before"), "the hours before it", least=0))
+    prices = pricing.prices(resource)
+    pricing.price(
+        resource,
+        lambda: capacity.price_block(
+            prices,
+            instance,
+            nodes,
+            hours,
+            fee=_amount(fee) if isinstance(fee, str) else None,
+            extends=before,
+        ),
+        pricing.owners.of(resource),
+    )
+
+
+def extended_hours(stack: Stack, block: Resource) -> Decimal:
+    """Return the hours by which extensions of the stack extend a block."""
+    found = [each for each in stack.of_type(BLOCK_EXTENSION) if stack.refers(each, "reservation_id", block)]
+    return sum(
+        (Decimal(whole(declared(each, "hours"), "the extension in hours", least=1)) for each in found),
+        Decimal(0),
+    )
+
+
 def price_existing_block(
     pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner
 ) -> Decimal:
@@ -116,7 +149,9 @@ def price_existing_block(
     instance, nodes, prices = group.instance_type, block.nodes, pricing.prices(resource)
     hours = None if block.duration is None else hours_of(block.duration)
     pricing.price(resource, lambda: capacity.price_block(prices, instance, nodes, hours, paid=True), owner)
-    return MONTH if hours is None else hours
+    return (
+        MONTH if hours is None or block.duration is None else hours_of(sum(block.extensions, block.duration))
+    )
 
 
 def price_reservation(pricing: Pricing, resource: Resource) -> None:

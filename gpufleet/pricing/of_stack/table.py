@@ -10,7 +10,7 @@ from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.disks import price_stand_alone
 from gpufleet.pricing.of_stack.groups import price_auto_scaling_group, price_launched_nodes, price_node_group
 from gpufleet.pricing.of_stack.machines import price_fleet_request, price_instance, price_spot_fleet
-from gpufleet.pricing.of_stack.reservations import price_block, price_reservation
+from gpufleet.pricing.of_stack.reservations import price_block, price_extension, price_reservation
 from gpufleet.pricing.of_stack.scaling import price_schedule
 from gpufleet.pricing.of_stack.services import (
     price_addon,
@@ -27,6 +27,7 @@ from gpufleet.resources.resource import Resource
 from gpufleet.resources.types import (
     ADDRESS,
     AUTO_SCALING_GROUP,
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,
     BUCKETS,
@@ -54,6 +55,7 @@ from gpufleet.resources.types import (
 PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     CAPACITY_RESERVATION: ("compute", price_reservation),
     CAPACITY_BLOCK: ("compute", price_block),
+    BLOCK_EXTENSION: ("compute", price_extension),
     AUTO_SCALING_GROUP: ("compute", price_auto_scaling_group),
     NODE_GROUP: ("compute", price_node_group),
     LAUNCHED_NODES: ("compute", price_launched_nodes),

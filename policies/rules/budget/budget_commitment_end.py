@@ -16,9 +16,10 @@ from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_
 from gpufleet.pricing.of_stack.inputs import declared
 from gpufleet.pricing.of_stack.reservations import offering_of, read_block
 from gpufleet.pricing.rates import UnpricedError
+from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.resources.types import BLOCK_EXTENSION, CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.spec.quantity import Moment, QuantityError
 
 FIELD = "budget.ends"
@@ -54,7 +55,7 @@ def _block(end: str) -> tuple[dict[str, Any], ...]:
         "Rate Optimization",
         "https://www.finops.org/framework/capabilities/rate-optimization/",
     ),
-    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION),
+    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_EXTENSION),
     fleet_field=FIELD,
     settings=BudgetCommitmentEndSettings,
     passes=Example(_block("2026-12-08T11:30:00Z"), fleet=example_fleet(ends="2026-12-31")),
@@ -72,7 +73,7 @@ def budget_commitment_end(
     if last is None:
         return
     for resource in stack.of_type(CAPACITY_BLOCK):
-        yield from _check(resource, _end_of_block(stack, resource, context.shared.now), last)
+        yield from _check(resource, _extended(stack, resource, context.shared.now), last)
     for resource in stack.of_type(CAPACITY_RESERVATION):
         kind = declared(resource, "endDateType")
         if kind in (None, "unlimited") and declared(resource, "endDate") is None:
@@ -113,6 +114,21 @@ def _check(resource: Resource, end: dt.datetime | None, last: dt.date) -> Iterat
             urn=resource.urn,
             prop="endDate",
         )
+
+
+def _extended(stack: Stack, block: Resource, now: dt.datetime) -> dt.datetime | None:
+    """Return when a block ends with its extensions; those that are not bought yet follow the others."""
+    end = _end_of_block(stack, block, now)
+    extensions = stack.referrers(block, "reservation_id", BLOCK_EXTENSION)
+    for each in sorted(extensions, key=lambda one: (len(one.name), one.name)):
+        known, hours = _moment(declared(each, "end_date")), number(declared(each, "hours"))
+        if known is not None:
+            end = known if end is None else max(end, known)
+        elif end is None or hours is UNKNOWN:
+            return None
+        else:
+            end += dt.timedelta(hours=hours)
+    return end
 
 
 def _end_of_block(stack: Stack, block: Resource, now: dt.datetime) -> dt.datetime | None:

@@ -9,7 +9,7 @@ from gpufleet.policies.rules.budget._caps import example_fleet, fleet_of, no_fle
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import CAPACITY_BLOCK
+from gpufleet.resources.types import BLOCK_EXTENSION, CAPACITY_BLOCK
 
 FIELD = "budget.upfront"
 
@@ -42,7 +42,7 @@ def _block(days: int) -> tuple[dict[str, Any], ...]:
         "Rate Optimization",
         "https://www.finops.org/framework/capabilities/rate-optimization/",
     ),
-    types=(CAPACITY_BLOCK,),
+    types=(CAPACITY_BLOCK, BLOCK_EXTENSION),
     fleet_field=FIELD,
     passes=Example(_block(1), fleet=example_fleet(upfront="5000 USD")),
     fails=Example(_block(14), fleet=example_fleet(upfront="5000 USD")),
@@ -69,11 +69,11 @@ def budget_upfront(stack: Stack, context: RuleContext[Settings]) -> Iterator[Vio
             fleet_field=FIELD,
         )
     for line in cost.lines:
-        if line.type == CAPACITY_BLOCK and not line.upfront:
+        if line.type in (CAPACITY_BLOCK, BLOCK_EXTENSION) and not line.upfront:
             yield Violation(
                 f"the upfront cost of {line.name} is not known: {line.reason or line.basis}",
                 "use an instance type, a number of nodes and a duration that the catalog has a price for",
                 urn=line.urn,
-                prop="capacityBlockOfferingId",
+                prop="capacityBlockOfferingId" if line.type == CAPACITY_BLOCK else "hours",
                 unknown=True,
             )

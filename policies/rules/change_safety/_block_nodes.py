@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.policies.rules.capacity._reservations import HeldReservation, reservations, uses_block
 from gpufleet.policies.rules.change_safety._nodes import DisturbedNodes, disturbed
@@ -16,6 +16,7 @@ from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,
     NODE_GROUP,
@@ -115,17 +116,22 @@ def disturbed_in_block(change: StackChange, launch: Launch, end: dt.datetime | N
 
 def _bought(stack: Stack, held: HeldReservation) -> BlockTime:
     time = _between(held.resource.get("startDate"), held.resource.get("endDate"))
-    if not time.unclear:
+    if time.unclear:
+        offerings = stack.references(held.resource, "capacityBlockOfferingId", types=(BLOCK_OFFERING,))
+        found = [_between(each.get("start_date"), each.get("end_date")) for each in offerings]
+        time = next((each for each in found if not each.unclear), time)
+    extensions = stack.referrers(held.resource, "reservation_id", BLOCK_EXTENSION)
+    ends = [end for each in extensions if (end := _moment(each.get("end_date"))) is not None]
+    if time.unclear or time.end is None or not ends:
         return time
-    offerings = stack.references(held.resource, "capacityBlockOfferingId", types=(BLOCK_OFFERING,))
-    found = [_between(each.get("start_date"), each.get("end_date")) for each in offerings]
-    return next((each for each in found if not each.unclear), time)
+    return replace(time, end=max(time.end, *ends))
 
 
 def _requested(launch: Launch, change: StackChange) -> BlockTime:
     block = _declared_block(launch, change.spec_before)
     if block is not None and block.start is not None and block.duration is not None:
-        return _from_request(block.start.text, block.duration.delta)
+        extended = sum((each.delta for each in block.extensions), block.duration.delta)
+        return _from_request(block.start.text, extended)
     for held in reservations(change.before).use(launch).held:
         offerings = change.before.references(
             held.resource, "capacityBlockOfferingId", types=(BLOCK_OFFERING,)

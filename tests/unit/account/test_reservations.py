@@ -67,12 +67,12 @@ def test_reservation_that_is_not_active_is_an_error(account: Account, state: str
 
 
 def test_block_that_is_scheduled_passes_and_one_that_has_ended_does_not(account: Account) -> None:
-    block = {"ReservationType": "capacity-block", "EndDate": NOW + dt.timedelta(days=1)}
+    block = {"ReservationType": "capacity-block", "EndDate": NOW + dt.timedelta(days=8)}
     for state in ("scheduled", "active"):
         holds(account, State=state, **block)
         assert account.preflight(reserved("capacity_block")).status == "pass"
     holds(account, **block)
-    found = account.preflight(reserved("capacity_block"), NOW + dt.timedelta(days=1))
+    found = account.preflight(reserved("capacity_block"), NOW + dt.timedelta(days=8))
     assert only(found, "reservation-state").severity == "error"
 
 
@@ -132,3 +132,10 @@ def test_reservation_that_ends_soon_is_a_warning_with_its_request(account: Accou
 def test_refused_description_is_not_checked(account: Account) -> None:
     account.refused = {"ec2:DescribeCapacityReservations": "UnauthorizedOperation"}
     assert check(account.preflight(reserved()), "reservations").status == "not-checked"
+
+
+def test_block_that_ends_soon_is_a_warning_with_its_extension(account: Account) -> None:
+    holds(account, ReservationType="capacity-block", EndDate=NOW + dt.timedelta(days=6))
+    found = only(account.preflight(reserved("capacity_block")), "reservation-end")
+    assert found.severity == "warning"
+    assert "append an entry to `extensions`" in found.remedy

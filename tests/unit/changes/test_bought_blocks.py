@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING, CAPACITY_BLOCK
 from gpufleet.spec.load import load_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,3 +61,26 @@ def test_blocks_of_a_fleet_file_have_their_resource_names() -> None:
     (block,) = blocks_of_fleet(load_fleet("prod", root=ROOT).spec)
     assert block.name == NAME
     assert (block.start, block.nodes, block.duration) == ("in 21 d", 64, dt.timedelta(days=14))
+
+
+def extension(number: int, end: str | None, name: str = NAME) -> dict[str, Any]:
+    made = resource(BLOCK_EXTENSION, outputs={"end_date": end})
+    return made | {"urn": f"{made['urn'].rpartition('::')[0]}::{name}-extension-{number}"}
+
+
+def test_extended_block_ends_with_its_last_extension() -> None:
+    extensions = (
+        extension(1, "2031-01-22T11:30:00Z"),
+        extension(2, "2031-01-29T11:30:00Z"),
+        extension(3, None),
+    )
+    (block,) = blocks_of_state(state(OFFERING, BLOCK, *extensions))
+    assert block.end == dt.datetime(2031, 1, 29, 11, 30, tzinfo=dt.UTC)
+    # What was asked for at the purchase stays.
+    assert block.duration == dt.timedelta(days=14)
+
+
+def test_extension_of_another_block_does_not_count() -> None:
+    other = extension(1, "2031-02-22T11:30:00Z", "atlas-prod-use1-other")
+    (block,) = blocks_of_state(state(OFFERING, BLOCK, other))
+    assert block.end == dt.datetime(2031, 1, 15, 11, 30, tzinfo=dt.UTC)

@@ -11,7 +11,13 @@ import pytest
 from gpufleet.changes.guard import GUARDED, STORAGE, is_guarded, refuse_data_loss, refuse_destroying_data
 from gpufleet.changes.observe import ObservedStep
 from gpufleet.errors import ExitCode, RefusedError
-from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, LUSTRE
+from gpufleet.resources.types import (
+    BLOCK_EXTENSION,
+    BLOCK_OFFERING,
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    LUSTRE,
+)
 
 NOW = dt.datetime(2026, 9, 15, tzinfo=dt.UTC)
 
@@ -137,3 +143,23 @@ def test_destroy_is_guarded_by_the_resources_of_the_stack() -> None:
     assert is_guarded(state(LUSTRE))
     assert not is_guarded(state("aws:ec2/vpc:Vpc"))
     assert not is_guarded(None)
+
+
+def test_extended_block_has_not_ended() -> None:
+    def held(kind: str, suffix: str, end: str) -> dict[str, Any]:
+        urn = f"urn:pulumi:prod::gpufleet::gpufleet:capacity:CapacityBlock${kind}::block{suffix}"
+        return {"urn": urn, "type": kind, "outputs": {"end_date": end}}
+
+    offering = held(BLOCK_OFFERING, "", "2026-09-14T11:30:00Z")
+    over = {"deployment": {"resources": [offering]}}
+    replaced = ObservedStep(offering["urn"], BLOCK_OFFERING, "block", "replace")
+    refuse_data_loss([replaced], allow_data_loss=False, exported=over, now=NOW)
+    extended = held(BLOCK_EXTENSION, "-extension-1", "2026-09-21T11:30:00Z")
+    running = {"deployment": {"resources": [offering, extended]}}
+    with pytest.raises(RefusedError, match="reserved capacity"):
+        refuse_data_loss([replaced], allow_data_loss=False, exported=running, now=NOW)
+
+
+def test_bought_extension_is_not_replaced_by_another() -> None:
+    with pytest.raises(RefusedError, match="reserved capacity"):
+        refuse_data_loss([step(BLOCK_EXTENSION, "replace")], allow_data_loss=True, exported=None, now=NOW)

@@ -193,7 +193,8 @@ def test_state_is_not_read_for_blocks_in_the_future(judge: Judge) -> None:
     def read() -> list[BoughtBlock]:
         raise AssertionError("a state was read")
 
-    assert judge({}, bought=read).rules == set()
+    later = NOW + dt.timedelta(days=14)
+    assert judge({f"{BLOCK}.start": later.isoformat()}, bought=read).rules == set()
 
 
 def test_type_not_sold_in_blocks_is_refused(judge: Judge) -> None:
@@ -250,3 +251,75 @@ def test_upfront_payment_above_the_cap_is_a_warning(judge: Judge) -> None:
     finding = judge({f"{BLOCK}.nodes": 64}).of("budget-exceeded")[-1]
     assert finding.field == "budget.upfront"
     assert finding.severity == "warning"
+
+
+def held_until(end: dt.datetime, start: str = "in 14 d") -> BoughtBlock:
+    """The block of the fleet, which ends at a time."""
+    return BoughtBlock("atlas-test-use1-block", start, 1, dt.timedelta(days=7), "p5.48xlarge", end)
+
+
+def test_block_that_ends_soon_is_a_warning_with_what_to_write(judge: Judge) -> None:
+    end = NOW + dt.timedelta(days=2)
+    finding = judge(bought=lambda: (held_until(end),)).only("capacity-block-ends", "warning")
+    assert finding.field == f"{FIELD}.extensions"
+    assert f"ends at {end:%Y-%m-%d %H:%M} UTC" in finding.message
+    assert "append an entry such as 7 d to `extensions`" in finding.remedy
+    assert f"until {end - dt.timedelta(hours=1):%Y-%m-%d %H:%M} UTC" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("left", "remind", "found"),
+    [
+        (dt.timedelta(days=3), None, True),
+        (dt.timedelta(days=3, minutes=1), None, False),
+        (dt.timedelta(days=10), "14 d", True),
+        (dt.timedelta(hours=7), "6 h", False),
+        (dt.timedelta(hours=1), None, True),
+        (dt.timedelta(minutes=59), None, False),
+    ],
+)
+def test_reminder_comes_as_early_as_it_is_asked_and_while_an_extension_can_be_bought(
+    judge: Judge, left: dt.timedelta, remind: str | None, found: bool
+) -> None:
+    changes = {} if remind is None else {f"{BLOCK}.remind_before": remind}
+    said = judge(changes, bought=lambda: (held_until(NOW + left),))
+    assert bool(said.of("capacity-block-ends")) is found
+
+
+def test_block_that_is_not_bought_has_no_end_to_remind_of(judge: Judge) -> None:
+    assert judge().rules == set()
+
+
+@pytest.mark.parametrize("extension", ["15 d", "36 h", "183 d", "6 h"])
+def test_extensions_not_sold_by_aws_are_refused(judge: Judge, extension: str) -> None:
+    said = judge({f"{BLOCK}.extensions": ["1 d", extension], "budget.upfront": "9000000 USD"})
+    (finding,) = [each for each in said.of("capacity-block-extension") if each.severity == "error"]
+    assert finding.field == f"{FIELD}.extensions[1]"
+    assert finding.value == extension
+
+
+def test_extension_right_after_the_purchase_passes_if_the_end_is_near(judge: Judge) -> None:
+    near = {f"{BLOCK}.extensions": ["7 d"], "budget.upfront": "900000 USD"}
+    assert judge(near).rules == set()
+    far = {**near, f"{BLOCK}.start": "in 50 d"}
+    finding = judge(far).only("capacity-block-extension")
+    assert "from 56 d before their end" in finding.message
+    # It is bought, and its end is known.
+    bought = held_until(NOW + dt.timedelta(days=40), "in 50 d")
+    assert judge(far, bought=lambda: (bought,)).rules == set()
+
+
+def test_first_extension_counts_for_the_second(judge: Judge) -> None:
+    changes = {f"{BLOCK}.extensions": ["14 d", "35 d"], "budget.upfront": "9000000 USD"}
+    assert judge(changes).rules == set()
+    changes[f"{BLOCK}.extensions"] = ["42 d", "14 d"]
+    assert judge(changes).fields("capacity-block-extension") == [f"{FIELD}.extensions"]
+
+
+def test_block_and_extensions_longer_than_aws_documents_are_a_warning(judge: Judge) -> None:
+    existing = {"nodes": 1, "id": "cr-0123456789abcdef0", "zone": "us-east-1a", "duration": "182 d"}
+    changes = {BLOCK: {**existing, "extensions": ["7 d"]}, "budget.upfront": "9000000 USD"}
+    said = judge(changes)
+    (finding,) = said.of("capacity-block-extension")
+    assert (finding.severity, finding.field) == ("warning", f"{FIELD}.extensions")
+    assert "last 189 d, and AWS documents 182 d in total" in finding.message

@@ -80,6 +80,29 @@ def test_completed_actions_are_neither_drift_nor_repeated() -> None:
     assert not provider.diff(made.id, state, PROPS).changes
 
 
+def test_extended_block_stops_its_nodes_later_and_starts_none_again(
+    scaling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=5)
+    window = [start, start + timedelta(days=1)]
+    monkeypatch.setattr("gpufleet.components.capacity_block_schedule._window", lambda _: tuple(window))
+    provider = ScheduleProvider()
+    before = PROPS | {"extended_to": "2030-01-02T11:30:00Z"}
+    old = provider.create(PROPS).outs or {}
+    found = provider.diff("x", old, before)
+    assert found.changes
+    assert found.replaces == []
+    # Auto Scaling deletes an action that has run.
+    scaling.delete_scheduled_action(AutoScalingGroupName="eks-pretrain", ScheduledActionName="cr-1-start")
+    window[1] += timedelta(days=7)
+    state = provider.update("x", old, before).outs or {}
+    (action,) = scaling.describe_scheduled_actions()["ScheduledUpdateGroupActions"]
+    assert action["ScheduledActionName"] == "cr-1-stop"
+    assert action["StartTime"] == window[1] - timedelta(minutes=45)
+    assert datetime.fromisoformat(state["end_date"]) == window[1]
+    assert not provider.diff("x", state, before).changes
+
+
 @pytest.mark.parametrize("key", ASKED)
 def test_changed_group_block_or_size_replaces_the_actions(key: str) -> None:
     changed = ScheduleProvider().diff("x", dict(PROPS), PROPS | {key: "other"})

@@ -66,6 +66,7 @@ SHAPE: dict[str, Any] = {
                 "share_outside_organization": bool,
                 "start": TEXT_OR_NONE,
                 "duration_hours": MONEY,
+                "extension_hours": list,
                 "on_demand_fallback": bool,
                 "spot_max_price": MONEY,
                 "kind": str,

@@ -197,8 +197,13 @@ def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[s
         [
             on_demand(low, high, chance.randint(low, high)),
             capped,
-            block(chance.randint(1, 64), duration=days),
+            block(
+                chance.randint(1, 64),
+                duration=days,
+                extensions=chance.choice([[], ["1 d"], ["14 d", "21 d"]]),
+            ),
             block(chance.randint(1, 64), duration=chance.choice([days, None]), start=None, **held),
+            block(chance.randint(1, 8), duration="7 d", start=None, extensions=["7 d"], **held),
             odcr(chance.randint(1, 8)),
             odcr(chance.randint(1, 8), **held),
             odcr(chance.randint(1, 8), group=_POOL),

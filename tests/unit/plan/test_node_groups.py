@@ -100,6 +100,16 @@ def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) 
         ),
         (block(3), CapacityBlockPlan(3, ("us-east-1a", "us-east-1b"), "in 14 d", timedelta(days=14))),
         (
+            block(3, extensions=["1 d", "7 d"]),
+            CapacityBlockPlan(
+                3,
+                ("us-east-1a", "us-east-1b"),
+                "in 14 d",
+                timedelta(days=14),
+                (timedelta(days=1), timedelta(days=7)),
+            ),
+        ),
+        (
             block(3, id=ID, zone="us-east-1a", start=None),
             ExistingBlockPlan(3, ID, "us-east-1a", duration=timedelta(days=14)),
         ),

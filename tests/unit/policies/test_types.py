@@ -22,6 +22,7 @@ NOT_OURS = {
     "no-long-lived-keys": "our programs make roles and no users: the rule says that it stays so",
     "queues-encrypted": "no component creates a queue; an added one is judged",
     "secrets-rotated": "no component makes a secret: pods and nodes get roles",
+    "resource-shares-declared": "no shipped environment shares a reservation; one that does is checked",
     "cost-allocation-tags": "only the account that pays activates keys, and it is none of our stacks'",
 }
 """Rule -> why no shipped environment has any of its types."""

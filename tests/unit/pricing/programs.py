@@ -15,7 +15,7 @@ from gpufleet.lab.aws.backends.ec2_block_prices import upfront_fee
 from gpufleet.plan.models import FleetPlan
 from gpufleet.resources.resource import UNKNOWN, ProviderInstance, Resource, ResourceOptions
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import BLOCK_OFFERING
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING
 from gpufleet.stacks.program import build_fleet
 from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import EchoMocks
@@ -42,6 +42,8 @@ class _Cloud(EchoMocks):
             return name, state
         if args.typ == BLOCK_OFFERING:
             state |= _offering(args.inputs)
+        if args.typ == BLOCK_EXTENSION:
+            state |= _extension(args.inputs)
         if not self._preview:
             return name, state
         return "", {key: _before(args.inputs.get(key), state[key]) for key in state}
@@ -57,6 +59,13 @@ def _offering(asked: Mapping[str, Any]) -> dict[str, Any]:
         "end_date": f"{start + length:%FT%TZ}",
         "zone": asked["zones"][0],
     }
+
+
+def _extension(asked: Mapping[str, Any]) -> dict[str, Any]:
+    length = dt.timedelta(hours=asked["hours"])
+    fee, _ = upfront_fee(asked["instance_type"], asked["region"], int(asked["count"]), length)
+    end = dt.datetime(2030, 1, 15, 11, 30, tzinfo=dt.UTC) + dt.timedelta(hours=asked["hours_before"]) + length
+    return {"upfront_fee": fee, "end_date": f"{end:%FT%TZ}"}
 
 
 def _before(given: Any, made: Any) -> Any:

@@ -22,6 +22,7 @@ from gpufleet.pricing import CostLine, FleetCost, by_use, price_plan, price_stac
 from gpufleet.pricing.rates import Prices
 from gpufleet.pricing.services import price_resolver_endpoint
 from gpufleet.resources.types import (
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     CAPACITY_BLOCK,
     CLUSTER,
@@ -100,7 +101,8 @@ def test_plan_and_stack_of_any_fleet_have_the_same_price(first: int) -> None:
 
 
 def _is_unpriced_block(line: CostLine) -> bool:
-    return line.type == CAPACITY_BLOCK and (line.expected is None or line.assumed)
+    block = line.type in (CAPACITY_BLOCK, BLOCK_EXTENSION)
+    return block and (line.expected is None or line.assumed)
 
 
 def test_plan_prices_interface_endpoints_of_a_slurm_site_without_nat() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.plan import build_plan
 from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BLOCK_EXTENSION as EXTENSION
 from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
 from gpufleet.resources.types import BLOCK_SCHEDULE as SCHEDULE
 from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
@@ -328,3 +329,45 @@ def test_foreign_block_missing_in_the_fleet_file_has_an_unknown_cost() -> None:
     assert "not in this stack" in why_unknown(cost(*existing("cr-0other"), plan=plan))
     assert "not in this stack" in why_unknown(cost(*existing("cr-0abc", name="other"), plan=plan))
     assert "not in this stack" in why_unknown(cost(*existing("cr-0abc")))
+
+
+def extension(hours: int = 168, before: int = 336, **more: Any) -> dict[str, Any]:
+    props = {"instance_type": H100, "count": 2, "hours": hours, "hours_before": before, "region": "us-east-1"}
+    return {
+        "type": EXTENSION,
+        "name": "block-extension-1",
+        "props": {**props, **more},
+    }
+
+
+def test_extension_is_paid_upfront_at_the_rate_of_blocks_until_its_fee_is_known() -> None:
+    (line,) = cost(extension()).lines
+    assert line.upfront == 2 * 168 * BLOCK_HOUR
+    assert line.expected == 2 * 168 * BLOCK_HOUR
+    assert line.bought == "capacity-block"
+    (line,) = cost(extension(upfront_fee="5000.50")).lines
+    assert line.upfront == Decimal("5000.50")
+
+
+def test_month_has_no_more_hours_than_730_for_a_block_and_its_extension() -> None:
+    (line,) = cost(extension(336, 672)).lines
+    assert line.upfront == 2 * 336 * BLOCK_HOUR
+    assert line.expected == 2 * 58 * BLOCK_HOUR
+    (line,) = cost(extension(168, 4000)).lines
+    assert (line.upfront, line.expected) == (2 * 168 * BLOCK_HOUR, 0)
+
+
+def test_extension_without_a_known_price_is_unknown() -> None:
+    name = next(
+        each for each in sorted(CATALOG.instances) if not CATALOG.capacity_block(each, "us-east-1").known
+    )
+    found = cost(extension(instance_type=name))
+    assert len(found.unknown) == 1
+    assert found.upfront == 0
+
+
+def test_extended_block_costs_its_fee_and_not_its_dates() -> None:
+    dates = {"startDate": "2031-05-01T11:30:00Z", "endDate": "2031-05-03T11:30:00Z"}
+    extended = extension(24, 24) | {"depends": {"reservation_id": ["reserved"]}}
+    found = cost(offering(upfront_fee="100.00"), block(instanceType=H100, instanceCount=2, **dates), extended)
+    assert [line.expected for line in found.lines] == [Decimal("100.00"), 2 * 24 * BLOCK_HOUR]

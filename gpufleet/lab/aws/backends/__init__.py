@@ -34,6 +34,7 @@ SERVICES = {
             "ec2_placement_groups",
             "ec2_capacity_reservations",
             "ec2_capacity_blocks",
+            "ec2_block_extensions",
             "ec2_topology",
             "ec2_launch_templates",
             "ec2_images",

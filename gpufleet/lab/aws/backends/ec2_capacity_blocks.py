@@ -70,7 +70,8 @@ class CapacityBlockBackend(BaseBackend):  # type: ignore[misc]
 capacity_block_backends = BackendDict(CapacityBlockBackend, "ec2")
 
 
-def _backend(call: Call) -> CapacityBlockBackend:
+def blocks_of(call: Call) -> CapacityBlockBackend:
+    """Return the offerings and blocks of the caller."""
     found: CapacityBlockBackend = capacity_block_backends[call.account][call.region]
     return found
 
@@ -101,7 +102,7 @@ def describe_capacity_block_offerings(call: Call) -> Params:
     instance_type, count = given.get("InstanceType"), int(given.get("InstanceCount", 1))
     if not instance_type:
         raise AwsError("MissingParameter", "The request must contain the parameter InstanceType.")
-    duration = _duration(int(given["CapacityDurationHours"]))
+    duration = block_duration(int(given["CapacityDurationHours"]))
     if not 1 <= count <= MAX_INSTANCES:
         raise AwsError("InvalidParameterValue", f"InstanceCount must be between 1 and {MAX_INSTANCES}.")
     _require_block_type(call, instance_type)
@@ -117,7 +118,7 @@ def describe_capacity_block_offerings(call: Call) -> Params:
         for start in _starts(earliest, min(now + BOOK_AHEAD, latest_end - duration))
         for zone in _zones(call, instance_type)
     ]
-    backend = _backend(call)
+    backend = blocks_of(call)
     backend.offerings = {k: o for k, o in backend.offerings.items() if o.start > now}
     items, token = ec2.page(call, found, default=100)
     backend.offerings.update({one.offering_id: one for one in items})
@@ -127,7 +128,7 @@ def describe_capacity_block_offerings(call: Call) -> Params:
 @operation("ec2", "PurchaseCapacityBlock")
 def purchase_capacity_block(call: Call) -> Params:
     """Buy an offering: a reservation that is scheduled until its start and cannot be cancelled."""
-    backend, now = _backend(call), utcnow()
+    backend, now = blocks_of(call), utcnow()
     offering = backend.offerings.get(call.params["CapacityBlockOfferingId"])
     if offering is None or offering.start <= now:
         message = f"The capacity block offering '{call.params['CapacityBlockOfferingId']}' is not available."
@@ -203,7 +204,7 @@ def describe_capacity_block_status(call: Call) -> Params:
 
 
 def _chosen(call: Call) -> list[Block]:
-    blocks = _backend(call).blocks
+    blocks = blocks_of(call).blocks
     ids = call.params.get("CapacityBlockIds") or []
     for one in ids:
         if one not in blocks:
@@ -211,7 +212,8 @@ def _chosen(call: Call) -> list[Block]:
     return [blocks[one] for one in ids] or list(blocks.values())
 
 
-def _duration(hours: int) -> dt.timedelta:
+def block_duration(hours: int) -> dt.timedelta:
+    """Return the length of a block or an extension; EC2's own error for one that AWS does not sell."""
     days, rest = divmod(hours, 24)
     daily = 1 <= days <= DAILY_STEPS_TO_DAYS
     weekly = DAILY_STEPS_TO_DAYS < days <= WEEKLY_STEPS_TO_DAYS and days % 7 == 0

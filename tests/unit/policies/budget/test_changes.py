@@ -17,8 +17,8 @@ from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.policy.rule import Example, Rule
 from gpufleet.resources.resource import UNKNOWN
+from gpufleet.resources.types import BLOCK_EXTENSION, CAPACITY_BLOCK, CAPACITY_RESERVATION
 from gpufleet.resources.types import BLOCK_OFFERING as OFFERING
-from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 
 def judged(
@@ -150,6 +150,51 @@ def test_upfront_payment_is_compared_with_its_own_cap() -> None:
     assert judged(budget_upfront, (offering(), block()), upfront="2293 USD") == []
     (found,) = judged(budget_upfront, (offering(), block()), upfront="2200 USD")
     assert found.violation.fleet_field == "budget.upfront"
+
+
+def extension(number: int = 1, **props: Any) -> dict[str, Any]:
+    given = {
+        "instance_type": "p5.48xlarge",
+        "count": 2,
+        "hours": 24,
+        "hours_before": 24,
+        "region": "us-east-1",
+        "reservation_id": UNKNOWN,
+    }
+    return {
+        "type": BLOCK_EXTENSION,
+        "name": f"pretrain-extension-{number}",
+        "props": {**given, **props},
+        "depends": {"reservation_id": ["pretrain"]},
+    }
+
+
+def test_extension_counts_against_the_cap_of_upfront_payments() -> None:
+    resources = (offering(), block(), extension())
+    assert judged(budget_upfront, resources, upfront="4585 USD") == []
+    (found,) = judged(budget_upfront, resources, upfront="4584 USD")
+    assert "4,585 USD are paid upfront" in found.message
+
+
+@pytest.mark.parametrize("props", [{"count": UNKNOWN}, {"hours": UNKNOWN}, {"instance_type": "g6.xlarge"}])
+def test_extension_of_unknown_price_fails_closed(props: dict[str, Any]) -> None:
+    (found,) = judged(budget_upfront, (offering(), block(), extension(**props)), upfront="99999 USD")
+    assert found.violation.unknown
+    assert found.urn.endswith("::pretrain-extension-1")
+
+
+def test_extension_moves_the_end_of_the_commitment() -> None:
+    resources = (offering(), block(endDate="2026-12-10T11:30:00Z"), extension(), extension(2, hours=48))
+    assert judged(budget_commitment_end, resources, ends="2026-12-13") == []
+    assert len(judged(budget_commitment_end, resources, ends="2026-12-12")) == 1
+    bought = extension(end_date="2026-12-11T11:30:00Z")
+    # A refreshed block has the new end already, which does not count twice.
+    refreshed = (offering(), block(endDate="2026-12-11T11:30:00Z"), bought)
+    assert judged(budget_commitment_end, refreshed, ends="2026-12-11") == []
+    (found,) = judged(
+        budget_commitment_end, (offering(), block(), extension(hours=UNKNOWN)), ends="2099-12-31"
+    )
+    assert found.violation.unknown
 
 
 @pytest.mark.parametrize("props", [{"count": UNKNOWN}, {"duration_hours": 0}, {"upfront_fee": "0"}])

@@ -12,6 +12,7 @@ from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.types import (
     AUTO_SCALING_GROUP,
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,
     CAPACITY_BLOCK,
@@ -125,6 +126,20 @@ def test_nodes_of_an_eks_group_stay_while_the_block_runs(change: list[Described]
 )
 def test_block_runs_from_its_start_until_its_end(now: str, found: int, ask: Ask) -> None:
     assert len(ask(RULE, stack(eks()), [offering(), block()], **at(now))) == found
+
+
+@pytest.mark.parametrize(("now", "found"), [("2026-12-04T11:29:59Z", 1), ("2026-12-04T11:30:00Z", 0)])
+def test_extended_block_runs_until_the_end_of_its_last_extension(now: str, found: int, ask: Ask) -> None:
+    extensions = [
+        {
+            "type": BLOCK_EXTENSION,
+            "name": f"block-extension-{number}",
+            "props": {"reservation_id": BLOCK_ID, "end_date": end},
+        }
+        for number, end in ((1, "2026-11-29T11:30:00Z"), (2, "2026-12-04T11:30:00Z"))
+    ]
+    before, after = [*stack(eks()), *extensions], [offering(), block(), *extensions]
+    assert len(ask(RULE, before, after, **at(now))) == found
 
 
 @pytest.mark.parametrize(

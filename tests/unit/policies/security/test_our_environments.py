@@ -23,6 +23,8 @@ NOT_OURS = {
     "secrets-rotated",
     "data-stores-encrypted",
     "no-long-lived-keys",
+    # No shipped environment shares a reservation.
+    "resource-shares-declared",
 }
 
 
