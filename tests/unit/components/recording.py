@@ -111,6 +111,11 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "upfront_fee": "9600.00",
         "currency": "USD",
     },
+    "CapacityBlockExtension": {
+        "end_date": "2030-02-05T11:30:00Z",
+        "upfront_fee": "4800.00",
+        "currency": "USD",
+    },
     "LustreFileSystem": {"dnsName": "fs-1.fsx.test", "mountName": "abcdefgh"},
     "GatewayAssociation": {"dxGatewayAssociationId": "5a1b2c3d-association"},
 }
