@@ -180,7 +180,8 @@ def _bought(group: NodeGroupPlan) -> str:
         case (
             CapacityBlockPlan(duration=length) | ExistingBlockPlan(duration=dt.timedelta() as length) as block
         ):
-            return f"capacity block\n{length.days} d, {block.start or 'earliest'}"
+            days = " + ".join(str(each.days) for each in (length, *block.extensions))
+            return f"capacity block\n{days} d, {block.start or 'earliest'}"
         case SpotPlan(on_demand_fallback=True):
             return "spot, else\non-demand"
         case other:

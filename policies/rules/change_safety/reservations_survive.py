@@ -11,7 +11,7 @@ from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launch_inputs import number
 from gpufleet.resources.resource import UNKNOWN, Resource
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": "us-east-1a"}
 
@@ -24,7 +24,7 @@ _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": 
     "and the first stays paid for in full.",
     fix="Keep type, number, zone, duration and start of a reservation; add a second reservation instead.",
     severity="critical",
-    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING),
+    types=(CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING, BLOCK_EXTENSION),
     fleet_field="cloud",
     passes=Example(
         ({"type": CAPACITY_RESERVATION, "name": "base", "props": {**_HELD, "instanceCount": 6}},),
@@ -36,15 +36,24 @@ _HELD = {"instanceType": "p5.48xlarge", "instanceCount": 4, "availabilityZone": 
     ),
 )
 def reservations_survive(change: StackChange, context: RuleContext[Settings]) -> Iterator[Violation]:
-    """Check blocks, their offerings and On-Demand Capacity Reservations that have not ended."""
-    ended = {each.urn for each in change.before if _ended(each, context.shared.now)}
+    """Check blocks, offerings, extensions and On-Demand Capacity Reservations that have not ended."""
+    now = context.shared.now
+    ended = {each.urn for each in change.before if _ended(each, now)}
+    # A state that was not refreshed has the end of a block before its extensions.
+    ended -= {
+        block.urn
+        for block in change.before.of_type(CAPACITY_BLOCK)
+        for each in change.before.referrers(block, "reservation_id", BLOCK_EXTENSION)
+        if each.urn not in ended
+    }
     offerings = {
         offering.urn
         for block in change.before.of_type(CAPACITY_BLOCK)
         if block.urn in ended
         for offering in change.before.references(block, "capacityBlockOfferingId", types=(BLOCK_OFFERING,))
     }
-    for step, fate in removals(change, (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING)):
+    watched = (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_OFFERING, BLOCK_EXTENSION)
+    for step, fate in removals(change, watched):
         before = step.before
         if before is None or before.urn in ended | offerings:
             continue
@@ -76,9 +85,9 @@ def _shrunk(step: ChangeStep) -> Iterator[Violation]:
 
 
 def _ended(resource: Resource, now: dt.datetime) -> bool:
-    if resource.type not in (CAPACITY_BLOCK, CAPACITY_RESERVATION):
+    if resource.type not in (CAPACITY_BLOCK, CAPACITY_RESERVATION, BLOCK_EXTENSION):
         return False
-    value = resource.get("endDate")
+    value = resource.get("end_date" if resource.type == BLOCK_EXTENSION else "endDate")
     try:
         end = dt.datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else None
     except ValueError:

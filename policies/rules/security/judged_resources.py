@@ -12,6 +12,7 @@ from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
 from gpufleet.resources.resource import Resource, is_unknown
 from gpufleet.resources.types import (
+    BLOCK_EXTENSION,
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,
     LAUNCHED_NODES,
@@ -38,7 +39,14 @@ class JudgedResourcesSettings(Settings):
         description="Packages that the rules check, or that create nothing outside the state",
     )
     dynamic: tuple[str, ...] = Field(
-        (BLOCK_OFFERING, BLOCK_SCHEDULE, LAUNCHED_NODES, NODES_IN_SERVICE, ORDERED_CAPACITY),
+        (
+            BLOCK_EXTENSION,
+            BLOCK_OFFERING,
+            BLOCK_SCHEDULE,
+            LAUNCHED_NODES,
+            NODES_IN_SERVICE,
+            ORDERED_CAPACITY,
+        ),
         description="Reviewed types of dynamic resources",
     )
     charts: tuple[str, ...] = Field(

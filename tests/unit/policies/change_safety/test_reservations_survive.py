@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.policy.evaluation import RuleViolation
 from gpufleet.resources.resource import UNKNOWN
-from gpufleet.resources.types import BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
+from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING, CAPACITY_BLOCK, CAPACITY_RESERVATION
 
 Ask = Callable[..., list[RuleViolation]]
 Described = dict[str, Any]
@@ -78,3 +78,30 @@ def test_rename_with_an_alias_keeps_the_reservation(ask: Ask) -> None:
 
 def test_new_environment_may_reserve_anything(ask: Ask) -> None:
     assert ask(RULE, [], [odcr(), offering(), block()]) == []
+
+
+def extension(end: str, **more: Any) -> Described:
+    return {
+        "type": BLOCK_EXTENSION,
+        "name": "block-extension-1",
+        "props": {"end_date": end, "hours": 24, **more},
+        "depends": {"reservation_id": ["block"]},
+    }
+
+
+def test_extension_is_not_bought_again_while_it_lasts(ask: Ask) -> None:
+    held = [offering(), block(endDate="2026-11-01T11:30:00Z")]
+    running, over = extension("2099-01-01T11:30:00Z"), extension("2026-11-08T11:30:00Z")
+    other = extension("2099-01-01T11:30:00Z", __replace=["hours"])
+    (found,) = ask(RULE, [*held, running], [*held, other])
+    assert "block-extension-1 would be bought again" in found.message
+    assert ask(RULE, [*held, over], [*held, other]) == []
+
+
+def test_extended_block_has_not_ended(ask: Ask) -> None:
+    before = [offering(), block(endDate="2026-11-01T11:30:00Z")]
+    after = [offering(), block(endDate="2026-11-01T11:30:00Z", __replace=["instancePlatform"])]
+    assert ask(RULE, before, after) == []
+    running = extension("2099-01-01T11:30:00Z")
+    (found,) = ask(RULE, [*before, running], [*after, running])
+    assert "block would be bought again" in found.message
