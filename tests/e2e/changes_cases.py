@@ -355,7 +355,8 @@ def fleet_cases() -> Iterator[Case]:
         "budget.on_breach",
         "another value",
         {"budget.on_breach": "stop-scale-out"},
-        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$|:RolePolicy chg-test-burst-launcher$",
+        r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$"
+        r"|:RolePolicy chg-test-(burst|alone|paired)-launcher$",
     )
     # With the action that it belongs to, which tags all spot groups.
     draining = {"budget.on_breach": "drain-spot", "budget.drain_spot_at": "130%"}

@@ -363,7 +363,7 @@ def _servers() -> Iterator[Case]:
         " chg-test-paired(-|$)",
         "slurm",
     )
-    hosts = "(launched|launcher|slurm-(ctl2|state))"
+    hosts = "(launched|slurm-(ctl2|state))"
     for site, field, how, value, claims in (
         ("alone", "image", "another image", OTHER, ""),
         (
@@ -401,8 +401,8 @@ def _servers() -> Iterator[Case]:
         ("alone", "ssh.user", "another name", "admin", ""),
         ("alone", "ssh.keys", "another list", [KEY], ""),
         ("alone", "ssh.access", "ssm or direct", "direct", ""),
-        ("alone", "shared", "another folder", "/work", "chg-test-alone-(launched|launcher)"),
-        ("paired", "shared", "left out", GONE, "chg-test-paired-(launched|launcher|slurm-shared)"),
+        ("alone", "shared", "another folder", "/work", "chg-test-alone-launched"),
+        ("paired", "shared", "left out", GONE, "chg-test-paired-(launched|slurm-shared)"),
     ):
         yield Case(
             f"cloud[].slurm.servers.{field}",
