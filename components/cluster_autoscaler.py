@@ -17,6 +17,7 @@ import pulumi_kubernetes as k8s
 
 from gpufleet.components.base import AwsContext, Component
 from gpufleet.components.pod_security import as_nobody, unprivileged
+from gpufleet.components.system_pods import NAMESPACE, apart, bind_cluster_role, bind_role, guard, rule
 from gpufleet.kinds import AUTOSCALED_TAG, CLUSTER_AUTOSCALER, Expander
 
 PRIORITIES = "cluster-autoscaler-priority-expander"
@@ -26,8 +27,6 @@ METRICS_PORT = 8085
 GPU_IDLE = "0.001"
 """A node with a larger share of its GPUs requested is in use and stays: 0.5, the default, moves jobs."""
 
-_NAMESPACE = "kube-system"
-_RBAC = "rbac.authorization.k8s.io"
 _READ = "get list watch"
 _LONGEST_DELAY_S = 600
 
@@ -96,7 +95,7 @@ class ClusterAutoscaler(Component):
                 opts=self.child(),
             )
         )
-        self._guards()
+        guard(self, name, self._meta(), self._selector, METRICS_PORT)
         self._deployment(args, self.child(depends_on=before))
         self.register_outputs({})
 
@@ -104,68 +103,19 @@ class ClusterAutoscaler(Component):
         self, name: str = CLUSTER_AUTOSCALER, annotations: Mapping[str, str] | None = None
     ) -> k8s.meta.v1.ObjectMetaArgs:
         return k8s.meta.v1.ObjectMetaArgs(
-            name=name, namespace=_NAMESPACE, labels=self._labels, annotations=annotations
+            name=name, namespace=NAMESPACE, labels=self._labels, annotations=annotations
         )
 
     def _rights(self) -> list[pulumi.Resource]:
-        subject = k8s.rbac.v1.SubjectArgs(
-            kind="ServiceAccount", name=CLUSTER_AUTOSCALER, namespace=_NAMESPACE
-        )
         everywhere = k8s.meta.v1.ObjectMetaArgs(name=CLUSTER_AUTOSCALER, labels=self._labels)
-        cluster_role = k8s.rbac.v1.ClusterRole(
-            self._name,
-            metadata=everywhere,
-            rules=[_rule(group, resources, verbs) for group, resources, verbs in RULES],
-            opts=self.child(),
-        )
-        role = k8s.rbac.v1.Role(
-            self._name,
-            metadata=self._meta(),
-            rules=[_rule(*each) for each in OWN_RULES],
-            opts=self.child(),
-        )
         return [
-            k8s.rbac.v1.ClusterRoleBinding(
-                self._name,
-                metadata=everywhere,
-                role_ref=k8s.rbac.v1.RoleRefArgs(
-                    api_group=_RBAC, kind="ClusterRole", name=CLUSTER_AUTOSCALER
-                ),
-                subjects=[subject],
-                opts=self.child(depends_on=[cluster_role]),
+            bind_cluster_role(
+                self, self._name, everywhere, [rule(*each) for each in RULES], CLUSTER_AUTOSCALER
             ),
-            k8s.rbac.v1.RoleBinding(
-                self._name,
-                metadata=self._meta(),
-                role_ref=k8s.rbac.v1.RoleRefArgs(api_group=_RBAC, kind="Role", name=CLUSTER_AUTOSCALER),
-                subjects=[subject],
-                opts=self.child(depends_on=[role]),
+            bind_role(
+                self, self._name, self._meta(), [rule(*each) for each in OWN_RULES], CLUSTER_AUTOSCALER
             ),
         ]
-
-    def _guards(self) -> None:
-        """Keep one pod while nodes are drained, and let nothing in but readers of metrics."""
-        selected = k8s.meta.v1.LabelSelectorArgs(match_labels=self._selector)
-        k8s.policy.v1.PodDisruptionBudget(
-            self._name,
-            metadata=self._meta(),
-            spec=k8s.policy.v1.PodDisruptionBudgetSpecArgs(max_unavailable=1, selector=selected),
-            opts=self.child(),
-        )
-        k8s.networking.v1.NetworkPolicy(
-            self._name,
-            metadata=self._meta(),
-            spec=k8s.networking.v1.NetworkPolicySpecArgs(
-                pod_selector=selected,
-                policy_types=["Ingress"],
-                ingress=[
-                    k8s.networking.v1.NetworkPolicyIngressRuleArgs(
-                        ports=[k8s.networking.v1.NetworkPolicyPortArgs(port=METRICS_PORT, protocol="TCP")]
-                    )
-                ],
-            ),
-            opts=self.child(),
-        )
 
     def _deployment(self, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions) -> None:
         container = k8s.core.v1.ContainerArgs(
@@ -184,12 +134,6 @@ class ClusterAutoscaler(Component):
             ),
             security_context=unprivileged(),
         )
-        apart = k8s.core.v1.TopologySpreadConstraintArgs(
-            max_skew=1,
-            topology_key="kubernetes.io/hostname",
-            when_unsatisfiable="ScheduleAnyway",
-            label_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=self._selector),
-        )
         k8s.apps.v1.Deployment(
             self._name,
             # Its image comes from outside: an update does not wait for it.
@@ -204,7 +148,7 @@ class ClusterAutoscaler(Component):
                         automount_service_account_token=True,
                         priority_class_name="system-cluster-critical",
                         node_selector={"gpufleet.io/node-group": "system"},
-                        topology_spread_constraints=[apart],
+                        topology_spread_constraints=[apart(self._selector)],
                         security_context=as_nobody(),
                         containers=[container],
                     ),
@@ -225,7 +169,7 @@ def arguments(args: ClusterAutoscalerArgs) -> list[pulumi.Input[str]]:
     after = args.scale_down_after_s
     given = [
         "--cloud-provider=aws",
-        f"--namespace={_NAMESPACE}",
+        f"--namespace={NAMESPACE}",
         f"--expander={','.join(expanders)}",
         f"--scale-down-enabled={str(args.scale_down).lower()}",
         f"--scale-down-unneeded-time={after}s",
@@ -295,12 +239,3 @@ def iam_statements(
             "Condition": {"StringEquals": {f"aws:ResourceTag/{AUTOSCALED_TAG}": cluster_name}},
         },
     ]
-
-
-def _rule(group: str, resources: str, verbs: str, names: Sequence[str] = ()) -> k8s.rbac.v1.PolicyRuleArgs:
-    return k8s.rbac.v1.PolicyRuleArgs(
-        api_groups=[group],
-        resources=resources.split(),
-        verbs=verbs.split(),
-        resource_names=list(names) or None,
-    )

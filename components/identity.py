@@ -48,6 +48,7 @@ class IamRoles(Component):
     node_role_arn: pulumi.Output[str]
     node_role_name: pulumi.Output[str]
     instance_profile_arn: pulumi.Output[str]
+    instance_profile_name: pulumi.Output[str]
     cluster_role_arn: pulumi.Output[str] | None
 
     def __init__(self, name: str, args: IamRolesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -83,6 +84,7 @@ class IamRoles(Component):
         self.node_role_name = node.name
         self.node_role_arn = available_after(node.arn, ready)
         self.instance_profile_arn = available_after(profile.arn, ready)
+        self.instance_profile_name = available_after(profile.name, ready)
         self.cluster_role_arn = None
         if args.scheduler == "kubernetes":
             cluster = self._role(f"{name}-cluster", "eks.amazonaws.com", "EKS control plane")
@@ -111,7 +113,8 @@ class PodRoleArgs:
     """Inputs of `PodRole`: which service account assumes the role, and its permissions.
 
     `managed_policies` are names of AWS-managed policies (`service-role/AmazonEBSCSIDriverPolicy`),
-    `statements` the role's own IAM statements.
+    `statements` the role's own IAM statements. With `role_name` the role has this name in AWS, and policies
+    that others attached to it do not keep it from being deleted; `after` is deleted after it.
     """
 
     cluster_name: pulumi.Input[str]
@@ -119,6 +122,8 @@ class PodRoleArgs:
     service_account: str
     managed_policies: Sequence[str] = ()
     statements: Sequence[Mapping[str, Any]] = ()
+    role_name: str | None = None
+    after: Sequence[pulumi.Resource] = ()
     tags: Tags
 
 
@@ -137,12 +142,14 @@ class PodRole(Component):
         partition = aws.get_partition_output(opts=pulumi.InvokeOutputOptions(parent=self)).partition
         role = aws.iam.Role(
             name,
+            name=args.role_name,
+            force_detach_policies=True if args.role_name is not None else None,
             description=f"Pods of {args.namespace}/{args.service_account}",
             assume_role_policy=assume_role_policy(
                 "pods.eks.amazonaws.com", actions=("sts:AssumeRole", "sts:TagSession")
             ),
             tags=self.tags(name),
-            opts=self.child(),
+            opts=self.child(depends_on=list(args.after)),
         )
         policies: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pulumi_aws as aws
@@ -31,12 +31,23 @@ class GrowingSite:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeniedPool:
+    """A node group that Karpenter scales: the name of its role, that of the policy that denies the group's
+    launches, and the most nodes that there are."""
+
+    role: str
+    policy: str
+    most: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScaleOutStopArgs(BudgetGroups):
     """Which groups a breach of the budget stops. `parameter` is the name of the SSM parameter that keeps all
-    maxima."""
+    maxima, `pools` has the groups of Karpenter by their names."""
 
     sites: Sequence[GrowingSite]
     parameter: str
+    pools: Mapping[str, DeniedPool] = field(default_factory=dict)
 
 
 def function_name(budget: str) -> str:
@@ -92,6 +103,7 @@ def _settings(name: str, args: ScaleOutStopArgs, tags: Mapping[str, str]) -> dic
         "tags": dict(tags),
         "budgets": args.by_budget(name),
         "launched": dict(args.launched),
+        "pools": {group: asdict(pool) for group, pool in args.pools.items()},
         "sites": [
             {"name": site.name, "region": site.region, "cluster": site.cluster or ""} for site in args.sites
         ],
@@ -146,4 +158,10 @@ def _statements(
                 {"aws:ResourceTag/eks:cluster-name": site.cluster},
             ),
         ]
+    for role in dict.fromkeys(pool.role for pool in args.pools.values()):
+        policies = [pool.policy for pool in args.pools.values() if pool.role == role]
+        arns = [arn_of(context, "iam", "", f"policy/{policy}") for policy in policies]
+        # It can attach these policies to this role, which deny, and no other.
+        attach = allow(["iam:AttachRolePolicy"], [arn_of(context, "iam", "", f"role/{role}")])
+        found.append({**attach, "Condition": {"ArnEquals": {"iam:PolicyARN": arns}}})
     return found

@@ -84,8 +84,21 @@ CLUSTER_AUTOSCALER_IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler"
 """Kubernetes's own autoscaler: its Deployment and service account in `kube-system`, and its image for x86_64
 and arm64."""
 
-AutoscalerKind = Literal["cluster-autoscaler", "none"]
+KARPENTER = "karpenter"
+KARPENTER_IMAGE = "public.ecr.aws/karpenter/controller"
+KARPENTER_CRD_CHART = "oci://public.ecr.aws/karpenter/karpenter-crd"
+"""Karpenter's Deployment and service account in `kube-system`, its image for x86_64 and arm64, and the chart
+of its custom resource definitions."""
+
+ALWAYS_SUFFIX = ".always"
+"""What the node pool with a group's nodes that always run is called besides the group: no group's name has a
+dot."""
+
+AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "none"]
 """What sets the sizes of a Kubernetes site's node groups."""
+
+ChangedNodes = Literal["one-at-a-time", "when-idle"]
+"""When Karpenter ends nodes whose node class has changed: one after the other, or only those without work."""
 
 Expander = Literal["least-waste", "priority"]
 """How the Cluster Autoscaler chooses between node groups that have room for the same pods."""

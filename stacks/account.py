@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.components.budget import AnomalyArgs, BudgetGuard, BudgetGuardArgs, CapArgs
-from gpufleet.components.scale_out_stop import GrowingSite, ScaleOutStopArgs
+from gpufleet.components.scale_out_stop import DeniedPool, GrowingSite, ScaleOutStopArgs
 from gpufleet.components.spot_drain import DrainedSite, SpotDrainArgs
 from gpufleet.errors import InputError
 from gpufleet.plan.budget_models import GrowingGroup
@@ -18,9 +18,12 @@ from gpufleet.plan.models import CloudSitePlan, FleetPlan
 from gpufleet.plan.names import (
     BUDGET_REGION,
     BUDGET_SUFFIX,
+    KARPENTER_SUFFIX,
+    STOP_POLICY_SUFFIX,
     cap_name,
     drained_groups_path,
     environment_resource_name,
+    group_resource_name,
     site_resource_name,
     stopped_groups_parameter,
 )
@@ -88,10 +91,27 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
             if site.slurm is None
         ],
         launched={name: most for name, most in plan.launched_maxima().items() if name in names},
+        pools=_pools(plan),
         groups=[group.name for group in growing],
         caps=_covered(growing, caps),
         parameter=stopped_groups_parameter(plan.fleet, plan.environment),
     )
+
+
+def _pools(plan: FleetPlan) -> dict[str, DeniedPool]:
+    """Return the groups that Karpenter scales, by the names of their resources."""
+    found: dict[str, DeniedPool] = {}
+    for site in plan.cloud:
+        name = site_resource_name(plan.fleet, plan.environment, site.site)
+        for group in site.node_groups:
+            if group.node_pool is not None:
+                label = group_resource_name(plan.fleet, plan.environment, site.site, group.name)
+                found[label] = DeniedPool(
+                    role=f"{name}{KARPENTER_SUFFIX}",
+                    policy=f"{label}{STOP_POLICY_SUFFIX}",
+                    most=group.node_pool.most,
+                )
+    return found
 
 
 def _drain(plan: FleetPlan, caps: Sequence[CloudBudget]) -> SpotDrainArgs | None:

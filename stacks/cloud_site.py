@@ -14,6 +14,7 @@ from gpufleet.components.cluster import EksCluster, EksClusterArgs, SystemNodesA
 from gpufleet.components.identity import IamRoles, IamRolesArgs, PodRole
 from gpufleet.components.network import Network, NetworkArgs, SubnetArgs
 from gpufleet.components.node_group import HeldSize
+from gpufleet.components.node_pool import NodePool
 from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, SharedStorageArgs
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.plan.names import SYSTEM
@@ -29,6 +30,7 @@ from gpufleet.stacks.cluster_access import (
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.connections import build_connections, build_dns
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
+from gpufleet.stacks.karpenter import KarpenterParts, build_karpenter_role, pool_outputs
 from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
 from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
@@ -102,6 +104,7 @@ def build_site(
     groups = {
         group.name: build_node_group(f"{name}-{group.name}", group, parts, ordered=group.name in drawn)
         for group in site.node_groups
+        if group.node_pool is None
     }
     # After everything else: a shortage must not stop what has room.
     others = [*(built.component for built in groups.values()), *storage.values()]
@@ -119,10 +122,11 @@ def build_site(
             nodes.append(running_nodes(site.site, group.name, names, provider))
     notices = build_notices(name, site, cluster, this.opts)
     scaler = build_autoscaler_role(name, site, cluster, this.opts)
-    ways = (
-        _contents(this, site.kubernetes, cluster, storage, buckets, notices, scaler)
+    karpenter = build_karpenter_role(name, site, parts, stops=plan.budget.stops_growth)
+    ways, pools = (
+        _contents(this, site.kubernetes, cluster, storage, buckets, notices, scaler, karpenter)
         if cluster and site.kubernetes
-        else {}
+        else ({}, {})
     )
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
@@ -139,7 +143,12 @@ def build_site(
             "notices": _notices_outputs(notices),
             "slurm": launches,
             "slurm_servers": server_outputs(servers),
-            "node_groups": {key: group.outputs for key, group in groups.items()},
+            "node_groups": {
+                group.name: groups[group.name].outputs
+                if group.node_pool is None
+                else pool_outputs(group, group.node_pool, pools.get(group.name))
+                for group in site.node_groups
+            },
             "ordered_capacity": order_outputs(site, orders),
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
@@ -157,16 +166,18 @@ def _contents(
     buckets: Mapping[str, Bucket],
     notices: NoticeParts | None,
     scaler: PodRole | None,
-) -> dict[str, pulumi.Output[str]]:
-    """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs."""
+    karpenter: KarpenterParts | None,
+) -> tuple[dict[str, pulumi.Output[str]], dict[str, NodePool]]:
+    """Apply the contents of the cluster, unless that is for a later run; return its kubeconfigs and node
+    pools."""
     ways = {"kubeconfig": cluster.kubeconfig}
     if plan.access == "phased":
         say_how_to_go_on(this.plan)
-        return ways
+        return ways, {}
     kubeconfig = run_kubeconfig(plan, this.settings, cluster)
     # The sandbox renders manifests into a folder that is called after the cluster.
     identifier = cluster.endpoint if this.settings.cloud == "aws" else None
-    build_cluster_base(
+    pools = build_cluster_base(
         this.name,
         this.plan,
         plan,
@@ -177,8 +188,9 @@ def _contents(
         identifier=identifier,
         notices=notices,
         scaler=scaler,
+        karpenter=karpenter,
     )
-    return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {})
+    return ways | ({"kubeconfig-ssm": kubeconfig} if uses_forward(plan, this.settings) else {}), pools
 
 
 def _network(this: _Site) -> Network:

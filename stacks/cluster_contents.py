@@ -18,6 +18,7 @@ from gpufleet.components.cluster_base import (
 )
 from gpufleet.components.file_system_volume import FileSystemArgs
 from gpufleet.components.identity import PodRole
+from gpufleet.components.node_pool import NodePool
 from gpufleet.components.notice_handler import NoticeHandler, NoticeHandlerArgs
 from gpufleet.components.storage import SharedStorage
 from gpufleet.kinds import TEAM_SERVICE_ACCOUNT
@@ -28,6 +29,7 @@ from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.stacks.autoscaler import build_autoscaler
 from gpufleet.stacks.fault_repair import build_fault_repair
 from gpufleet.stacks.interruptions import NoticeParts
+from gpufleet.stacks.karpenter import KarpenterParts, build_karpenter
 from gpufleet.stacks.queues import build_queues
 from gpufleet.stacks.team_buckets import bucket_folders
 
@@ -44,8 +46,9 @@ def build_cluster_base(
     identifier: pulumi.Output[str] | None = None,
     notices: NoticeParts | None = None,
     scaler: PodRole | None = None,
-) -> ClusterBase:
-    """Apply teams, priorities, volumes and device plugins once the cluster can run them.
+    karpenter: KarpenterParts | None = None,
+) -> dict[str, NodePool]:
+    """Apply what runs in the cluster once it can, and return its node pools.
 
     `kubeconfig` is how the run reaches the API. With an `identifier` of the cluster, another kubeconfig does
     not replace the contents: without one, Pulumi takes another server for another cluster.
@@ -79,6 +82,9 @@ def build_cluster_base(
             scaler,
             pulumi.ResourceOptions(providers=[provider]),
         )
+    pools: dict[str, NodePool] = {}
+    if settings.karpenter is not None and karpenter is not None:
+        pools = build_karpenter(name, site, settings.karpenter, cluster, karpenter, provider)
     if settings.fault_repair is not None:
         build_fault_repair(
             name, site, settings.fault_repair, taint_keys, pulumi.ResourceOptions(providers=[provider])
@@ -117,7 +123,7 @@ def build_cluster_base(
         pulumi.ResourceOptions(providers=[provider]),
     )
     build_queues(name, site, settings, base.namespaces, pulumi.ResourceOptions(providers=[provider]))
-    return base
+    return pools
 
 
 def _shared_gpus(site: CloudSitePlan) -> list[SharedGpusArgs]:

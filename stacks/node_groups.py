@@ -110,7 +110,6 @@ def build_node_group(
     cluster = parts.cluster
     image = node_image(group.image_kind, group.image)
     subnet_ids = purchase.subnet_ids or [subnets[zone] for zone in group.zones]
-    labels = dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
     built = NodeGroup(
         name,
         NodeGroupArgs(
@@ -140,7 +139,7 @@ def build_node_group(
                 version=cluster.version,
                 node_role_arn=parts.roles.node_role_arn,
                 image=image,
-                labels=labels,
+                labels=node_labels(group),
                 taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
                 autoscaled=autoscaled_args(cluster.cluster_name, group.autoscaled),
             ),
@@ -204,6 +203,11 @@ def _kind(parts: SiteParts) -> str:
     if parts.cluster is not None:
         return "eks-node-group"
     return "auto-scaling-group" if parts.joins is None else "slurm-partition"
+
+
+def node_labels(group: NodeGroupPlan) -> dict[str, str]:
+    """Return the labels of a group's nodes in a cluster; the EFA plugin runs where theirs says so."""
+    return dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
 
 
 def autoscaled_args(cluster: pulumi.Input[str], plan: AutoscaledPlan | None) -> AutoscaledArgs | None:

@@ -11,6 +11,9 @@ gets the maximum 1, and the process `Launch` of its Auto Scaling group is suspen
 Nodes that the Slurm of a rack site launches belong to no group of AWS: its controllers read the parameter
 before they launch, and launch none of a group in it.
 
+Neither do nodes that Karpenter launches. For each of their groups there is a policy that denies launches,
+and the function attaches it to Karpenter's role.
+
 The parameter keeps the maximum that each group had, and what it has now. It is written before a group
 changes, so that a run that ends halfway can be undone. `gpufleet budget resume` undoes it.
 """
@@ -84,7 +87,7 @@ def stop(settings: Mapping[str, Any], topic: str, client: Clients, now: dt.datet
     maximum before and now) and `failed` (group, site or budget -> error). Groups that cannot grow are in
     none.
     """
-    _, _, _, home, account, _ = topic.split(":", 5)
+    _, partition, _, home, account, _ = topic.split(":", 5)
     stopped: dict[str, dict[str, int]] = {}
     failed: dict[str, str] = {}
     spent: dict[str, list[str]] = {}
@@ -112,9 +115,24 @@ def stop(settings: Mapping[str, Any], topic: str, client: Clients, now: dt.datet
         for name, most in settings.get("launched", {}).items()
         if name in wanted
     ]
-    known = _remember(client("ssm", home), settings["parameter"], [*growing, *launched], now)
+    pools = {name: pool for name, pool in settings.get("pools", {}).items() if name in wanted}
+    denied = [Group(name, "", "", "", "", 0, 0, pool["most"]) for name, pool in pools.items()]
+    recorded = [*growing, *launched, *denied]
+    known = _remember(client("ssm", home), settings["parameter"], recorded, now)
+    for each in denied:
+        role, policy = pools[each.name]["role"], pools[each.name]["policy"]
+        try:
+            client("iam", home).attach_role_policy(
+                RoleName=role, PolicyArn=f"arn:{partition}:iam::{account}:policy/{policy}"
+            )
+        except Exception as error:
+            failed[each.name] = str(error)
     stopped.update(
-        {each.name: {"before": each.most, "now": 0} for each in launched if each.name not in known}
+        {
+            each.name: {"before": each.most, "now": 0}
+            for each in (*launched, *denied)
+            if each.name not in known and each.name not in failed
+        }
     )
     for group in growing:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -18,6 +18,8 @@ from gpufleet.plan.names import (
     BUDGET_REGION,
     BUDGET_SUFFIX,
     FALLBACK_SUFFIX,
+    KARPENTER_SUFFIX,
+    STOP_POLICY_SUFFIX,
     SYSTEM,
     cap_name,
     drained_groups_path,
@@ -172,6 +174,7 @@ class StoppedGroups:
                 else:
                     self._start_again(group, least, drained.sizes[1], most)
                 done[group.name] = most
+            done |= {name: maxima[name] for name in self._allow_launches(maxima)}
             for name in breach.drained:
                 records.clear(name)
             self._clients("ssm", BUDGET_REGION).put_parameter(
@@ -180,6 +183,21 @@ class StoppedGroups:
         except (ClientError, BotoCoreError) as error:
             raise _refused(error) from None
         return done
+
+    def _allow_launches(self, groups: Collection[str]) -> Iterator[str]:
+        """Detach the policies that deny Karpenter the launches of these groups; yield those that had one."""
+        iam = self._clients("iam", BUDGET_REGION)
+        for site in self._plan.cloud:
+            if site.kubernetes is None or site.kubernetes.karpenter is None:
+                continue
+            name = site_resource_name(self._plan.fleet, self._plan.environment, site.site)
+            role = f"{name}{KARPENTER_SUFFIX}"
+            attached = iam.get_paginator("list_attached_role_policies").paginate(RoleName=role)
+            for policy in [each for page in attached for each in page["AttachedPolicies"]]:
+                group = policy["PolicyName"].removesuffix(STOP_POLICY_SUFFIX)
+                if group in groups:
+                    iam.detach_role_policy(RoleName=role, PolicyArn=policy["PolicyArn"])
+                    yield group
 
     def _kept(self) -> dict[str, Any]:
         ssm = self._clients("ssm", BUDGET_REGION)

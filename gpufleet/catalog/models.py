@@ -261,7 +261,7 @@ class SoftwareLock(Fact):
     ends. `gpus_min_driver` maps a GPU to its first driver branch. `kubernetes` are the minor versions of EKS,
     `kubernetes_releases` the release of each on racks, `cluster_autoscaler` that of the Cluster Autoscaler
     for each, `cni` the version of each CNI's chart, `jobset` and `lws` those of the controllers of JobSet and
-    LeaderWorkerSet.
+    LeaderWorkerSet. `karpenter_digest` is that of the image of the version `karpenter`.
     `doca_key_fingerprint` is of the key that signs NVIDIA's repositories of DOCA. `eks_image`, `slurm_image`
     and `slurm_neuron_image` are the releases of the images of cloud nodes, `eks_addons` the set of versions
     of EKS's add-ons. `neuron` is the version of Neuron's device plugin and scheduler extension,
@@ -300,6 +300,8 @@ class SoftwareLock(Fact):
     kubernetes: tuple[str, ...]
     kubernetes_releases: dict[str, str]
     cluster_autoscaler: dict[str, str]
+    karpenter: str
+    karpenter_digest: str
     containerd: str
     cni: dict[str, str]
     helm: str

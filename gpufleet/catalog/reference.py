@@ -185,6 +185,7 @@ def _storage(catalog: Catalog) -> str:
 
 # Fields of a lock that hold more than one version.
 _BY_NAME = frozenset({"gpus_min_driver", "kubernetes", "kubernetes_releases", "cluster_autoscaler", "cni"})
+_DIGESTS = frozenset({"karpenter_digest"})
 
 
 def _software(catalog: Catalog) -> str:
@@ -192,7 +193,7 @@ def _software(catalog: Catalog) -> str:
     fields = [
         name
         for name in type(locks[0]).model_fields
-        if name not in {"channel", "notes", "unverified", "sources", *_BY_NAME}
+        if name not in {"channel", "notes", "unverified", "sources", *_BY_NAME, *_DIGESTS}
     ]
     rows: list[Sequence[object]] = [
         (

@@ -238,6 +238,20 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
             Effect.REPLACEMENT,
             "pods that wait: no group grows for them; nodes stay, and the autoscaler is deleted",
         ),
+        FieldChange(
+            "between cluster-autoscaler and karpenter",
+            Effect.REPLACEMENT,
+            "jobs on groups that can change their size: node pools take their place (or the other way round),"
+            " and their nodes drain and end",
+        ),
+        FieldChange(
+            "from karpenter to none",
+            Effect.REPLACEMENT,
+            "jobs on node pools: node groups take their place, and their nodes drain and end",
+        ),
+    ),
+    "cloud[].kubernetes.autoscaler.changed_nodes": in_place(
+        "the other one", "no one: it is for later changes of a group"
     ),
     "cloud[].kubernetes.autoscaler.scale_down": in_place("on or off", _AUTOSCALER),
     "cloud[].kubernetes.autoscaler.scale_down_after": in_place("another duration", _AUTOSCALER),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
-from gpufleet.spec.models import Autoscaler, CloudSite, OnDemand, Spot, SystemNodes
+from gpufleet.spec.models import Autoscaler, CloudSite, NodeGroup, OnDemand, Spot, SystemNodes
 
 SHORTEST = timedelta(minutes=1)
 """Below it nodes end between the pods of one job: the autoscaler looks every 10 s (`--scan-interval`), and at
@@ -29,16 +29,38 @@ def scale_down_after(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("autoscaler-of-nothing", "ordered_capacity")
 def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
     """The autoscaler sets sizes between `min` and `max` of on-demand and spot groups. A Capacity Block has
-    its dates, a reservation its size, and the groups of an order belong to the order."""
-    for path, site, _ in _installed(fleet):
+    its dates, a reservation its size, and the groups of an order belong to the order. Karpenter launches no
+    system nodes: it runs on them."""
+    for path, site, wanted in _installed(fleet):
         system = site.kubernetes.system_nodes if site.kubernetes is not None else SystemNodes()
-        if not _scales(site) and system.min >= system.max:
+        scales_system = wanted.kind == "cluster-autoscaler" and system.min < system.max
+        if not any(True for _ in scaled_groups(site)) and not scales_system:
             yield FieldFinding(
                 (*path, "kubernetes", "autoscaler"),
                 f"no node group of site {site.site!r} has a size that can change",
                 "remove `autoscaler`, or give an on-demand or spot group a `min` below its `max`",
                 "warning",
                 value=site.site,
+            )
+
+
+@check("autoscaler-field")
+def autoscaler_fields(fleet: Fleet) -> Iterator[FieldFinding]:
+    """Some settings are those of one autoscaler only. Karpenter chooses the cheapest type that has room, and
+    EKS replaces the changed nodes of a node group one at a time."""
+    for path, _, wanted in _installed(fleet):
+        where = (*path, "kubernetes", "autoscaler")
+        if wanted.kind == "karpenter" and wanted.expander != "least-waste":
+            yield FieldFinding(
+                (*where, "expander"),
+                f"expander: {wanted.expander} has no effect with kind: karpenter",
+                "remove it, or write `kind: cluster-autoscaler`",
+            )
+        if wanted.kind == "cluster-autoscaler" and wanted.changed_nodes != "one-at-a-time":
+            yield FieldFinding(
+                (*where, "changed_nodes"),
+                f"changed_nodes: {wanted.changed_nodes} has no effect with kind: cluster-autoscaler",
+                "remove it, or write `kind: karpenter`",
             )
 
 
@@ -49,14 +71,15 @@ def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Autoscaler]]
             yield path, site, wanted
 
 
-def _scales(site: CloudSite) -> bool:
+def scaled_groups(site: CloudSite) -> Iterator[tuple[int, NodeGroup, OnDemand | Spot]]:
+    """Yield (index, group, how it is bought) of each group whose size can change."""
     drawn = {name for order in site.ordered_capacity for name in order.groups}
-    options = [group.capacity.option for group in site.node_groups if group.name not in drawn]
-    return any(
-        isinstance(option, OnDemand | Spot)
-        and (option.min < option.max or (isinstance(option, Spot) and option.falls_back))
-        for option in options
-    )
+    for index, group in enumerate(site.node_groups):
+        option = group.capacity.option
+        if group.name in drawn or not isinstance(option, OnDemand | Spot):
+            continue
+        if option.min < option.max or (isinstance(option, Spot) and option.falls_back):
+            yield index, group, option
 
 
-CHECKS = (scale_down_after, autoscaler_of_nothing)
+CHECKS = (scale_down_after, autoscaler_of_nothing, autoscaler_fields)

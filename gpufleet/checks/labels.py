@@ -12,7 +12,10 @@ LONGEST = 63
 """Maximum characters of a label key, including its prefix, and of a value (Kubernetes API conventions; EKS
 API Reference, Taint and labels)."""
 
-RESERVED = ("kubernetes.io", "k8s.io", "eks.amazonaws.com", LABEL_PREFIX.rstrip("/"))
+RESERVED = (
+    *("kubernetes.io", "k8s.io", "eks.amazonaws.com", "karpenter.sh", "karpenter.k8s.aws"),
+    LABEL_PREFIX.rstrip("/"),
+)
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -26,7 +29,7 @@ def key_problem(key: str) -> str | None:
     if not _NAME.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
         return f"'{key}' is not a valid Kubernetes key"
     if any(prefix == domain or prefix.endswith(f".{domain}") for domain in RESERVED):
-        return f"'{key}' has a prefix that is reserved for Kubernetes, EKS or gpufleet"
+        return f"'{key}' has a prefix that is reserved for Kubernetes, EKS, Karpenter or gpufleet"
     return None
 
 

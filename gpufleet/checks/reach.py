@@ -9,6 +9,7 @@ from gpufleet.checks.networks import parse_network
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.kinds import ACCESS_PORT_MAX, ACCESS_PORT_MIN
 from gpufleet.plan.access import access_port, kubernetes_access
+from gpufleet.plan.karpenter import has_karpenter
 from gpufleet.plan.names import site_resource_name
 from gpufleet.spec.models import CloudSite, Kubernetes
 
@@ -165,6 +166,12 @@ def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*path, "network", "nat"),
                 f"without NAT, system nodes cannot pull {program} from registry.k8s.io",
+                "write 'nat: single' or 'nat: per-zone'",
+            )
+        if has_karpenter(site):
+            yield FieldFinding(
+                (*path, "network", "nat"),
+                "without NAT, system nodes cannot pull Karpenter from public.ecr.aws, and it reads no prices",
                 "write 'nat: single' or 'nat: per-zone'",
             )
         repair = site.kubernetes.fault_repair if site.kubernetes is not None else None

@@ -54,9 +54,9 @@ class AutoscaledPlan:
 
 
 def plan_autoscaler(settings: Kubernetes, lock: SoftwareLock) -> AutoscalerPlan | None:
-    """The autoscaler of the cluster's minor version; None if the fleet file has none."""
+    """The Cluster Autoscaler of the cluster's minor version; None if the fleet file does not ask for it."""
     wanted = settings.autoscaler
-    if wanted is None or wanted.kind == "none":
+    if wanted is None or wanted.kind != "cluster-autoscaler":
         return None
     return AutoscalerPlan(
         image=f"{CLUSTER_AUTOSCALER_IMAGE}:v{lock.cluster_autoscaler[settings.version]}",
@@ -85,7 +85,7 @@ def plan_autoscaled(
     settings = site.kubernetes
     if site.scheduler != "kubernetes" or settings is None or drawn or not can_scale(capacity):
         return None
-    if settings.autoscaler is None or settings.autoscaler.kind == "none":
+    if settings.autoscaler is None or settings.autoscaler.kind != "cluster-autoscaler":
         return None
     # Nodes that wait for shares would never be ready for it: it knows the resource of whole GPUs only.
     gpu = accelerator is not None and accelerator.kind == "gpu" and sharing is None

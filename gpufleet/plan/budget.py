@@ -47,7 +47,7 @@ def _growing(spec: FleetSpec, site: CloudSitePlan) -> Iterator[GrowingGroup]:
         if isinstance(group.capacity, OnDemandPlan | SpotPlan):
             yield _named(spec, site, group.name, group.team)
         falls_back = isinstance(group.capacity, SpotPlan) and group.capacity.on_demand_fallback
-        if falls_back and site.slurm is None:
+        if falls_back and site.slurm is None and group.node_pool is None:
             yield _named(spec, site, f"{group.name}{FALLBACK_SUFFIX}", group.team)
 
 

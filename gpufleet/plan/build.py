@@ -23,6 +23,7 @@ from gpufleet.plan.dns import plan_dns
 from gpufleet.plan.fault_repair import plan_fault_repair
 from gpufleet.plan.images import locked_image, system_architecture
 from gpufleet.plan.interruptions import plan_interruptions
+from gpufleet.plan.karpenter import plan_karpenter
 from gpufleet.plan.kubernetes_models import TeamFileSystemPlan
 from gpufleet.plan.marks import fleet_tags, site_tags
 from gpufleet.plan.models import (
@@ -177,6 +178,7 @@ def _plan_kubernetes(
         teams=teams,
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
+        karpenter=plan_karpenter(settings, lock, groups),
         queues=plan_queues(site, lock, teams, groups, plan_orders(site)),
         fault_repair=plan_fault_repair(settings, lock),
     )

@@ -10,6 +10,7 @@ from gpufleet.catalog.images import Architecture
 from gpufleet.kinds import KubernetesAccess
 from gpufleet.plan.autoscaler import AutoscalerPlan
 from gpufleet.plan.fault_repair import FaultRepairPlan
+from gpufleet.plan.karpenter import KarpenterPlan
 from gpufleet.plan.queue_models import QueuesPlan
 
 
@@ -94,8 +95,8 @@ class KubernetesPlan:
     `addons` what EKS installs, by the names of EKS, with the channel's `addon_versions`;
     `unverified_addons` are those whose version was not read in AWS's pages. `access` is how a run reaches
     the API, through `access_port` of its machine with `ssm` (else None); with `phased` nothing is applied
-    in the cluster. `neuron` is None without node groups that have Neuron devices, `autoscaler`, `queues` and
-    `fault_repair` if gpufleet installs none.
+    in the cluster. `neuron` is None without node groups that have Neuron devices, `autoscaler` (the Cluster
+    Autoscaler), `karpenter`, `queues` and `fault_repair` if gpufleet installs none.
     """
 
     version: str
@@ -117,10 +118,11 @@ class KubernetesPlan:
     teams: tuple[TeamPlan, ...]
     neuron: NeuronPlan | None = None
     autoscaler: AutoscalerPlan | None = None
+    karpenter: KarpenterPlan | None = None
     queues: QueuesPlan | None = None
     fault_repair: FaultRepairPlan | None = None
 
     @property
     def scales_system_nodes(self) -> bool:
-        """Whether the autoscaler sets the number of system nodes."""
+        """Whether the Cluster Autoscaler sets the number of system nodes."""
         return self.autoscaler is not None and self.system_nodes.min < self.system_nodes.max

@@ -66,7 +66,7 @@ def group_labels(
     site: CloudSite,
     group: NodeGroup,
     accelerator: AcceleratorPlan | None,
-    capacity: CapacityKind,
+    capacity: CapacityKind | None,
     sharing: GpuSharingPlan | None,
 ) -> dict[str, str]:
     """Labels of a node group's nodes: what a workload selects by. The user's own come on top.
@@ -78,9 +78,10 @@ def group_labels(
         f"{LABEL_PREFIX}environment": spec.environment,
         f"{LABEL_PREFIX}site": site.site,
         f"{LABEL_PREFIX}node-group": group.name,
-        f"{LABEL_PREFIX}capacity": capacity,
         f"{LABEL_PREFIX}workload": group.workload,
     }
+    if capacity is not None:
+        labels[f"{LABEL_PREFIX}capacity"] = capacity
     if accelerator is not None:
         labels[f"{LABEL_PREFIX}{accelerator.kind}"] = label_value(accelerator.name)
     if group.team is not None:

@@ -26,6 +26,8 @@ from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.image_models import ImageKind, ImageSoftwarePlan, LocalNvmePlan
 from gpufleet.plan.interruptions import InterruptionsPlan
 from gpufleet.plan.json import ELSEWHERE, MONEY
+from gpufleet.plan.karpenter import KarpenterPlan as KarpenterPlan
+from gpufleet.plan.karpenter import NodePoolPlan as NodePoolPlan
 from gpufleet.plan.kubernetes_models import KubernetesPlan as KubernetesPlan
 from gpufleet.plan.kubernetes_models import NeuronPlan as NeuronPlan
 from gpufleet.plan.kubernetes_models import SystemNodesPlan as SystemNodesPlan
@@ -52,7 +54,8 @@ class NodeGroupPlan:
     of a group have the same layout; a check enforces it). `placement_group` is True when the
     stack creates a cluster placement group for it. `accelerator` has the GPUs or Neuron devices of a node;
     `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only. `autoscaled` is None if no
-    autoscaler sets its size, `gpu_sharing` if pods get whole GPUs.
+    Cluster Autoscaler sets its size, `gpu_sharing` if pods get whole GPUs, `node_pool` if it is a group of
+    AWS's and not Karpenter's.
     """
 
     site: str
@@ -82,6 +85,7 @@ class NodeGroupPlan:
     accelerator: AcceleratorPlan | None = None
     autoscaled: AutoscaledPlan | None = None
     gpu_sharing: GpuSharingPlan | None = None
+    node_pool: NodePoolPlan | None = None
 
     @property
     def public_addresses(self) -> int:

@@ -38,6 +38,13 @@ MUNGE_SUFFIX = "-munge"
 AUTOSCALER_SUFFIX = "-scaling"
 """What the autoscaler of a site and the role of its pods are called besides the site."""
 
+KARPENTER_SUFFIX = "-karpenter"
+"""What Karpenter of a site and the role of its pods are called besides the site. The role has this name in
+AWS: the function of a spent budget attaches policies to it."""
+
+STOP_POLICY_SUFFIX = "-stop"
+"""What the policy that denies Karpenter the launches of a group is called besides the group, in AWS too."""
+
 QUEUES_SUFFIX = "-queues"
 """What the queues of a site are called besides the site."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from gpufleet.catalog import Catalog, InstanceType, NodeImage, efa_layout, ena_layout
+from gpufleet.kinds import CapacityKind
 from gpufleet.plan.accelerators import plan_accelerator
 from gpufleet.plan.autoscaler import plan_autoscaled
 from gpufleet.plan.capacity import group_zones, plan_capacity, wants_placement_group
+from gpufleet.plan.capacity_models import CapacityPlan
 from gpufleet.plan.gpu_sharing import plan_gpu_sharing
 from gpufleet.plan.images import group_image
+from gpufleet.plan.karpenter import plan_node_pool
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
-from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, VolumePlan
+from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, NodePoolPlan, VolumePlan
 from gpufleet.plan.queues import order_labels
 from gpufleet.plan.user_data import plan_local_nvme, plan_user_data
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, Volume
@@ -45,6 +48,7 @@ def plan_node_group(
     interfaces = plan_interfaces(first, efa=group.network == "efa")
     sharing = plan_gpu_sharing(first, group.gpu_sharing, group.mig_profile)
     taints, volume = group_taints(group, accelerator), plan_volume(group.volume)
+    pool = plan_node_pool(site, capacity, types, accelerator, drawn=drawn is not None)
     return NodeGroupPlan(
         site=site.site,
         name=group.name,
@@ -60,7 +64,7 @@ def plan_node_group(
         workload=group.workload,
         labels={
             **order_labels(site, group.name),
-            **group_labels(spec, site, group, accelerator, capacity.kind, sharing),
+            **group_labels(spec, site, group, accelerator, _bought(capacity, pool), sharing),
         },
         taints=taints,
         volume=volume,
@@ -78,7 +82,14 @@ def plan_node_group(
             site, capacity, accelerator, interfaces, taints, volume.size_gib, sharing, drawn=drawn is not None
         ),
         gpu_sharing=sharing,
+        node_pool=pool,
     )
+
+
+def _bought(capacity: CapacityPlan, pool: NodePoolPlan | None) -> CapacityKind | None:
+    """How all nodes of a group are bought; None for a pool that buys spot or on-demand (Karpenter's own label
+    of a node says which)."""
+    return None if pool is not None and pool.falls_back else capacity.kind
 
 
 def plan_volume(volume: Volume) -> VolumePlan:

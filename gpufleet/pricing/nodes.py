@@ -27,13 +27,14 @@ class Choice:
 class Market:
     """The purchase options of nodes: `base` nodes and `percent` of the others are on-demand. The rest is
     spot, at most `spot_most` USD per hour and unit of capacity. `reserved` nodes are on-demand nodes in a
-    reservation that has no cost line.
+    reservation that has no cost line. With `falls_back`, nodes are on-demand ones where there is no spot.
     """
 
     base: int
     percent: int
     spot_most: Decimal | None = None
     reserved: bool = False
+    falls_back: bool = False
 
     def on_demand(self, nodes: int) -> int:
         """Return the on-demand nodes of `nodes`. AWS rounds up."""
@@ -47,11 +48,14 @@ class Market:
             return RESERVED
         if self.percent == 100:
             return "on-demand"
+        if self.falls_back:
+            return "spot, else on-demand"
         return "spot" if not self.base and not self.percent else "on-demand and spot"
 
 
 ON_DEMAND = Market(0, 100)
 SPOT = Market(0, 0)
+SPOT_OR_ON_DEMAND = Market(0, 0, falls_back=True)
 IN_RESERVATION = Market(0, 100, reserved=True)
 
 
@@ -99,7 +103,7 @@ def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market:
     sizes = Sizes(sizes.minimum, sizes.expected, sizes.maximum + heaviest - 1 if sizes.maximum else 0)
     bought = market.on_demand(sizes.maximum)
     with pricing_of(what, "compute"):
-        on_demand = [_rate(prices, each, market) for each in choices] if bought else []
+        on_demand = [_rate(prices, each, market) for each in choices] if bought or market.falls_back else []
         spot = [_rate(prices, each, market, spot=True) for each in choices] if bought < sizes.maximum else []
     least = _least(on_demand), _least(spot)
     usual = (on_demand[0].expected if on_demand else Decimal(0), spot[0].expected if spot else Decimal(0))
@@ -116,7 +120,7 @@ def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market:
         "compute",
         _amount(sizes.minimum, market, *least),
         _amount(sizes.expected, market, *usual),
-        _amount(sizes.maximum, market, *most),
+        _amount(sizes.maximum, market, *((max(most), max(most)) if market.falls_back else most)),
         basis + sizes.span("nodes" if heaviest == 1 else "units"),
         (*on_demand, *spot),
         bought=market.name,

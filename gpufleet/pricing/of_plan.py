@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 from gpufleet.catalog import Catalog
-from gpufleet.kinds import DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS
+from gpufleet.kinds import ALWAYS_SUFFIX, DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
     CapacityPlan,
@@ -25,6 +25,7 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
+from gpufleet.plan.karpenter import NodePoolPlan
 from gpufleet.plan.models import (
     CloudSitePlan,
     FleetPlan,
@@ -62,6 +63,8 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.pricing.nodes import (
     IN_RESERVATION,
     ON_DEMAND,
+    SPOT,
+    SPOT_OR_ON_DEMAND,
     Choice,
     Market,
     PricedGroup,
@@ -236,6 +239,14 @@ class _Site:
 
     def _node_group(self, group: NodeGroupPlan) -> None:
         name, team = group_resource_name(*self._about, group.name), group.team or ""
+        if group.node_pool is not None:
+            kubernetes = self._site.kubernetes
+            # Without access to the cluster nothing is applied in it yet.
+            if kubernetes is not None and kubernetes.access != "phased":
+                for suffix, pooled in _pools(group, group.node_pool):
+                    thing = self._thing(types.NODE_POOL, f"{name}{suffix}", group.name, team)
+                    self._launch(thing, pooled)
+            return
         kind = types.NODE_GROUP if self._site.kubernetes is not None else types.AUTO_SCALING_GROUP
         if self._site.slurm is not None:
             kind = types.LAUNCHED_NODES
@@ -312,6 +323,26 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
     yield "", launch(market, sizes)
     if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
         yield FALLBACK_SUFFIX, launch(ON_DEMAND, Sizes(0, 0, capacity.max))
+
+
+def _pools(group: NodeGroupPlan, pool: NodePoolPlan) -> Iterator[tuple[str, PricedGroup]]:
+    """Yield (name suffix, group) for each of Karpenter's pools of a node group."""
+    market = SPOT_OR_ON_DEMAND if pool.falls_back else SPOT if "spot" in pool.capacity_types else ON_DEMAND
+
+    def launch(sizes: Sizes) -> PricedGroup:
+        return PricedGroup(
+            [Choice(name) for name in group.instance_types],
+            market,
+            sizes,
+            sizes,
+            lambda: [_disk(group.volume)],
+            group.public_addresses,
+        )
+
+    if pool.limits:
+        yield "", launch(Sizes(0, 0, pool.most - pool.always))
+    if pool.always:
+        yield ALWAYS_SUFFIX, launch(Sizes.fixed(pool.always))
 
 
 def _launched_by_slurm(group: NodeGroupPlan) -> tuple[str, PricedGroup]:

@@ -38,6 +38,10 @@ LAUNCHED_NODES = "pulumi-python:dynamic/node_group:LaunchedNodes"
 ORDERED_CAPACITY = "pulumi-python:dynamic/node_group:OrderedCapacity"
 """The last six are the dynamic resources of `gpufleet.components`."""
 
+NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+"""Custom resources of Karpenter, which launches instances for them."""
+
 ADDRESS = "aws:ec2/eip:Eip"
 NAT_GATEWAY = "aws:ec2/natGateway:NatGateway"
 VPC_ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"

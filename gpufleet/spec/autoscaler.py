@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpufleet.kinds import AutoscalerKind, Expander
+from gpufleet.kinds import AutoscalerKind, ChangedNodes, Expander
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Switch
 from gpufleet.spec.quantity import Duration
@@ -23,9 +23,10 @@ class Autoscaler(Model):
     kind: Annotated[
         AutoscalerKind,
         Field(
-            description="cluster-autoscaler (Kubernetes's own), or none: another program of yours sets the"
-            " sizes.",
-            examples=["cluster-autoscaler"],
+            description="cluster-autoscaler (Kubernetes's own) for EKS node groups; karpenter, whose node"
+            " pools take the place of the groups that it scales; or none: another program of yours sets"
+            " the sizes.",
+            examples=["karpenter"],
         ),
     ] = "cluster-autoscaler"
     scale_down: Annotated[Switch, Field(description="Ends nodes without work; else it only adds nodes.")] = (
@@ -41,8 +42,16 @@ class Autoscaler(Model):
     expander: Annotated[
         Expander,
         Field(
-            description="The group that grows if several fit: the one that leaves the least CPU and memory"
-            " unused, or (priority) the cheapest kind of capacity: spot, then on-demand. Each decides"
-            " where the other finds no difference."
+            description="With cluster-autoscaler, the group that grows if several fit: the one that leaves"
+            " the least CPU and memory unused, or (priority) the cheapest kind of capacity: spot, then"
+            " on-demand. Each decides where the other finds no difference."
         ),
     ] = "least-waste"
+    changed_nodes: Annotated[
+        ChangedNodes,
+        Field(
+            description="With karpenter, when nodes end whose image, user data, labels or other settings have"
+            " changed: one-at-a-time (their pods are evicted, as in a node group), or when-idle (a node with"
+            " work keeps its old settings)."
+        ),
+    ] = "one-at-a-time"

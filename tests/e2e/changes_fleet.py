@@ -309,6 +309,14 @@ def small(site: str, region: str, cidr: str) -> dict[str, Any]:
     }
 
 
+def pooled() -> dict[str, Any]:
+    """A site whose group is a node pool of Karpenter."""
+    return small("pooled", "us-west-2", "10.50.0.0/16") | {
+        "scheduler": "kubernetes",
+        "kubernetes": {"autoscaler": {"kind": "karpenter"}},
+    }
+
+
 def queued() -> dict[str, Any]:
     """A site with queues, and a group whose place in the network EC2 describes."""
     site = small("queued", "us-west-2", "10.48.0.0/16")
@@ -395,6 +403,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
                 },
             },
             queued(),
+            pooled(),
             with_servers("alone", "10.49.0.0/16", 1),
             with_servers("paired", "10.50.0.0/16", 2),
             small("far", "us-west-2", "10.43.0.0/16")

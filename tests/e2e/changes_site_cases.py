@@ -207,6 +207,16 @@ def _autoscaler() -> Iterator[Case]:
         ("expander", "another one", "priority", "Deployment chg-test-scaled-scaling$"),
     ):
         yield Case(f"cloud[].kubernetes.autoscaler.{field}", how, {f"{place}.{field}": value}, claims)
+    kind, pools = "cloud[].kubernetes.autoscaler.kind", "cloud[pooled].kubernetes.autoscaler"
+    other = {f"{place}.kind": "karpenter"}
+    yield Case(kind, "between cluster-autoscaler and karpenter", other, " chg-test-scaled-(?!queues)")
+    yield Case(kind, "from karpenter to none", {f"{pools}.kind": "none"}, " chg-test-pooled-")
+    yield Case(
+        "cloud[].kubernetes.autoscaler.changed_nodes",
+        "the other one",
+        {f"{pools}.changed_nodes": "when-idle"},
+        "NodePool chg-test-pooled-only$",
+    )
 
 
 def _queues() -> Iterator[Case]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.kinds import EXTENSION_SUFFIX
+from gpufleet.kinds import ALWAYS_SUFFIX, EXTENSION_SUFFIX
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.names import (
     FALLBACK_SUFFIX,
@@ -69,7 +69,8 @@ class Owners:
             self._keys |= {key.name: (site.site, key.owner) for key in site.keys}
             for group in site.node_groups:
                 name = group_resource_name(*about, site.site, group.name)
-                self._names[name] = self._names[name + FALLBACK_SUFFIX] = (site.site, group.name)
+                for suffix in ("", FALLBACK_SUFFIX, ALWAYS_SUFFIX):
+                    self._names[f"{name}{suffix}"] = (site.site, group.name)
                 extensions = getattr(group.capacity, "extensions", ())
                 for place, _ in enumerate(extensions, 1):
                     self._names[f"{name}{EXTENSION_SUFFIX}{place}"] = (site.site, group.name)

@@ -10,6 +10,7 @@ from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.disks import price_stand_alone
 from gpufleet.pricing.of_stack.groups import price_auto_scaling_group, price_launched_nodes, price_node_group
 from gpufleet.pricing.of_stack.machines import price_fleet_request, price_instance, price_spot_fleet
+from gpufleet.pricing.of_stack.node_pools import price_node_pool
 from gpufleet.pricing.of_stack.reservations import price_block, price_extension, price_reservation
 from gpufleet.pricing.of_stack.scaling import price_schedule
 from gpufleet.pricing.of_stack.services import (
@@ -40,7 +41,9 @@ from gpufleet.resources.types import (
     LAUNCHED_NODES,
     LUSTRE,
     NAT_GATEWAY,
+    NODE_CLASS,
     NODE_GROUP,
+    NODE_POOL,
     NODES_IN_SERVICE,
     ORDERED_CAPACITY,
     RESOLVER_ENDPOINT,
@@ -59,6 +62,7 @@ PRICED: Mapping[str, tuple[Kind, Callable[[Pricing, Resource], None]]] = {
     AUTO_SCALING_GROUP: ("compute", price_auto_scaling_group),
     NODE_GROUP: ("compute", price_node_group),
     LAUNCHED_NODES: ("compute", price_launched_nodes),
+    NODE_POOL: ("compute", price_node_pool),
     SCHEDULE: ("compute", price_schedule),
     INSTANCE: ("compute", price_instance),
     SPOT_INSTANCE_REQUEST: ("compute", price_instance),
@@ -184,6 +188,7 @@ FREE: Mapping[str, str] = {
         "budgets without actions and the settings of Cost Explorer are free of charge",
     ),
     "aws:ssm/parameter:Parameter": "standard parameters are free of charge",
+    NODE_CLASS: "the nodes of its pools are charged",
     BLOCK_OFFERING: "looks up an offering and creates nothing",
     BLOCK_SCHEDULE: "sets the size of a group, which is priced",
     ORDERED_CAPACITY: "sets the sizes of groups, which are priced",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -15,10 +16,11 @@ from gpufleet.catalog import load_catalog
 from gpufleet.components.functions.stop_scale_out import stop
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
+from gpufleet.plan.karpenter import KarpenterPlan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.plan.slurm_models import CloudSlurmPlan
 from gpufleet.spec.load import load_fleet
-from tests.unit.components.functions.test_stop_scale_out import ACCOUNT, NOW, Account
+from tests.unit.components.functions.test_stop_scale_out import ACCOUNT, NOW, TRUST, Account
 from tests.unit.stacks.moto_mocks import emulated_aws
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -136,4 +138,28 @@ def test_groups_that_slurm_launches_are_let_grow_by_the_end_of_their_record(acco
     before = account.sizes()
     assert groups.resume(groups.breach()) == {NAMES["burst"]: 5}
     assert account.sizes() == before
+    assert account.remembered() == {}
+
+
+def test_groups_of_karpenter_may_launch_again(account: Named) -> None:
+    of = plan()
+    kubernetes = of.cloud[0].kubernetes
+    assert kubernetes is not None
+    karpenter = KarpenterPlan("1.14.1", "image", static_capacity=False)
+    site = replace(of.cloud[0], kubernetes=replace(kubernetes, karpenter=karpenter))
+    role, iam = "atlas-prod-use1-karpenter", account.client("iam", "us-east-1")
+    iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))
+    deny = {"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
+    for policy in (f"{NAMES['serve']}-stop", "somebody-elses"):
+        made = iam.create_policy(PolicyName=policy, PolicyDocument=document)
+        iam.attach_role_policy(RoleName=role, PolicyArn=made["Policy"]["Arn"])
+    pool = {"role": role, "policy": f"{NAMES['serve']}-stop", "most": 9}
+    account.settings = {**account.settings, "pools": {NAMES["serve"]: pool}, "sites": []}
+    account.spend("1500")
+    stop(account.settings, account.topic, account.client, NOW)
+    groups = StoppedGroups(replace(of, cloud=(site, of.cloud[1])), ACCOUNT, account.client)
+    assert groups.resume(groups.breach())[NAMES["serve"]] == 12
+    left = iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
+    assert [each["PolicyName"] for each in left] == ["somebody-elses"]
     assert account.remembered() == {}

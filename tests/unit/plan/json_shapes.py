@@ -102,6 +102,7 @@ SHAPE: dict[str, Any] = {
             },
             "autoscaled": DICT_OR_NONE,
             "gpu_sharing": DICT_OR_NONE,
+            "node_pool": DICT_OR_NONE,
             "public_addresses": int,
         }
     ],
@@ -317,6 +318,7 @@ SITE_SHAPES: dict[str, dict[str, Any]] = {
             "teams": [TEAM],
             "neuron": DICT_OR_NONE,
             "autoscaler": DICT_OR_NONE,
+            "karpenter": DICT_OR_NONE,
             "queues": DICT_OR_NONE,
             "fault_repair": DICT_OR_NONE,
             "scales_system_nodes": bool,

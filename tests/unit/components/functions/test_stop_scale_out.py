@@ -169,6 +169,63 @@ def test_groups_that_slurm_launches_are_recorded_for_its_controllers(account: Ac
     assert account.answer()["stopped"] == {}
 
 
+class Pooled(Account):
+    """The account with Karpenter's role and a policy that denies the launches of its group `sweep`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        iam = self.client("iam", HOME)
+        iam.create_role(RoleName="atlas-prod-use1-karpenter", AssumeRolePolicyDocument=json.dumps(TRUST))
+        deny = {"Effect": "Deny", "Action": "ec2:CreateFleet", "Resource": "*"}
+        iam.create_policy(
+            PolicyName="sweep-stop",
+            PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [deny]}),
+        )
+        pool = {"role": "atlas-prod-use1-karpenter", "policy": "sweep-stop", "most": 16}
+        self.settings = {
+            **Account.settings,
+            "budgets": {"atlas-prod-budget": ["burst", "sweep"]},
+            "pools": {"sweep": pool, "other": {**pool, "policy": "other-stop"}},
+        }
+
+    def attached(self) -> list[str]:
+        found = self.client("iam", HOME).list_attached_role_policies(RoleName="atlas-prod-use1-karpenter")
+        return [each["PolicyName"] for each in found["AttachedPolicies"]]
+
+
+@pytest.fixture
+def pooled() -> Iterator[Pooled]:
+    with emulated_aws():
+        yield Pooled()
+
+
+def test_groups_of_karpenter_are_stopped_by_their_policies(pooled: Pooled) -> None:
+    pooled.spend("999")
+    pooled.answer()
+    assert pooled.attached() == []
+    pooled.spend("1000")
+    result = pooled.answer()
+    assert result["stopped"]["sweep"] == {"before": 16, "now": 0}
+    assert result["failed"] == {}
+    assert pooled.attached() == ["sweep-stop"]
+    assert pooled.remembered()["groups"]["sweep"] == [16, 0, 0]
+    assert "sweep grows no more" in pooled.messages[-1]["Message"]
+    assert pooled.answer()["stopped"] == {}
+    assert pooled.attached() == ["sweep-stop"]
+
+
+def test_group_of_karpenter_that_could_not_be_stopped_is_reported_and_tried_again(pooled: Pooled) -> None:
+    pools = pooled.settings["pools"]
+    pooled.settings = {**pooled.settings, "pools": {"sweep": {**pools["sweep"], "role": "gone"}}}
+    pooled.spend("1000")
+    result = pooled.answer()
+    assert set(result["failed"]) == {"sweep"}
+    assert "sweep" not in result["stopped"]
+    pooled.settings = {**pooled.settings, "pools": pools}
+    assert pooled.answer()["failed"] == {}
+    assert pooled.attached() == ["sweep-stop"]
+
+
 def test_at_the_limit_each_maximum_becomes_the_present_size_and_nothing_else_changes(
     account: Account,
 ) -> None:

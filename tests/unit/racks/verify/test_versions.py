@@ -36,6 +36,7 @@ NOT_ON_RACKS = {
     *("efa_installer", "device_plugin", "kubernetes", "gpus_min_driver", "doca_key_fingerprint"),
     *("notes", "unverified", "sources", "eks_addons", "eks_image", "slurm_image"),
     *("slurm_neuron_image", "neuron", "cluster_autoscaler", "jobset", "lws"),
+    *("karpenter", "karpenter_digest"),
     *("nvsentinel", "cert_manager"),
 }
 

@@ -1,0 +1,137 @@
+"""Karpenter of an EKS site, and the node pools that take the place of node groups.
+
+Sources: aws/karpenter-provider-aws v1.14.1 and sigs.k8s.io/karpenter v1.14.1: the definitions in
+pkg/apis/crds, scheduling/scheduler.go (limits), static/provisioning/controller.go (nodes that always run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gpufleet.catalog import InstanceType
+from gpufleet.catalog.models import SoftwareLock
+from gpufleet.kinds import KARPENTER_IMAGE, ChangedNodes
+from gpufleet.plan.accelerators import RESOURCES, AcceleratorPlan
+from gpufleet.plan.autoscaler import can_scale
+from gpufleet.plan.capacity_models import CapacityPlan, SpotPlan
+from gpufleet.spec.models import CloudSite, Kubernetes
+
+CapacityType = Literal["spot", "on-demand"]
+
+NODES = "nodes"
+"""The limit of a pool's nodes. Karpenter does not count the nodes that it starts for one batch of pods
+(`subtractMax`), but their vCPUs and devices: these are limited too."""
+
+SPOT_WEIGHT, ON_DEMAND_WEIGHT = 20, 10
+"""Karpenter tries the pool with the higher weight first: spot is cheaper."""
+
+
+@dataclass(frozen=True, slots=True)
+class KarpenterPlan:
+    """Karpenter of a site: the version of its chart of definitions, its image, and whether a group has nodes
+    that always run, which takes its feature StaticCapacity (alpha)."""
+
+    version: str
+    image: str
+    static_capacity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodePoolPlan:
+    """A node group that Karpenter scales.
+
+    It has at most `most` nodes, and `always` of them without a pod, too: a pool of their own. `limits` are
+    those of the others, by resource. `capacity_types` are in Karpenter's order. A node ends after
+    `ends_after_s` without work, never if None; with `moves_pods` also one whose pods fit elsewhere.
+    """
+
+    always: int
+    most: int
+    limits: Mapping[str, int]
+    capacity_types: tuple[CapacityType, ...]
+    weight: int
+    moves_pods: bool
+    ends_after_s: int | None
+    changed_nodes: ChangedNodes
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether it buys on-demand where there is no spot."""
+        return len(self.capacity_types) > 1
+
+
+class _Group(Protocol):
+    """A node group of a plan."""
+
+    @property
+    def node_pool(self) -> NodePoolPlan | None:
+        """Its node pool."""
+
+
+def has_karpenter(site: CloudSite) -> bool:
+    """Whether Karpenter scales node groups of a site."""
+    settings = site.kubernetes
+    wanted = settings.autoscaler if settings is not None and site.scheduler == "kubernetes" else None
+    return wanted is not None and wanted.kind == "karpenter"
+
+
+def plan_karpenter(
+    settings: Kubernetes, lock: SoftwareLock, groups: Iterable[_Group]
+) -> KarpenterPlan | None:
+    """Karpenter of a site with these groups; None if the fleet file does not ask for it."""
+    if settings.autoscaler is None or settings.autoscaler.kind != "karpenter":
+        return None
+    pools = [group.node_pool for group in groups if group.node_pool is not None]
+    return KarpenterPlan(
+        version=lock.karpenter,
+        image=f"{KARPENTER_IMAGE}:{lock.karpenter}@{lock.karpenter_digest}",
+        static_capacity=any(pool.always for pool in pools),
+    )
+
+
+def plan_node_pool(
+    site: CloudSite,
+    capacity: CapacityPlan,
+    types: Sequence[InstanceType],
+    accelerator: AcceleratorPlan | None,
+    *,
+    drawn: bool,
+) -> NodePoolPlan | None:
+    """The node pool in the place of a group; None for one of fixed size, a reservation or an order."""
+    settings = site.kubernetes
+    if settings is None or settings.autoscaler is None or not has_karpenter(site):
+        return None
+    if drawn or not can_scale(capacity):
+        return None
+    wanted, spot = settings.autoscaler, isinstance(capacity, SpotPlan)
+    falls_back = isinstance(capacity, SpotPlan) and capacity.on_demand_fallback
+    kinds: tuple[CapacityType, ...] = ("spot", "on-demand") if falls_back else ("on-demand",)
+    after = int(wanted.scale_down_after.delta.total_seconds())
+    return NodePoolPlan(
+        always=capacity.min,
+        most=capacity.max,
+        limits=_limits(capacity.max - capacity.min, types),
+        capacity_types=("spot",) if spot and not falls_back else kinds,
+        weight=SPOT_WEIGHT if spot else ON_DEMAND_WEIGHT,
+        # A job on accelerators loses hours when it moves.
+        moves_pods=accelerator is None,
+        ends_after_s=after if wanted.scale_down else None,
+        changed_nodes=wanted.changed_nodes,
+    )
+
+
+def node_size(instance: InstanceType) -> dict[str, int]:
+    """Return what limits count of a node of the type: its vCPUs and its whole devices."""
+    found = instance.accelerator
+    devices = {RESOURCES[found.kind]: found.count} if found is not None and found.count else {}
+    return {"cpu": instance.vcpus, **devices}
+
+
+def _limits(nodes: int, types: Sequence[InstanceType]) -> dict[str, int]:
+    """Return the limits of that many nodes: of what all types have, for the largest of them."""
+    sizes = [node_size(each) for each in types]
+    counted = [name for name in sizes[0] if all(name in each for each in sizes)]
+    found = {name: nodes * max(each[name] for each in sizes) for name in counted}
+    return {NODES: nodes, **found} if nodes else {}
