@@ -280,6 +280,12 @@ PARAMETERS = (
     "ssm:ListTagsForResource",
     "ssm:PutParameter",
 )
+DENIALS = (
+    "iam:CreatePolicy",
+    "iam:GetPolicy",
+    "iam:GetPolicyVersion",
+    "iam:TagPolicy",
+)
 PROFILES = (
     "iam:AddRoleToInstanceProfile",
     "iam:CreateInstanceProfile",
@@ -322,6 +328,12 @@ def action_sets(needs: RegionNeeds, partition: str, account: str) -> Iterator[Ac
         general |= set(AUTOSCALED)
     for site in needs.sites:
         general |= {*NETWORK, *_of_site(site.plan)}
+        if (
+            needs.stop_role
+            and site.plan.kubernetes is not None
+            and site.plan.kubernetes.karpenter is not None
+        ):
+            general |= set(DENIALS)
     yield ActionSet(tuple(sorted(general)))
     names = [f"{site.name}-node" for site in needs.sites]
     names += [role for role in (needs.stop_role, needs.drain_role) if role]

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.plan.autoscaler import AutoscalerPlan, can_scale
+from gpufleet.plan.karpenter import KarpenterPlan
 from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
 from gpufleet.plan.names import SYSTEM
 
 
 def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]:
-    """Yield `Cluster Autoscaler v1.35.2 scales sweep 0-16; ...`, and which groups nothing scales."""
+    """Yield `Cluster Autoscaler v1.35.2 (...) adds nodes for pods that wait, ...: sweep 0-16`, or what nothing
+    scales."""
     drawn = {name for order in site.ordered_capacity for name in order.expected}
     open_ended = [
         f"{group.name} {group.capacity.min}-{group.capacity.max}"
         for group in site.node_groups
         if group.name not in drawn and can_scale(group.capacity)
     ]
+    if cluster.karpenter is not None:
+        yield f"{_karpenter(site, cluster.karpenter)}: {', '.join(open_ended) or 'no group'}"
+        return
     if cluster.autoscaler is None:
         if open_ended:
             yield f"no autoscaler sets the size of {', '.join(open_ended)} (kubernetes.autoscaler)"
@@ -62,6 +67,14 @@ def _how(plan: AutoscalerPlan) -> str:
         else ("ends no nodes")
     )
     return f"Cluster Autoscaler {version} ({plan.expander}) adds nodes for pods that wait, {ends}"
+
+
+def _karpenter(site: CloudSitePlan, plan: KarpenterPlan) -> str:
+    pools = [group.node_pool for group in site.node_groups if group.node_pool is not None]
+    after = pools[0].ends_after_s if pools else None
+    ends = f"ends nodes after {_minutes(after)} without work" if after is not None else "ends no nodes"
+    kept = ", keeps the minimum of each group" if plan.static_capacity else ""
+    return f"Karpenter v{plan.version} adds nodes for pods that wait{kept}, {ends}"
 
 
 def _minutes(seconds: int) -> str:

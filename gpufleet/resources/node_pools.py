@@ -23,8 +23,12 @@ CAPACITY_KEY = "karpenter.sh/capacity-type"
 ALL_CAPACITY = ("reserved", "spot", "on-demand")
 """What a pool without a requirement may buy."""
 
-_REQUIREMENTS = "spec.template.spec.requirements"
+POOL_REQUIREMENTS = "spec.template.spec.requirements"
 _REGION = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+")
+
+
+WORKLOAD_LABEL = "gpufleet.io/workload"
+"""The label of nodes with what they are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,13 @@ def read_pool(stack: Stack, resource: Resource) -> Pool:
     )
 
 
+def label_of(pool: Resource, key: str) -> str:
+    """Return a label of a pool's nodes; empty if it is not set or not known."""
+    labels = pool.get("spec.template.metadata.labels")
+    value = labels.get(key) if isinstance(labels, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
 def root_volumes(node_class: Resource) -> Iterator[tuple[str, Any]]:
     """Yield (path, entry) of each block device that a node class maps."""
     yield from node_class.items("spec.blockDeviceMappings")
@@ -111,7 +122,7 @@ def _cluster(resource: Resource) -> str:
 def _values(resource: Resource, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...] | None:
     """Return the values that a requirement allows, `default` without one, None if they are not listed."""
     found: list[str] | None = None
-    for _, need in resource.items(_REQUIREMENTS):
+    for _, need in resource.items(POOL_REQUIREMENTS):
         if not isinstance(need, Mapping):
             return None
         if need.get("key") != key:

@@ -19,7 +19,7 @@ EMR_GROUP = "aws:emr/instanceGroup:InstanceGroup"
 EMR_FLEET = "aws:emr/instanceFleet:InstanceFleet"
 GAME_FLEET = "aws:gamelift/fleet:Fleet"
 CAPACITY_PROVIDER = "aws:ecs/capacityProvider:CapacityProvider"
-NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
+OLD_NODE_POOL = "kubernetes:karpenter.sh/v1beta1:NodePool"
 
 OTHER_LAUNCHERS = {
     DEDICATED_HOST: ("instanceType",),
@@ -61,7 +61,7 @@ def uncounted(stack: Stack, catalog: Catalog) -> Iterator[Violation]:
     for provider in stack.of_type(CAPACITY_PROVIDER):
         if declared(provider).get("managedInstancesProvider") is not None:
             yield _violation(provider, "ECS Managed Instances have no maximum", "managedInstancesProvider")
-    for pool in stack.of_type(*NODE_POOLS):
+    for pool in stack.of_type(OLD_NODE_POOL):
         limits = pool.get("spec.limits")
         if not isinstance(limits, dict) or limits.get("nvidia.com/gpu") not in (0, "0"):
             yield _violation(pool, "Karpenter chooses the nodes that it starts", "spec.limits")

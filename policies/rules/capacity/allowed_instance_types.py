@@ -12,6 +12,7 @@ from gpufleet.policies.rules.capacity._other_launchers import OTHER_LAUNCHERS, t
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import declared, launches
+from gpufleet.resources.node_pools import POOL_REQUIREMENTS, TYPE_KEY, node_pools
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
@@ -25,6 +26,7 @@ from gpufleet.resources.types import (
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
     NODE_GROUP,
+    NODE_POOL,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
 )
@@ -68,6 +70,7 @@ class AllowedInstanceTypesSettings(Settings):
         INSTANCE,
         SPOT_INSTANCE_REQUEST,
         CAPACITY_BLOCK,
+        NODE_POOL,
         *WRITTEN,
         *OTHER_LAUNCHERS,
     ),
@@ -127,6 +130,11 @@ def allowed_instance_types(
             yield from check(launch.resource, name, prop)
         if launch.types.unclear:
             yield _unclear(launch.resource, launch.types.unclear, prop)
+    for pool in node_pools(stack):
+        for name in pool.types or ():
+            yield from check(pool.resource, name, POOL_REQUIREMENTS)
+        if not pool.types:
+            yield _unclear(pool.resource, f"no requirement lists values of {TYPE_KEY}", POOL_REQUIREMENTS)
     templates = {template.urn for launch in launches(stack) for template in launch.templates}
     for original in stack.of_type(*WRITTEN):
         prop = WRITTEN[original.type]

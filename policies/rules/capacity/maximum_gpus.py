@@ -7,14 +7,24 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field
 
 from gpufleet.catalog import Catalog
+from gpufleet.kinds import GPU_RESOURCE
+from gpufleet.plan.karpenter import node_size
 from gpufleet.policies.rules.capacity._other_launchers import OTHER_LAUNCHERS, uncounted
 from gpufleet.policies.rules.capacity._reservations import reservations
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, Launch, launches, orphan_schedules
+from gpufleet.resources.node_pools import Pool, node_pools
 from gpufleet.resources.resource import UNKNOWN, Resource
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, CLUSTER, NODE_GROUP, SCHEDULE
+from gpufleet.resources.types import (
+    CAPACITY_BLOCK,
+    CAPACITY_RESERVATION,
+    CLUSTER,
+    NODE_GROUP,
+    NODE_POOL,
+    SCHEDULE,
+)
 
 ALL = "all"
 
@@ -38,7 +48,15 @@ class MaximumGpusSettings(Settings):
     "not money.",
     fix="Lower the maximum of a node group or reservation, or raise `max_gpus` of the environment.",
     severity="high",
-    types=(*LAUNCHERS, CAPACITY_BLOCK, CAPACITY_RESERVATION, SCHEDULE, CLUSTER, *OTHER_LAUNCHERS),
+    types=(
+        *LAUNCHERS,
+        CAPACITY_BLOCK,
+        CAPACITY_RESERVATION,
+        SCHEDULE,
+        CLUSTER,
+        NODE_POOL,
+        *OTHER_LAUNCHERS,
+    ),
     settings=MaximumGpusSettings,
     fleet_field="cloud",
     passes=Example(
@@ -125,6 +143,8 @@ def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts 
     for launch in launches(stack):
         if launch.resource.urn not in inside:
             yield launch.resource, _of_launch(catalog, launch)
+    for pool in node_pools(stack):
+        yield pool.resource, _of_pool(catalog, pool)
 
 
 def _of_launch(catalog: Catalog, launch: Launch) -> Counts | str:
@@ -139,6 +159,26 @@ def _of_launch(catalog: Catalog, launch: Launch) -> Counts | str:
             return of_type
         if of_type and nodes is UNKNOWN:
             return f"its maximum ({launch.size_path}) is not known, or changes of it are ignored"
+        if nodes is not UNKNOWN:
+            counts = _larger(counts, {kind: gpus * nodes for kind, gpus in of_type.items()})
+    return counts
+
+
+def _of_pool(catalog: Catalog, pool: Pool) -> Counts | str:
+    if pool.limits.get(GPU_RESOURCE) == 0:
+        return {}
+    if not pool.types or pool.resource.ignores("spec"):
+        return "Karpenter chooses the nodes that it starts"
+    counts: Counts = {}
+    for name in pool.types:
+        known = catalog.instances.get(name)
+        if known is None:
+            return f"{name} is not in the catalog"
+        of_type, nodes = _of_type(catalog, name, 1), pool.most(node_size(known))
+        if isinstance(of_type, str):
+            return of_type
+        if of_type and nodes is UNKNOWN:
+            return "spec.limits has no limit of devices or cpu"
         if nodes is not UNKNOWN:
             counts = _larger(counts, {kind: gpus * nodes for kind, gpus in of_type.items()})
     return counts

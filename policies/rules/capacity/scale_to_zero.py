@@ -11,9 +11,10 @@ from gpufleet.policies.rules.capacity._reservations import reservations
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, Launch, launches, tags_of, workload_of
+from gpufleet.resources.node_pools import WORKLOAD_LABEL, label_of, node_pools
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import INSTANCE, NODE_GROUP, SCHEDULE, SPOT_INSTANCE_REQUEST
+from gpufleet.resources.types import INSTANCE, NODE_GROUP, NODE_POOL, SCHEDULE, SPOT_INSTANCE_REQUEST
 
 GROUP_LABEL = "gpufleet.io/node-group"
 
@@ -46,7 +47,7 @@ class ScaleToZeroSettings(Settings):
         "Workload Optimization",
         "https://www.finops.org/framework/capabilities/workload-optimization/",
     ),
-    types=(*LAUNCHERS, SCHEDULE),
+    types=(*LAUNCHERS, SCHEDULE, NODE_POOL),
     settings=ScaleToZeroSettings,
     fleet_field="cloud",
     passes=Example(
@@ -91,6 +92,21 @@ def scale_to_zero(stack: Stack, context: RuleContext[ScaleToZeroSettings]) -> It
             "write `min: 0`, or add the workload or the environment to `policies.scale-to-zero.settings`",
             urn=resource.urn,
             prop=launch.minimum_path,
+            unknown=unknown,
+        )
+    for pool in node_pools(stack):
+        if pool.replicas is None or pool.replicas == 0:
+            continue
+        if label_of(pool.resource, WORKLOAD_LABEL) in settings.workloads:
+            continue
+        unknown = pool.replicas is UNKNOWN
+        yield Violation(
+            "spec.replicas "
+            + ("is not known" if unknown else f"keeps {pool.replicas} nodes at all times")
+            + f", and groups of {context.environment} can scale to zero",
+            "write `min: 0`, or add the workload or the environment to `policies.scale-to-zero.settings`",
+            urn=pool.resource.urn,
+            prop="spec.replicas",
             unknown=unknown,
         )
 

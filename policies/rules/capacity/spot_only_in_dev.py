@@ -10,10 +10,11 @@ from pydantic import Field
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, launches, workload_of
+from gpufleet.resources.node_pools import WORKLOAD_LABEL, label_of
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import NODE_GROUP
+from gpufleet.resources.types import NODE_GROUP, NODE_POOL
 
-NODE_POOLS = ("kubernetes:karpenter.sh/v1:NodePool", "kubernetes:karpenter.sh/v1beta1:NodePool")
+NODE_POOLS = (NODE_POOL, "kubernetes:karpenter.sh/v1beta1:NodePool")
 
 
 class SpotOnlyInDevSettings(Settings):
@@ -84,6 +85,8 @@ def spot_only_in_dev(stack: Stack, context: RuleContext[SpotOnlyInDevSettings]) 
                 unknown=True,
             )
     for pool in stack.of_type(*NODE_POOLS):
+        if label_of(pool, WORKLOAD_LABEL) in settings.workloads:
+            continue
         for path, need in pool.items("spec.template.spec.requirements"):
             if not isinstance(need, dict) or need.get("key") == "karpenter.sh/capacity-type":
                 values = need.get("values") if isinstance(need, dict) else need

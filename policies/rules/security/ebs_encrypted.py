@@ -17,6 +17,7 @@ from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
+    NODE_CLASS,
     NODE_GROUP,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
@@ -52,7 +53,7 @@ class EbsEncryptedSettings(Settings):
     "volumes, or turn on `aws:ebs/encryptionByDefault` for the region.",
     severity="high",
     framework=fsbp("EC2.3"),
-    types=(*MACHINES, LAUNCH_TEMPLATE, NODE_GROUP, SPOT_FLEET, VOLUME, DEFAULT, SNAPSHOT_COPY),
+    types=(*MACHINES, LAUNCH_TEMPLATE, NODE_GROUP, NODE_CLASS, SPOT_FLEET, VOLUME, DEFAULT, SNAPSHOT_COPY),
     settings=EbsEncryptedSettings,
     passes=Example(
         (
@@ -93,6 +94,9 @@ def ebs_encrypted(stack: Stack, context: RuleContext[EbsEncryptedSettings]) -> I
     for resource in map(declared, stack.of_type(LAUNCH_TEMPLATE, *MACHINES, SPOT_FLEET, NODE_GROUP)):
         encrypted = region_of(resource, context.shared) in by_default
         yield from _launcher(resource, encrypted, context.settings.root_devices)
+    for resource in map(declared, stack.of_type(NODE_CLASS)):
+        # Which region its cluster is in, and so whether EBS encrypts by default there, it does not say.
+        yield from _node_class(resource, context.settings.root_devices)
 
 
 def _launcher(resource: Resource, by_default: bool, roots: Sequence[str]) -> Iterator[Violation]:
@@ -117,6 +121,17 @@ def _mappings(resource: Resource, by_default: bool, roots: Sequence[str]) -> Ite
             yield from _device(resource, f"{path}.ebs.encrypted", by_default)
     if not root:
         yield _no_root(resource, "blockDeviceMappings", "no root device is mapped")
+
+
+def _node_class(resource: Resource, roots: Sequence[str]) -> Iterator[Violation]:
+    mapped = list(resource.items("spec.blockDeviceMappings"))
+    for path, _ in mapped:
+        yield from require(resource, f"{path}.ebs.encrypted", is_on, RULE, REMEDY)
+    if not any(
+        is_on(resource.get(f"{path}.rootVolume")) or resource.get(f"{path}.deviceName") in roots
+        for path, _ in mapped
+    ):
+        yield _no_root(resource, "spec.blockDeviceMappings", "no root device is mapped")
 
 
 def _machine(resource: Resource, prefix: str, root: str, by_default: bool) -> Iterator[Violation]:

@@ -14,6 +14,7 @@ from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
+    NODE_CLASS,
     NODE_GROUP,
     SPOT_INSTANCE_REQUEST,
 )
@@ -46,6 +47,7 @@ class Imdsv2RequiredSettings(Settings):
         SPOT_INSTANCE_REQUEST,
         LAUNCH_CONFIGURATION,
         NODE_GROUP,
+        NODE_CLASS,
         METADATA_DEFAULTS,
     ),
     settings=Imdsv2RequiredSettings,
@@ -61,7 +63,14 @@ class Imdsv2RequiredSettings(Settings):
 )
 def imdsv2_required(resource: Resource, context: RuleContext[Imdsv2RequiredSettings]) -> Iterator[Violation]:
     """Check the metadata options of launch templates, instances and launch configurations, the defaults of
-    an account, and node groups without a launch template: EKS's own allows two hops."""
+    an account, and node groups without a launch template: EKS's own allows two hops. An EC2NodeClass has good
+    defaults."""
+    if resource.type == NODE_CLASS:
+        for path, default in (("httpTokens", "required"), ("httpPutResponseHopLimit", 1)):
+            if resource.get(f"spec.metadataOptions.{path}", default) != default:
+                yield from _check(resource, "spec.metadataOptions.", context.settings.hop_limit)
+                return
+        return
     if resource.type == NODE_GROUP:
         if resource.get("launchTemplate") is None:
             yield Violation(

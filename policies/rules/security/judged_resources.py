@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from gpufleet.kinds import JOBSET_CHART, KUEUE_CHART, LEADER_WORKER_SET_CHART
+from gpufleet.kinds import JOBSET_CHART, KARPENTER_CRD_CHART, KUEUE_CHART, LEADER_WORKER_SET_CHART
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, resource_rule
 from gpufleet.resources.kubernetes import RELEASE, foreign_group, is_list
@@ -16,6 +16,8 @@ from gpufleet.resources.types import (
     BLOCK_OFFERING,
     BLOCK_SCHEDULE,
     LAUNCHED_NODES,
+    NODE_CLASS,
+    NODE_POOL,
     NODES_IN_SERVICE,
     ORDERED_CAPACITY,
 )
@@ -55,6 +57,7 @@ class JudgedResourcesSettings(Settings):
             KUEUE_CHART,
             JOBSET_CHART,
             LEADER_WORKER_SET_CHART,
+            KARPENTER_CRD_CHART,
             "https://charts.jetstack.io/cert-manager",
             "oci://ghcr.io/nvidia/nvsentinel",
         ),
@@ -122,6 +125,9 @@ def _unseen_in_cluster(resource: Resource, settings: JudgedResourcesSettings) ->
         return "" if chart in settings.charts else f"the chart {chart or '(unknown)'} was not reviewed"
     if is_list(resource.type):
         return "the rules do not check the objects in a list"
+    if resource.type in (NODE_POOL, NODE_CLASS):
+        # Rules check what Karpenter launches for them, but not for patches of them or single NodeClaims.
+        return ""
     group = foreign_group(resource.type)
     if group and group not in settings.api_groups:
         return f"the rules do not check what the controller of {group} creates"

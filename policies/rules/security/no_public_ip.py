@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off
@@ -18,6 +19,7 @@ from gpufleet.resources.types import (
     INSTANCE,
     LAUNCH_CONFIGURATION,
     LAUNCH_TEMPLATE,
+    NODE_CLASS,
     NODE_GROUP,
     SPOT_FLEET,
     SPOT_INSTANCE_REQUEST,
@@ -43,7 +45,7 @@ FLAG = "associatePublicIpAddress"
     "address, set `node_groups[].public_ip` in the fleet file.",
     severity="high",
     framework=fsbp("EC2.9"),
-    types=(*MACHINES, *LAUNCHERS, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION, *ROUTED),
+    types=(*MACHINES, *LAUNCHERS, NODE_CLASS, SUBNET, DEFAULT_SUBNET, ADDRESS, ASSOCIATION, *ROUTED),
     fleet_field="cloud",
     passes=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": False}},)),
     fails=Example(({"type": SUBNET, "props": {"mapPublicIpOnLaunch": True}},)),
@@ -59,6 +61,12 @@ def no_public_ip(stack: Stack, context: RuleContext[Settings]) -> Iterator[Viola
             for path, _ in template.items("networkInterfaces"):
                 if template.get(f"{path}.associateCarrierIpAddress") is not None:
                     yield from _off(template, [f"{path}.associateCarrierIpAddress"])
+    for node_class in map(declared, stack.of_type(NODE_CLASS)):
+        # EC2 refuses the flag for an instance with several interfaces, and gives it no public address.
+        several = len(list(node_class.items("spec.networkInterfaces"))) > 1
+        launched = replace(node_class, props={"tags": node_class.get("spec.tags")})
+        if not several and not _asked(launched, asked):
+            yield from _off(node_class, ["spec.associatePublicIPAddress"], unset=False)
     own = {each.get("id") for each in stack.of_type(SUBNET, DEFAULT_SUBNET)}
     for machine in map(declared, stack.of_type(*MACHINES)):
         subnet = machine.get("subnetId")

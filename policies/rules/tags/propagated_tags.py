@@ -8,13 +8,14 @@ from pydantic import Field
 
 from gpufleet.policies.rules.tags._launched import REQUIRED, Kind, has_no_template, of_launch, of_template
 from gpufleet.policies.rules.tags._required import RequiredKeySettings, missing_tags
-from gpufleet.policies.rules.tags._tags import Tags
+from gpufleet.policies.rules.tags._tags import Tags, read
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Violation, stack_rule
 from gpufleet.resources.launches import LAUNCHERS, declared, launches
+from gpufleet.resources.node_pools import node_pools
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.types import LAUNCH_CONFIGURATION, LAUNCH_TEMPLATE, NODE_CLASS, NODE_GROUP, NODE_POOL
 
 _TAGS = {"team": "research", "cost-center": "cc-4711", "project": "atlas"}
 
@@ -64,7 +65,7 @@ def _node_group(**props: object) -> dict[str, object]:
         "EC2.38",
         "https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html#ec2-38",
     ),
-    types=(*LAUNCHERS, LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION),
+    types=(*LAUNCHERS, LAUNCH_TEMPLATE, LAUNCH_CONFIGURATION, NODE_CLASS, NODE_POOL),
     settings=PropagatedTagsSettings,
     fleet_field="tags",
     passes=Example(
@@ -97,6 +98,20 @@ def propagated_tags(stack: Stack, context: RuleContext[PropagatedTagsSettings]) 
             )
         for where, kind, tags in of_launch(launch, settings.launched):
             yield from _missing(where, kind, tags, keys, settings, seen)
+    for node_class in map(declared, stack.of_type(NODE_CLASS)):
+        tags = read(node_class, node_class.get("spec.tags"), "spec.tags")
+        for each in missing_tags(tags, keys, settings, "each instance that Karpenter launches"):
+            remedy = "write them in spec.tags of the EC2NodeClass"
+            yield Violation(each.message, remedy, urn=node_class.urn, prop=each.prop, unknown=each.unknown)
+    for pool in node_pools(stack):
+        if pool.node_class is None:
+            yield Violation(
+                "the tags of what it launches cannot be checked: its EC2NodeClass is not in this stack",
+                "create the EC2NodeClass that spec.template.spec.nodeClassRef names in this stack",
+                urn=pool.resource.urn,
+                prop="spec.template.spec.nodeClassRef",
+                unknown=True,
+            )
     for template in stack.of_type(LAUNCH_TEMPLATE):
         if template.urn not in used:
             for where, kind, tags in of_template(declared(template), settings.launched):

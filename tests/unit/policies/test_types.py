@@ -23,6 +23,8 @@ NOT_OURS = {
     "queues-encrypted": "no component creates a queue; an added one is judged",
     "secrets-rotated": "no component makes a secret: pods and nodes get roles",
     "resource-shares-declared": "no shipped environment shares a reservation; one that does is checked",
+    "karpenter-images-pinned": "they scale EKS node groups; test_karpenter.py judges our node pools",
+    "node-pools-limited": "they scale EKS node groups; test_karpenter.py judges our node pools",
     "cost-allocation-tags": "only the account that pays activates keys, and it is none of our stacks'",
 }
 """Rule -> why no shipped environment has any of its types."""

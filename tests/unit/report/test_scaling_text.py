@@ -39,6 +39,15 @@ def test_nodes_that_never_end_are_said_so() -> None:
     assert "(priority) adds nodes for pods that wait, ends no nodes: " in line
 
 
+def test_groups_of_karpenter_are_listed_without_system_nodes() -> None:
+    (line,) = lines({"kind": "karpenter"}, *GROUPS, **ORDER)
+    assert line == (
+        "Karpenter v1.14.1 adds nodes for pods that wait, ends nodes after 10 min without work: sweep 0-16"
+    )
+    (line,) = lines({"kind": "karpenter", "scale_down": False}, group("serve", "g6.xlarge", on_demand(1, 3)))
+    assert line.endswith("wait, keeps the minimum of each group, ends no nodes: serve 1-3")
+
+
 def test_groups_that_nothing_scales_are_listed_with_the_field_to_write() -> None:
     expected = ["no autoscaler sets the size of sweep 0-16 (kubernetes.autoscaler)"]
     assert lines(None, *GROUPS, **ORDER) == expected

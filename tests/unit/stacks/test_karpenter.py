@@ -16,6 +16,7 @@ from gpufleet.stacks.settings import StackSettings
 from tests.unit.components.recording import EchoMocks, Recording, record
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, odcr, on_demand, spec, spot
 from tests.unit.pricing.test_one_price import assert_one_price
+from tests.unit.stacks.moto_mocks import simulated_actions
 
 NAME = "atlas-test-use1"
 
@@ -132,3 +133,17 @@ def test_phased_site_gets_the_role_and_no_manifests() -> None:
 def test_plan_and_stack_have_one_price(preview: bool) -> None:
     assert_one_price(fleet({"kind": "karpenter"}), preview=preview)
     assert_one_price(fleet({"kind": "karpenter"}, access="phased"), preview=preview)
+
+
+def test_preflight_asks_for_policies_only_with_karpenter_and_a_budget_that_stops() -> None:
+    def actions(autoscaler: dict[str, Any], on_breach: str) -> set[str]:
+        return simulated_actions(build_plan(fleet(autoscaler, on_breach), CATALOG))
+
+    karpenter: dict[str, Any] = {"kind": "karpenter"}
+    stopping = actions(karpenter, "stop-scale-out")
+    assert {each for each in stopping if "Policy" in each and each.startswith("iam:Create")} == {
+        "iam:CreatePolicy"
+    }
+    assert "iam:CreatePolicy" not in actions(karpenter, "notify")
+    assert "iam:CreatePolicy" not in actions({}, "stop-scale-out")
+    assert "autoscaling:CreateOrUpdateTags" not in actions(karpenter, "notify")
