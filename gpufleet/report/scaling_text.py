@@ -11,8 +11,8 @@ from gpufleet.plan.names import SYSTEM
 
 
 def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]:
-    """Yield `Cluster Autoscaler v1.35.2 (...) adds nodes for pods that wait, ...: sweep 0-16`, or what nothing
-    scales."""
+    """Yield `Cluster Autoscaler v1.35.2 (...) adds nodes for pods that wait, ...: sweep 0-16`, or what is not
+    scaled."""
     drawn = {name for order in site.ordered_capacity for name in order.expected}
     open_ended = [
         f"{group.name} {group.capacity.min}-{group.capacity.max}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpufleet.policies.rules.change_safety._pools import disturbed_pools
 from gpufleet.policies.rules.change_safety._removals import forced
 from gpufleet.policy.change import ChangeStep, StackChange
 from gpufleet.resources.launches import Launch, declared, launches, tags_of
@@ -81,6 +82,8 @@ def disturbed(change: StackChange) -> Iterator[DisturbedNodes]:
         most = new.maximum if new is not None else UNKNOWN
         if most is not UNKNOWN and nodes is not UNKNOWN and most < nodes:
             yield DisturbedNodes(launch, urn, f"lowers its maximum to {most}", nodes - most)
+    for pool, urn, how in disturbed_pools(change, steps):
+        yield DisturbedNodes(pool, urn, how, nodes_of(pool))
 
 
 def _rolled(launch: Launch, step: ChangeStep | None, steps: Mapping[str, ChangeStep]) -> str:

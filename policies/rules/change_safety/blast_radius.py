@@ -9,12 +9,13 @@ from pydantic import Field
 
 from gpufleet.plan.onprem import plan_hosts
 from gpufleet.policies.rules.change_safety._nodes import disturbed, nodes_of, site_of
+from gpufleet.policies.rules.change_safety._pools import pool_launches
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launches import LAUNCHERS, launches
 from gpufleet.resources.resource import UNKNOWN
-from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_CLASS, NODE_GROUP, NODE_POOL
 from gpufleet.spec.models import FleetSpec
 
 FLEET = "the fleet"
@@ -51,7 +52,7 @@ def _nodes(kind: str, size: int) -> tuple[dict[str, Any], ...]:
     "nodes of a site change at once, no node is left to run jobs on.",
     fix="Split the change: one node group first, the others once it works.",
     severity="high",
-    types=(*LAUNCHERS, LAUNCH_TEMPLATE),
+    types=(*LAUNCHERS, LAUNCH_TEMPLATE, NODE_POOL, NODE_CLASS),
     settings=BlastRadiusSettings,
     fleet_field="cloud",
     passes=Example(_nodes("g6.2xlarge", 4), before=_nodes("g6.xlarge", 4)),
@@ -61,7 +62,7 @@ def blast_radius(change: StackChange, context: RuleContext[BlastRadiusSettings])
     """Count the nodes that are deleted, replaced or rolled, per site and in the fleet, racks included."""
     settings = context.settings
     total: dict[str, int] = {FLEET: 0}
-    for launch in launches(change.before):
+    for launch in (*launches(change.before), *pool_launches(change.before)):
         nodes = nodes_of(launch)
         if nodes is not UNKNOWN:
             _add(total, site_of(launch), nodes)

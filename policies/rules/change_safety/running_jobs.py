@@ -12,7 +12,7 @@ from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, change_rule
 from gpufleet.resources.launches import LAUNCHERS, workload_of
-from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_GROUP
+from gpufleet.resources.types import LAUNCH_TEMPLATE, NODE_CLASS, NODE_GROUP, NODE_POOL
 
 
 class RunningJobsSettings(Settings):
@@ -40,7 +40,7 @@ def _nodes(kind: str) -> tuple[dict[str, Any], ...]:
     fix="Wait until the group is idle and pass its number of jobs, 0 (`gpufleet check --jobs FILE`), or add "
     "an exemption for the group.",
     severity="high",
-    types=(*LAUNCHERS, LAUNCH_TEMPLATE),
+    types=(*LAUNCHERS, LAUNCH_TEMPLATE, NODE_POOL, NODE_CLASS),
     settings=RunningJobsSettings,
     fleet_field="cloud",
     passes=Example(_nodes("p5en.48xlarge"), before=_nodes("p5.48xlarge"), jobs={"use1/pretrain": 0}),

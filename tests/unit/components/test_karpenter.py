@@ -99,7 +99,7 @@ PUBLISHED: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]], 
     ("AllowPricingReadActions", ("pricing:GetProducts",), ("*",), ()),
     ("AllowUnscopedInstanceProfileListAction", ("iam:ListInstanceProfiles",), ("*",), ()),
     ("AllowInstanceProfileReadActions", ("iam:GetInstanceProfile",), ("instance-profile",), ()),
-    # Not given: nodes have an instance profile of the stack, images are named by ids, notices go to our handler.
+    # Not given: nodes have an instance profile of the stack, images have ids, notices go to our handler.
     (
         "AllowScopedInstanceProfileActions",
         (
