@@ -149,7 +149,11 @@ class PodRole(Component):
                 "pods.eks.amazonaws.com", actions=("sts:AssumeRole", "sts:TagSession")
             ),
             tags=self.tags(name),
-            opts=self.child(depends_on=list(args.after)),
+            # Two roles of one name cannot exist at once.
+            opts=self.child(
+                depends_on=list(args.after),
+                delete_before_replace=True if args.role_name is not None else None,
+            ),
         )
         policies: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(

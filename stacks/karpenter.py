@@ -55,7 +55,10 @@ def build_karpenter_role(
                 description=f"Attached while a budget of {name}-{group.name} is spent: denies new nodes",
                 policy=policy_document(stop_statements(group.name)),
                 tags={**group.tags, "Name": label},
-                opts=parts.opts,
+                # Two policies of one name cannot exist at once.
+                opts=pulumi.ResourceOptions.merge(
+                    parts.opts, pulumi.ResourceOptions(delete_before_replace=True)
+                ),
             )
         )
     subnets = {

@@ -284,6 +284,12 @@ FEATURES: dict[str, tuple[AwsFeature, ...]] = {
             ),
         ),
         AwsFeature(
+            "Rights of Karpenter, and policies that deny its launches",
+            ("iam.Policy",),
+            ("iam:CreatePolicy", "iam:AttachRolePolicy", "iam:DetachRolePolicy"),
+            ("karpenter-provider-aws v1.14, cloudformation.yaml: its rights and their conditions",),
+        ),
+        AwsFeature(
             "Add-ons",
             ("eks.Addon",),
             ("eks:CreateAddon", "eks:UpdateAddon"),

@@ -22,6 +22,7 @@ _LEFT_OUT = ("/backend/tencentvpc", "/backend/udp")
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _PLUGINS = "github.com/containernetworking/plugins/plugins"
 KUEUE_MODULE = "sigs.k8s.io/kueue"
+KARPENTER_MODULE = "github.com/aws/karpenter-provider-aws"
 _KUBE_BENCH = "github.com/aquasecurity/kube-bench"
 _TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit"
 _DEVICE_PLUGIN = "github.com/NVIDIA/k8s-device-plugin"
@@ -41,6 +42,7 @@ FLANNEL = version("flannel", _FLANNEL)
 CRICTL = version("crictl", "sigs.k8s.io/cri-tools")
 HELM = version("helm", "helm.sh/helm/v4")
 KUEUE = version("kueue", KUEUE_MODULE)
+KARPENTER = version("karpenter", KARPENTER_MODULE)
 KUBE_BENCH = version("kube_bench", _KUBE_BENCH)
 TOOLKIT = version("nvidia_toolkit", _TOOLKIT)
 DEVICE_PLUGIN = version("device_plugin", _DEVICE_PLUGIN)
@@ -72,6 +74,11 @@ _PROGRAMS = {
     },
     "helm": ("helm", "helm.sh/helm/v4/cmd/helm"),
     "kueue": ("kueue", f"{KUEUE_MODULE}/cmd/kueue", f"-X {KUEUE_MODULE}/pkg/version.GitVersion=v{KUEUE}"),
+    "karpenter": (
+        "karpenter",
+        f"{KARPENTER_MODULE}/cmd/controller",
+        f"-X sigs.k8s.io/karpenter/pkg/operator.Version={KARPENTER}",
+    ),
     "kube-bench": ("kube_bench", _KUBE_BENCH, f"-X {_KUBE_BENCH}/cmd.KubeBenchVersion=v{KUBE_BENCH}"),
     **{
         name: (
