@@ -65,7 +65,7 @@ class Pool:
         found: list[int] = []
         for name, limit in self.limits.items():
             if size.get(name) and limit is not UNKNOWN:
-                found.append(limit // size[name])
+                found.append(max(limit, 0) // size[name])
         return min(found) if found else UNKNOWN
 
 
