@@ -87,4 +87,4 @@ class CloudSlurmPlan:
     resume_s: int
     retry_s: int
     burst: BurstPlan | None
-    servers: SlurmServersPlan | None
+    servers: SlurmServersPlan | None = None
