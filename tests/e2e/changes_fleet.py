@@ -405,7 +405,7 @@ def fleet(held: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
             queued(),
             pooled(),
             with_servers("alone", "10.49.0.0/16", 1),
-            with_servers("paired", "10.50.0.0/16", 2),
+            with_servers("paired", "10.53.0.0/16", 2),
             small("far", "us-west-2", "10.43.0.0/16")
             | {"network": {"cidr": "10.43.0.0/16", "nat": "single", "direct_connect": DIRECT, "dns": DNS}},
             BURST,
