@@ -356,7 +356,7 @@ def fleet_cases() -> Iterator[Case]:
         "another value",
         {"budget.on_breach": "stop-scale-out"},
         r" chg-test-budget-stop$|aws:kms/key:Key chg-test-budget$"
-        r"|:RolePolicy chg-test-(burst|alone|paired)-launcher$",
+        r"|:RolePolicy chg-test-(burst|alone|paired)-launcher$|:Policy chg-test-pooled-.*-stop$",
     )
     # With the action that it belongs to, which tags all spot groups.
     draining = {"budget.on_breach": "drain-spot", "budget.drain_spot_at": "130%"}
