@@ -64,7 +64,6 @@ aws.ec2.Instance(
 pulumi.export("database", database.endpoint)
 '''
 TYPES = [
-    "aws:ec2/instance:Instance",
     "aws:rds/instance:Instance",
     "aws:sagemaker/domain:Domain",
     "random:index/randomPassword:RandomPassword",

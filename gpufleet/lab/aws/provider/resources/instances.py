@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from gpufleet.lab.aws.provider.errors import is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler
 from gpufleet.lab.aws.provider.mapper import tag_list
-from gpufleet.lab.aws.provider.resources.ec2 import await_state, remove, retag
-from gpufleet.lab.aws.provider.schema import Problem
+from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove, retag
 from gpufleet.lab.aws.provider.wire import Props
 
 TIMEOUT_S = 600.0
@@ -28,18 +27,25 @@ _VOLUME = {
     "kmsKeyId": "KmsKeyId",
     "deleteOnTermination": "DeleteOnTermination",
 }
-_SERVED = frozenset(
-    {
-        "ami", "associatePublicIpAddress", "iamInstanceProfile", "instanceType", "metadataOptions",
-        "monitoring", "privateIp", "region", "rootBlockDevice", "subnetId", "tags", "userData",
-        "vpcSecurityGroupIds",
-    }
-)  # fmt: skip
+_LAUNCH = {
+    "ami": "ImageId",
+    "disableApiTermination": "DisableApiTermination",
+    "ebsOptimized": "EbsOptimized",
+    "instanceInitiatedShutdownBehavior": "InstanceInitiatedShutdownBehavior",
+    "instanceType": "InstanceType",
+    "keyName": "KeyName",
+    "privateIp": "PrivateIpAddress",
+    "subnetId": "SubnetId",
+    "userData": "UserData",
+    "userDataBase64": "UserData",
+    "vpcSecurityGroupIds": "SecurityGroupIds",
+}
+_TEMPLATE = {"id": "LaunchTemplateId", "name": "LaunchTemplateName", "version": "Version"}
 _ENDED = ("shutting-down", "terminated")
 
 
 class Instance(Handler):
-    """aws.ec2.Instance in a subnet, with a root volume and one interface."""
+    """aws.ec2.Instance with a root volume and one interface; other inputs are kept and have no effect."""
 
     pulumi_type = "aws:ec2/instance:Instance"
     force_new = frozenset({
@@ -53,43 +59,30 @@ class Instance(Handler):
     })  # fmt: skip
     defaults: ClassVar[Defaults] = {"getPasswordData": False, "sourceDestCheck": True}
 
-    def check(self, inputs: Props) -> list[Problem]:
-        """Reject inputs that this emulated AWS does not take."""
-        more = set(inputs) - _SERVED - set(self.defaults) - {"tagsAll", "__defaults"}
-        if inputs.get("associatePublicIpAddress") is True:
-            more.add("associatePublicIpAddress")
-        return [
-            Problem(name, "the sandbox has no instances with this: leave it out") for name in sorted(more)
-        ]
-
     def create(self, aws: Aws, inputs: Props) -> str:
         """Launch the instance and wait until it runs."""
         root = inputs.get("rootBlockDevice") or {}
-        tags = [("instance", inputs.get("tags")), ("volume", root.get("tags"))]
+        tags = [("instance", inputs.get("tags")), ("volume", root.get("tags") or inputs.get("volumeTags"))]
         wanted: Props = {
-            "ImageId": inputs["ami"],
-            "InstanceType": inputs["instanceType"],
             "MinCount": 1,
             "MaxCount": 1,
-            "SubnetId": inputs["subnetId"],
-            "SecurityGroupIds": inputs["vpcSecurityGroupIds"],
             "Monitoring": {"Enabled": bool(inputs.get("monitoring"))},
             "TagSpecifications": [
                 {"ResourceType": kind, "Tags": tag_list(values)} for kind, values in tags if values
             ],
+            **_renamed(inputs, _LAUNCH),
         }
-        if inputs.get("privateIp"):
-            wanted["PrivateIpAddress"] = inputs["privateIp"]
         if inputs.get("iamInstanceProfile"):
             wanted["IamInstanceProfile"] = {"Name": inputs["iamInstanceProfile"]}
-        if inputs.get("userData"):
-            wanted["UserData"] = inputs["userData"]
         if inputs.get("metadataOptions"):
             wanted["MetadataOptions"] = _renamed(inputs["metadataOptions"], _METADATA)
+        if inputs.get("launchTemplate"):
+            wanted["LaunchTemplate"] = _renamed(inputs["launchTemplate"], _TEMPLATE)
+        if inputs.get("availabilityZone") and not inputs.get("subnetId"):
+            wanted["Placement"] = {"AvailabilityZone": inputs["availabilityZone"]}
         if root:
-            (image,) = aws.client("ec2").describe_images(ImageIds=[inputs["ami"]])["Images"]
-            ebs = _renamed(root, _VOLUME)
-            wanted["BlockDeviceMappings"] = [{"DeviceName": image["RootDeviceName"], "Ebs": ebs}]
+            device = {"DeviceName": _root_device(aws, inputs), "Ebs": _renamed(root, _VOLUME)}
+            wanted["BlockDeviceMappings"] = [device]
         rid = str(aws.client("ec2").run_instances(**wanted)["Instances"][0]["InstanceId"])
         with keep_on_failure(rid):
             self._await(aws, rid, "running")
@@ -235,6 +228,13 @@ class SubnetCidrReservation(Handler):
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Give the block back."""
         aws.client("ec2").delete_subnet_cidr_reservation(SubnetCidrReservationId=rid)
+
+
+def _root_device(aws: Aws, inputs: Props) -> str:
+    """Return the name of the image's root device; an image of another account is not known here."""
+    images = [inputs["ami"]] if inputs.get("ami") else []
+    found = find(aws.client("ec2").describe_images, "Images", ImageIds=images) if images else None
+    return str((found or {}).get("RootDeviceName") or "/dev/sda1")
 
 
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> Props:
