@@ -222,7 +222,7 @@ class Account(TwoZones):
     """The account of the cloud nodes."""
 
     def __init__(self) -> None:
-        super().__init__(TAGS)
+        super().__init__(TAGS | {"gpufleet:node-group": "sweep"})
         self.times: dict[str, float] = {}
         self.clock: Callable[[], float] = lambda: 0.0
 

@@ -155,6 +155,21 @@ def test_instances_of_others_are_never_touched(cluster: Cluster) -> None:
     assert len(cluster.account.instances()) == 1
 
 
+def test_servers_of_the_site_are_never_touched(cluster: Cluster) -> None:
+    tags = [{"Key": key, "Value": value} for key, value in cluster.settings.sites[0].tags.items()]
+    tags.append({"Key": "gpufleet:slurm-server", "Value": "controller"})
+    cluster.account.ec2.run_instances(
+        ImageId=IMAGE,
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    (server,) = cluster.account.instances()
+    cluster.slurm.now = launched_at(server) + 300
+    cluster.service.run()
+    assert cluster.account.instances() == [server]
+
+
 def test_instance_of_the_last_life_of_a_node_is_replaced(cluster: Cluster) -> None:
     cluster.slurm.submit(1, nodes=1, seconds=30)
     cluster.slurm.tick(10)
