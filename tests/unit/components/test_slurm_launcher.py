@@ -73,11 +73,14 @@ def test_instances_are_launched_from_the_templates_and_as_these_say(launcher: Re
 def test_only_own_instances_are_named_and_terminated(launcher: Recording) -> None:
     ours = {f"aws:ResourceTag/{key}": value for key, value in TAGS.items()}
     (ended,) = of_action(launcher, "ec2:TerminateInstances")
-    assert ended["Condition"] == {"StringEquals": ours}
+    # Servers of the site have the same tags, and no node group.
+    a_node = {"aws:ResourceTag/gpufleet:node-group": "false"}
+    assert ended["Condition"] == {"StringEquals": ours, "Null": a_node}
     at_launch, named = of_action(launcher, "ec2:CreateTags")
     assert at_launch["Condition"] == {"StringEquals": {"ec2:CreateAction": ["RunInstances", "CreateFleet"]}}
     assert named["Condition"] == {
         "StringEquals": ours,
+        "Null": a_node,
         "ForAllValues:StringEquals": {"aws:TagKeys": ["gpufleet:slurm-node"]},
     }
 

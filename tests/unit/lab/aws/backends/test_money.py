@@ -173,8 +173,9 @@ def test_quota_is_raised_by_a_request(aws: Any, refused: Any) -> None:
 
 def test_quotas_are_listed_and_unknown_ones_are_errors(aws: Any, refused: Any) -> None:
     quotas = aws("service-quotas")
-    assert {one["ServiceCode"] for one in quotas.list_services()["Services"]} == {"ec2", "vpc", "eks", "fsx"}
-    for service in ("ec2", "vpc", "eks", "fsx"):
+    services = {"ec2", "vpc", "eks", "fsx", "route53resolver"}
+    assert {one["ServiceCode"] for one in quotas.list_services()["Services"]} == services
+    for service in services:
         applied = quotas.list_service_quotas(ServiceCode=service)["Quotas"]
         default = quotas.list_aws_default_service_quotas(ServiceCode=service)["Quotas"]
         assert {one["QuotaCode"] for one in applied} == {one["QuotaCode"] for one in default}
