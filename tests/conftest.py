@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import json
@@ -102,7 +103,20 @@ def share_models() -> None:
     """
     import botocore.session
 
-    created = functools.cache(botocore.session.create_loader)
+    create = botocore.session.create_loader
+
+    @functools.cache
+    def created(path: str | None) -> Any:
+        loader = create(path)
+        load = loader.load_service_model
+
+        def load_model(service_name: str, *more: Any, **named: Any) -> Any:
+            found = load(service_name, *more, **named)
+            # Clients of S3 take the bucket out of the paths in their model.
+            return copy.deepcopy(found) if service_name == "s3" else found
+
+        loader.load_service_model = load_model
+        return loader
 
     def shared(path: str | None = None) -> Any:
         loader = created(path)

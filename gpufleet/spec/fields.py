@@ -230,7 +230,7 @@ PATTERNS = {
     ),
     SHARE_PRINCIPAL: (
         "an account id of 12 digits, or the ARN of an organization or organizational unit, such as"
-        " 222233334444 or arn:aws:organizations::111122223333:organization/o-exampleorgid"
+        " arn:aws:organizations::111122223333:organization/o-exampleorgid"
     ),
     RESERVATION_GROUP: (
         "the ARN of a resource group, as `aws resource-groups list-groups` prints it,"
