@@ -164,7 +164,8 @@ class Judge:
         self.bought = bought
         fleet = copy.deepcopy(FLEET)
         for path, value in (changes or {}).items():
-            change(fleet, path, value)
+            # Later paths change what earlier ones set: never the object of the test.
+            change(fleet, path, value if value is GONE else copy.deepcopy(value))
         said = FindingList(self._findings(fleet, now))
         failed = useless(fleet, said.findings, lambda tree: self._again(tree, now))
         assert not failed, "\n".join(failed)
