@@ -26,9 +26,6 @@ ACCEPTED: dict[str, str] = {
 
 EQUIVALENT: dict[str, str] = {
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
-    r"gpufleet\.plan\.cloud_slurm wanted is None or rack is None -> rack is None": (
-        "no rack site is found for a site without `slurm`"
-    ),
     r"gpufleet\.plan\.queues settings is None or wanted is None or \(not has_queues\(site\)\) -> "
     r"(settings|wanted) is None or \(?not has_queues\(site\)\)?": "has_queues has looked at both",
     r"gpufleet\.policies\.rules\.security\._grants not covering -> False": (

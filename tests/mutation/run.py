@@ -47,6 +47,7 @@ USED_BY = {
     "eks_user_data": ("cluster",),
     "flow_logs": ("network",),
     "gpu_operator": ("cluster_base",),
+    "karpenter_rights": ("karpenter",),
     "kubeconfig": ("cluster",),
     "launch_template": ("node_group",),
     "neuron_scheduler": ("neuron",),
@@ -55,9 +56,11 @@ USED_BY = {
     "node_image": ("node_group",),
     "plugin_daemon_set": ("cluster_base", "neuron"),
     "scale_out_stop": ("budget",),
-    "spot_drain": ("budget",),
     "scaling_groups": ("ordered_capacity",),
     "security_groups": ("network", "storage"),
+    "shares": ("capacity",),
+    "spot_drain": ("budget",),
+    "system_pods": ("cluster_autoscaler", "karpenter"),
     "team_volume": ("bucket_volume", "file_system_volume"),
 }
 """Modules without a test file of their name -> the tests of the components built with them."""
@@ -226,7 +229,8 @@ def judges_of(module: str) -> list[str]:
     """Test files for a module: its mirror, or those of what is built with it; after it, those of stacks."""
     folder, _, name = module.partition(".")
     names = USED_BY.get(name, (name,)) if folder == "components" else dict.fromkeys((name, *WHOLE_STACK))
-    files = [ROOT / "tests" / "unit" / folder / f"test_{each}.py" for each in names]
+    places = dict.fromkeys((folder, "stacks"))
+    files = [ROOT / "tests" / "unit" / place / f"test_{each}.py" for each in names for place in places]
     return [str(path) for path in files if path.exists()]
 
 
