@@ -31,7 +31,8 @@ from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.connections import build_connections, build_dns
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.karpenter import KarpenterParts, build_karpenter_role, pool_outputs
-from gpufleet.stacks.node_groups import SiteParts, build_node_group, node_image, volume_args
+from gpufleet.stacks.node_args import node_image, volume_args
+from gpufleet.stacks.node_groups import SiteParts, build_node_group
 from gpufleet.stacks.nodes import await_nodes, running_nodes
 from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings

@@ -14,14 +14,14 @@ from gpufleet.components.cluster import EksCluster
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.karpenter import Karpenter, KarpenterArgs
 from gpufleet.components.karpenter_rights import KarpenterRights, iam_statements, stop_statements
-from gpufleet.components.node_group import NodeInterfaceArgs, TaintArgs
 from gpufleet.components.node_pool import NodePool, NodePoolArgs, pool_names
 from gpufleet.kinds import KARPENTER
 from gpufleet.plan.karpenter import KarpenterPlan, NodePoolPlan
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from gpufleet.plan.names import KARPENTER_SUFFIX, STOP_POLICY_SUFFIX
 from gpufleet.plan.user_data import STRIPE_IN_EKS
-from gpufleet.stacks.node_groups import SiteParts, node_image, node_labels, volume_args
+from gpufleet.stacks.node_args import interface_args, node_image, node_labels, taint_args, volume_args
+from gpufleet.stacks.node_groups import SiteParts, group_outputs
 
 
 @dataclass(frozen=True)
@@ -128,19 +128,14 @@ def build_karpenter(
 
 def pool_outputs(group: NodeGroupPlan, pool: NodePoolPlan, made: NodePool | None) -> dict[str, Any]:
     """Return the exports of a group that Karpenter scales; `made` is None where nothing is applied yet."""
-    return {
-        "kind": "karpenter-node-pool",
-        "group_names": list(pool_names(group.name, pool.limits, pool.always)) if made is not None else [],
-        "instance_types": list(group.instance_types),
-        "gpu": group.gpu,
-        "gpus_per_node": group.gpus_per_node,
-        "accelerator": group.accelerator.name if group.accelerator is not None else "",
-        "accelerators_per_node": group.accelerator.count if group.accelerator is not None else 0,
-        "capacity": group.capacity.kind,
-        "launch_template_id": None,
-        "placement_group": made.placement_group_name if made is not None else None,
-        "reservation": None,
-    }
+    return group_outputs(
+        group,
+        kind="karpenter-node-pool",
+        group_names=list(pool_names(group.name, pool.limits, pool.always)) if made is not None else [],
+        launch_template_id=None,
+        placement_group=made.placement_group_name if made is not None else None,
+        reservation=None,
+    )
 
 
 def _pool_args(
@@ -165,14 +160,7 @@ def _pool_args(
         security_group_ids=[parts.client_group, *efa_groups],
         instance_profile=parts.roles.instance_profile_name,
         image=node_image(group.image_kind, group.image),
-        interfaces=[
-            NodeInterfaceArgs(
-                network_card_index=each.network_card_index,
-                device_index=each.device_index,
-                interface_type=each.interface_type,
-            )
-            for each in group.network_interfaces
-        ],
+        interfaces=[interface_args(each) for each in group.network_interfaces],
         placement_group=group.placement_group,
         public_ip=group.public_ip,
         volume=volume_args(group.volume),
@@ -180,7 +168,7 @@ def _pool_args(
         # Karpenter writes that NodeConfig itself, and counts the drives as the node's disk.
         user_data=[part for part in group.user_data if part != STRIPE_IN_EKS],
         labels=node_labels(group),
-        taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
+        taints=[taint_args(each) for each in group.taints],
         after=karpenter.ready,
         tags=group.tags,
     )

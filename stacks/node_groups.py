@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 import pulumi
 
-from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.components.capacity import (
     CapacityBlock,
     CapacityBlockArgs,
@@ -18,7 +17,6 @@ from gpufleet.components.capacity import (
 from gpufleet.components.capacity_block_extension import extend_block
 from gpufleet.components.capacity_block_schedule import CapacityBlockSchedule
 from gpufleet.components.cluster import EksCluster
-from gpufleet.components.device_plugins import EFA_NODE_LABEL
 from gpufleet.components.identity import IamRoles
 from gpufleet.components.launched_nodes import LaunchedNodes
 from gpufleet.components.network import Network
@@ -32,14 +30,10 @@ from gpufleet.components.node_group import (
     NodeCapacity,
     NodeGroup,
     NodeGroupArgs,
-    NodeImageArgs,
-    NodeInterfaceArgs,
     OnDemandNodes,
     ReservationGroupNodes,
     ReservedNodes,
     SpotNodes,
-    TaintArgs,
-    VolumeArgs,
 )
 from gpufleet.errors import InputError
 from gpufleet.plan.capacity_models import (
@@ -51,9 +45,9 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
-from gpufleet.plan.image_models import ImageKind
 from gpufleet.plan.marks import lasting_tags
-from gpufleet.plan.models import AutoscaledPlan, NodeGroupPlan, VolumePlan
+from gpufleet.plan.models import AutoscaledPlan, NodeGroupPlan
+from gpufleet.stacks.node_args import interface_args, node_image, node_labels, taint_args, volume_args
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.user_data import encoded, mime_document
 
@@ -120,14 +114,7 @@ def build_node_group(
             desired_size=group.capacity.desired,
             subnet_ids=subnet_ids,
             security_group_ids=[parts.client_group, *efa_groups],
-            interfaces=[
-                NodeInterfaceArgs(
-                    network_card_index=interface.network_card_index,
-                    device_index=interface.device_index,
-                    interface_type=interface.interface_type,
-                )
-                for interface in group.network_interfaces
-            ],
+            interfaces=[interface_args(each) for each in group.network_interfaces],
             placement_group=purchase.placement_group,
             public_ip=group.public_ip,
             volume=volume_args(group.volume),
@@ -140,7 +127,7 @@ def build_node_group(
                 node_role_arn=parts.roles.node_role_arn,
                 image=image,
                 labels=node_labels(group),
-                taints=[TaintArgs(key=t.key, value=t.value, effect=t.effect) for t in group.taints],
+                taints=[taint_args(each) for each in group.taints],
                 autoscaled=autoscaled_args(cluster.cluster_name, group.autoscaled),
             ),
             auto_scaling=None
@@ -183,31 +170,46 @@ def build_node_group(
             extended_to=purchase.extended_to,
             opts=pulumi.ResourceOptions(parent=built),
         )
-    outputs = {
-        "kind": _kind(parts),
-        "group_names": list(built.group_names),
+    outputs = group_outputs(
+        group,
+        kind=_kind(parts),
+        group_names=list(built.group_names),
+        launch_template_id=built.launch_template_id,
+        placement_group=built.placement_group_name,
+        reservation=purchase.reservation,
+    )
+    return NodeGroupOutputs(built, purchase.capacity, built.group_names, subnet_ids, outputs)
+
+
+def group_outputs(
+    group: NodeGroupPlan,
+    *,
+    kind: str,
+    group_names: Sequence[pulumi.Input[str]],
+    launch_template_id: pulumi.Input[str] | None,
+    placement_group: pulumi.Input[str | None] | None,
+    reservation: object,
+) -> dict[str, Any]:
+    """Return the exports of a group: what the plan says, and what was made for it."""
+    return {
+        "kind": kind,
+        "group_names": group_names,
         "instance_types": list(group.instance_types),
         "gpu": group.gpu,
         "gpus_per_node": group.gpus_per_node,
         "accelerator": group.accelerator.name if group.accelerator is not None else "",
         "accelerators_per_node": group.accelerator.count if group.accelerator is not None else 0,
         "capacity": group.capacity.kind,
-        "launch_template_id": built.launch_template_id,
-        "placement_group": built.placement_group_name,
-        "reservation": purchase.reservation,
+        "launch_template_id": launch_template_id,
+        "placement_group": placement_group,
+        "reservation": reservation,
     }
-    return NodeGroupOutputs(built, purchase.capacity, built.group_names, subnet_ids, outputs)
 
 
 def _kind(parts: SiteParts) -> str:
     if parts.cluster is not None:
         return "eks-node-group"
     return "auto-scaling-group" if parts.joins is None else "slurm-partition"
-
-
-def node_labels(group: NodeGroupPlan) -> dict[str, str]:
-    """Return the labels of a group's nodes in a cluster; the EFA plugin runs where theirs says so."""
-    return dict(group.labels) | ({EFA_NODE_LABEL: "true"} if group.efa else {})
 
 
 def autoscaled_args(cluster: pulumi.Input[str], plan: AutoscaledPlan | None) -> AutoscaledArgs | None:
@@ -219,21 +221,6 @@ def autoscaled_args(cluster: pulumi.Input[str], plan: AutoscaledPlan | None) -> 
     )
 
 
-def node_image(kind: ImageKind, image: str) -> NodeImageArgs:
-    """Return the component arguments of a planned image."""
-    match kind:
-        case "ami-id":
-            return NodeImageArgs(ami_id=image)
-        case "ami-name":
-            return NodeImageArgs(name=image)
-        case "eks-release":
-            return NodeImageArgs(parameter=eks_image_parameter(image))
-        case "parameter":
-            return NodeImageArgs(parameter=image)
-        case other:
-            assert_never(other)
-
-
 def _user_data(group: NodeGroupPlan, parts: SiteParts) -> pulumi.Input[str] | None:
     """Return the group's user data; nodes join their cluster, or their Slurm, by theirs."""
     if parts.cluster is not None:
@@ -242,11 +229,6 @@ def _user_data(group: NodeGroupPlan, parts: SiteParts) -> pulumi.Input[str] | No
     if parts.joins is not None:
         return parts.joins.apply(lambda join: encoded(mime_document([join, *group.user_data])))
     return encoded(mime_document(group.user_data)) if group.user_data else None
-
-
-def volume_args(volume: VolumePlan) -> VolumeArgs:
-    """Return the component arguments of a planned root volume."""
-    return VolumeArgs(size_gib=volume.size_gib, iops=volume.iops, throughput=volume.throughput)
 
 
 def _refuse_assumed_roles(name: str, settings: StackSettings) -> None:

@@ -10,7 +10,7 @@ from gpufleet.components.network import Network
 from gpufleet.components.slurm_servers import ServerArgs, SlurmServers, SlurmServersArgs
 from gpufleet.plan.models import CloudSitePlan
 from gpufleet.plan.names import SERVERS_SUFFIX
-from gpufleet.stacks.node_groups import node_image
+from gpufleet.stacks.node_args import node_image
 from gpufleet.stacks.settings import StackSettings
 
 

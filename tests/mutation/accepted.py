@@ -20,7 +20,7 @@ ACCEPTED: dict[str, str] = {
     r"stacks\.cloud_site as if `item\.efa` were True in _lustre": (
         "the component uses the group only with EFA"
     ),
-    r"stacks\.node_groups drop entry 'placement_group' in build_node_group": "an export for people to read",
+    r"stacks\.node_groups drop entry 'placement_group' in group_outputs": "an export for people to read",
 }
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 

@@ -81,8 +81,8 @@ CURATED = (
     "components.launch_template network_interfaces without its last of LaunchTemplate in launch_template",
     "components.storage drop security_group_ids of LustreFileSystem in __init__",
     "stacks.node_groups drop element *efa_groups of security_group_ids",
-    "stacks.node_groups drop interface_type of NodeInterfaceArgs in build_node_group",
+    "stacks.node_args drop interface_type of NodeInterfaceArgs in interface_args",
     "stacks.node_groups interfaces without its last of NodeGroupArgs in build_node_group",
-    "stacks.node_groups drop network_card_index of NodeInterfaceArgs in build_node_group",
+    "stacks.node_args drop network_card_index of NodeInterfaceArgs in interface_args",
 )
 """Names of mutants without their lines; every one must exist, and be killed by a rule."""
