@@ -16,8 +16,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.base import AwsContext, Component
-from gpufleet.components.pod_security import as_nobody, unprivileged
-from gpufleet.components.system_pods import NAMESPACE, apart, bind_cluster_role, bind_role, guard, rule
+from gpufleet.components.pod_security import unprivileged
+from gpufleet.components.system_pods import NAMESPACE, bind_cluster_role, bind_role, guard, rule, two_replicas
 from gpufleet.kinds import AUTOSCALED_TAG, CLUSTER_AUTOSCALER, Expander
 
 PRIORITIES = "cluster-autoscaler-priority-expander"
@@ -99,12 +99,8 @@ class ClusterAutoscaler(Component):
         self._deployment(args, self.child(depends_on=before))
         self.register_outputs({})
 
-    def _meta(
-        self, name: str = CLUSTER_AUTOSCALER, annotations: Mapping[str, str] | None = None
-    ) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(
-            name=name, namespace=NAMESPACE, labels=self._labels, annotations=annotations
-        )
+    def _meta(self, name: str = CLUSTER_AUTOSCALER) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=NAMESPACE, labels=self._labels)
 
     def _rights(self) -> list[pulumi.Resource]:
         everywhere = k8s.meta.v1.ObjectMetaArgs(name=CLUSTER_AUTOSCALER, labels=self._labels)
@@ -134,28 +130,7 @@ class ClusterAutoscaler(Component):
             ),
             security_context=unprivileged(),
         )
-        k8s.apps.v1.Deployment(
-            self._name,
-            # Its image comes from outside: an update does not wait for it.
-            metadata=self._meta(annotations={"pulumi.com/skipAwait": "true"}),
-            spec=k8s.apps.v1.DeploymentSpecArgs(
-                replicas=2,
-                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=self._selector),
-                template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=self._labels),
-                    spec=k8s.core.v1.PodSpecArgs(
-                        service_account_name=CLUSTER_AUTOSCALER,
-                        automount_service_account_token=True,
-                        priority_class_name="system-cluster-critical",
-                        node_selector={"gpufleet.io/node-group": "system"},
-                        topology_spread_constraints=[apart(self._selector)],
-                        security_context=as_nobody(),
-                        containers=[container],
-                    ),
-                ),
-            ),
-            opts=opts,
-        )
+        two_replicas(self._name, self._meta(), self._selector, CLUSTER_AUTOSCALER, container, opts)
 
 
 def arguments(args: ClusterAutoscalerArgs) -> list[pulumi.Input[str]]:

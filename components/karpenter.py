@@ -13,8 +13,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.base import Component
-from gpufleet.components.pod_security import as_nobody, unprivileged
-from gpufleet.components.system_pods import NAMESPACE, apart, bind_cluster_role, bind_role, guard, rule
+from gpufleet.components.pod_security import unprivileged
+from gpufleet.components.system_pods import NAMESPACE, bind_cluster_role, bind_role, guard, rule, two_replicas
 from gpufleet.kinds import KARPENTER, KARPENTER_CRD_CHART
 
 METRICS_PORT, HEALTH_PORT = 8080, 8081
@@ -95,10 +95,8 @@ class Karpenter(Component):
         self.ready = [definitions, deployment]
         self.register_outputs({})
 
-    def _meta(self, annotations: Mapping[str, str] | None = None) -> k8s.meta.v1.ObjectMetaArgs:
-        return k8s.meta.v1.ObjectMetaArgs(
-            name=KARPENTER, namespace=NAMESPACE, labels=self._labels, annotations=annotations
-        )
+    def _meta(self) -> k8s.meta.v1.ObjectMetaArgs:
+        return k8s.meta.v1.ObjectMetaArgs(name=KARPENTER, namespace=NAMESPACE, labels=self._labels)
 
     def _deployment(self, args: KarpenterArgs, opts: pulumi.ResourceOptions) -> k8s.apps.v1.Deployment:
         container = k8s.core.v1.ContainerArgs(
@@ -124,29 +122,7 @@ class Karpenter(Component):
             ),
             security_context=unprivileged(),
         )
-        return k8s.apps.v1.Deployment(
-            self._name,
-            # Its image comes from outside: an update does not wait for it.
-            metadata=self._meta(annotations={"pulumi.com/skipAwait": "true"}),
-            spec=k8s.apps.v1.DeploymentSpecArgs(
-                replicas=2,
-                selector=k8s.meta.v1.LabelSelectorArgs(match_labels=self._selector),
-                template=k8s.core.v1.PodTemplateSpecArgs(
-                    metadata=k8s.meta.v1.ObjectMetaArgs(labels=self._labels),
-                    spec=k8s.core.v1.PodSpecArgs(
-                        service_account_name=KARPENTER,
-                        automount_service_account_token=True,
-                        priority_class_name="system-cluster-critical",
-                        # Never on a node of its own, which it would end.
-                        node_selector={"gpufleet.io/node-group": "system"},
-                        topology_spread_constraints=[apart(self._selector)],
-                        security_context=as_nobody(),
-                        containers=[container],
-                    ),
-                ),
-            ),
-            opts=opts,
-        )
+        return two_replicas(self._name, self._meta(), self._selector, KARPENTER, container, opts)
 
 
 def environment(args: KarpenterArgs) -> dict[str, pulumi.Input[str]]:

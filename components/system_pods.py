@@ -8,6 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from gpufleet.components.base import Component
+from gpufleet.components.pod_security import as_nobody
 
 NAMESPACE = "kube-system"
 RBAC = "rbac.authorization.k8s.io"
@@ -92,13 +93,52 @@ def bind_cluster_role(
     return bound
 
 
-def apart(selector: Mapping[str, str]) -> k8s.core.v1.TopologySpreadConstraintArgs:
+def _apart(selector: Mapping[str, str]) -> k8s.core.v1.TopologySpreadConstraintArgs:
     """Return the wish that the pods run on nodes of their own."""
     return k8s.core.v1.TopologySpreadConstraintArgs(
         max_skew=1,
         topology_key="kubernetes.io/hostname",
         when_unsatisfiable="ScheduleAnyway",
         label_selector=k8s.meta.v1.LabelSelectorArgs(match_labels=selector),
+    )
+
+
+def two_replicas(
+    name: str,
+    metadata: k8s.meta.v1.ObjectMetaArgs,
+    selector: Mapping[str, str],
+    account: str,
+    container: k8s.core.v1.ContainerArgs,
+    opts: pulumi.ResourceOptions,
+) -> k8s.apps.v1.Deployment:
+    """Create the Deployment of a controller with the labels and the service account given."""
+    return k8s.apps.v1.Deployment(
+        name,
+        # Its image comes from outside: an update does not wait for it.
+        metadata=k8s.meta.v1.ObjectMetaArgs(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            labels=metadata.labels,
+            annotations={"pulumi.com/skipAwait": "true"},
+        ),
+        spec=k8s.apps.v1.DeploymentSpecArgs(
+            replicas=2,
+            selector=k8s.meta.v1.LabelSelectorArgs(match_labels=selector),
+            template=k8s.core.v1.PodTemplateSpecArgs(
+                metadata=k8s.meta.v1.ObjectMetaArgs(labels=metadata.labels),
+                spec=k8s.core.v1.PodSpecArgs(
+                    service_account_name=account,
+                    automount_service_account_token=True,
+                    priority_class_name="system-cluster-critical",
+                    # Never on the nodes that it adds and ends.
+                    node_selector={"gpufleet.io/node-group": "system"},
+                    topology_spread_constraints=[_apart(selector)],
+                    security_context=as_nobody(),
+                    containers=[container],
+                ),
+            ),
+        ),
+        opts=opts,
     )
 
 
