@@ -23,8 +23,11 @@ from gpufleet.spec.teams import Team
 from gpufleet.spec.users import User, UserGroup
 
 SERVER_TYPE = "m7i.xlarge"
-SERVER_VOLUME_GIB = 100
+SERVER_VOLUME = Size.of_gib(100)
 LOGIN_HOSTS_MAX = 8
+
+ServerType = Annotated[Code, Field(description="Their EC2 type.", examples=["m7i.xlarge"])]
+ServerVolume = Annotated[Size, Field(description="Root volume of each.", examples=["100 GiB"])]
 
 
 class SlurmController(Model):
@@ -41,12 +44,8 @@ class SlurmController(Model):
         ),
         WHOLE,
     ] = 1
-    instance_type: Annotated[Code, Field(description="Their EC2 type.", examples=["m7i.xlarge"])] = (
-        SERVER_TYPE
-    )
-    volume: Annotated[Size, Field(description="Root volume of each.", examples=["100 GiB"])] = Size.of_gib(
-        SERVER_VOLUME_GIB
-    )
+    instance_type: ServerType = SERVER_TYPE
+    volume: ServerVolume = SERVER_VOLUME
 
 
 class SlurmLogin(Model):
@@ -63,12 +62,8 @@ class SlurmLogin(Model):
         ),
         WHOLE,
     ] = 1
-    instance_type: Annotated[Code, Field(description="Their EC2 type.", examples=["m7i.xlarge"])] = (
-        SERVER_TYPE
-    )
-    volume: Annotated[Size, Field(description="Root volume of each.", examples=["100 GiB"])] = Size.of_gib(
-        SERVER_VOLUME_GIB
-    )
+    instance_type: ServerType = SERVER_TYPE
+    volume: ServerVolume = SERVER_VOLUME
 
 
 class ServerSsh(Model):
