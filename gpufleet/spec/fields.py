@@ -298,6 +298,13 @@ KeyFingerprint = Annotated[
 ]
 KeySource = Annotated[str, Field(pattern=KEY_SOURCE, max_length=1024), STAYS]
 WebFolder = Annotated[str, Field(pattern=WEB_FOLDER, max_length=1024)]
+PackageMirror = Annotated[
+    WebFolder | None,
+    Field(
+        description="Where packages come from instead of the vendors' own repositories.",
+        examples=["http://mirror.example.com/rack"],
+    ),
+]
 WebAddress = Annotated[str, Field(pattern=WEB_ADDRESS, max_length=1024)]
 HostOrAddress = Annotated[str, Field(pattern=HOST_OR_ADDRESS, max_length=253)]
 Domain = Annotated[str, Field(pattern=DOMAIN, max_length=253)]

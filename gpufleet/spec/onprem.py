@@ -22,6 +22,7 @@ from gpufleet.spec.fields import (
     KeySource,
     LoginName,
     Name,
+    PackageMirror,
     WebFolder,
 )
 from gpufleet.spec.management import Management, MigLayout
@@ -33,7 +34,7 @@ from gpufleet.spec.rack_monitoring import Monitoring
 from gpufleet.spec.rack_slurm import RackSlurm
 from gpufleet.spec.storage import OnPremStorage
 from gpufleet.spec.teams import Team
-from gpufleet.spec.users import User, UserGroup
+from gpufleet.spec.users import UserGroups, Users
 
 
 class SitePower(Model):
@@ -182,8 +183,8 @@ class OnPremSite(Model):
     kubernetes: Annotated[
         RackKubernetes, Field(description="Control plane, networks and groups of nodes.")
     ] = RackKubernetes()
-    groups: Annotated[tuple[UserGroup, ...], Field(description="Groups of people.")] = ()
-    users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
+    groups: UserGroups = ()
+    users: Users = ()
     local_nvme: Annotated[
         LocalNvme | None,
         Field(description="Scratch file system on the nodes' local drives. By default they are not used."),
@@ -192,13 +193,7 @@ class OnPremSite(Model):
         tuple[HostOrAddress, ...],
         Field(description="NTP servers; the distribution's if left out.", examples=[["ntp1.example.com"]]),
     ] = ()
-    package_mirror: Annotated[
-        WebFolder | None,
-        Field(
-            description="Where packages come from instead of the vendors' own repositories.",
-            examples=["http://mirror.example.com/rack"],
-        ),
-    ] = None
+    package_mirror: PackageMirror = None
     image_mirror: Annotated[
         WebFolder | None,
         Field(

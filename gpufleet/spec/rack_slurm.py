@@ -58,6 +58,14 @@ class Billing(Model):
     ] = 0.0
 
 
+Preemption = Annotated[
+    Literal["none", "requeue", "cancel"],
+    Field(description="What becomes of jobs that make room for others of a higher QOS."),
+]
+MoreQos = Annotated[tuple[SlurmQos, ...], Field(description="QOS beside low, normal and high.")]
+JobBilling = Annotated[Billing, Field(description="What counts against a team's share.")]
+
+
 class RackSlurm(Model):
     """Slurm of a rack site."""
 
@@ -75,12 +83,9 @@ class RackSlurm(Model):
     partitions: Annotated[
         tuple[SlurmPartition, ...], Field(description="Partitions; one of all nodes, `gpu`, if left out.")
     ] = ()
-    qos: Annotated[tuple[SlurmQos, ...], Field(description="QOS beside low, normal and high.")] = ()
-    preemption: Annotated[
-        Literal["none", "requeue", "cancel"],
-        Field(description="What becomes of jobs that make room for others of a higher QOS."),
-    ] = "requeue"
-    billing: Annotated[Billing, Field(description="What counts against a team's share.")] = Billing()
+    qos: MoreQos = ()
+    preemption: Preemption = "requeue"
+    billing: JobBilling = Billing()
     health_check: Annotated[
         Switch, Field(description="Whether nodes are checked before and after each job, and in between.")
     ] = True

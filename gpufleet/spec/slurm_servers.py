@@ -13,14 +13,14 @@ from gpufleet.spec.fields import (
     Code,
     ImageReference,
     LoginName,
+    PackageMirror,
     SshKey,
-    WebFolder,
 )
 from gpufleet.spec.quantity import Size
 from gpufleet.spec.rack_backups import Backups
-from gpufleet.spec.rack_slurm import Billing, SlurmQos
+from gpufleet.spec.rack_slurm import Billing, JobBilling, MoreQos, Preemption
 from gpufleet.spec.teams import Team
-from gpufleet.spec.users import User, UserGroup
+from gpufleet.spec.users import UserGroups, Users
 
 SERVER_TYPE = "m7i.xlarge"
 SERVER_VOLUME = Size.of_gib(100)
@@ -110,21 +110,12 @@ class SlurmServers(Model):
         ),
     ] = None
     teams: Annotated[tuple[Team, ...], Field(description="Accounts with GPU limits.")] = ()
-    groups: Annotated[tuple[UserGroup, ...], Field(description="Groups of people.")] = ()
-    users: Annotated[tuple[User, ...], Field(description="People who log in.")] = ()
-    qos: Annotated[tuple[SlurmQos, ...], Field(description="QOS beside low, normal and high.")] = ()
-    preemption: Annotated[
-        Literal["none", "requeue", "cancel"],
-        Field(description="What becomes of jobs that make room for others of a higher QOS."),
-    ] = "requeue"
-    billing: Annotated[Billing, Field(description="What counts against a team's share.")] = Billing()
-    package_mirror: Annotated[
-        WebFolder | None,
-        Field(
-            description="Where packages come from instead of the vendors' own repositories.",
-            examples=["http://mirror.example.com/rack"],
-        ),
-    ] = None
+    groups: UserGroups = ()
+    users: Users = ()
+    qos: MoreQos = ()
+    preemption: Preemption = "requeue"
+    billing: JobBilling = Billing()
+    package_mirror: PackageMirror = None
     backups: Annotated[
         Backups | None,
         Field(description="Where backups are copied to; they stay on the controllers if left out."),

@@ -42,3 +42,7 @@ class User(Model):
         tuple[Name, ...], Field(description="Teams whose accounts may be used.", examples=[["research"]])
     ] = ()
     sudo: Annotated[Switch, Field(description="Whether the user may become root.")] = False
+
+
+UserGroups = Annotated[tuple[UserGroup, ...], Field(description="Groups of people.")]
+Users = Annotated[tuple[User, ...], Field(description="People who log in.")]
