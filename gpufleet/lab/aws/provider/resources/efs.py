@@ -9,6 +9,7 @@ from gpufleet.lab.aws.provider.errors import is_missing, keep_on_failure
 from gpufleet.lab.aws.provider.handler import Aws, Defaults, Handler
 from gpufleet.lab.aws.provider.mapper import tag_list
 from gpufleet.lab.aws.provider.resources.ec2 import await_state, find, remove
+from gpufleet.lab.aws.provider.resources.tagging import retag
 from gpufleet.lab.aws.provider.wire import Props
 
 TIMEOUT_S = 600.0
@@ -87,13 +88,7 @@ class FileSystem(Handler):
                 **({"ProvisionedThroughputInMibps": more} if more is not None else {}),
             )
             self._await(aws, rid)
-        before, after = old.get("tags") or {}, new.get("tags") or {}
-        gone = sorted(set(before) - set(after))
-        if gone:
-            efs.untag_resource(ResourceId=rid, TagKeys=gone)
-        set_now = {key: value for key, value in after.items() if before.get(key) != value}
-        if set_now:
-            efs.tag_resource(ResourceId=rid, Tags=tag_list(set_now))
+        retag(efs, {"ResourceId": rid}, old, new)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Delete the file system and wait until it is gone."""

@@ -64,4 +64,4 @@ def await_update(aws: Aws, update: Props | None, **of: str) -> None:
 
 def retag(aws: Aws, arn: str, old: Props, new: Props) -> None:
     """Change the tags of an EKS resource to those of `new`."""
-    tagging.retag(aws.client("eks"), {"resourceArn": arn}, old, new, tags="tags", keys="tagKeys", as_map=True)
+    tagging.retag(aws.client("eks"), {"resourceArn": arn}, old, new, tags="tags", keys="tagKeys", form=dict)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider.errors import keep_on_failure
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
 from gpufleet.lab.aws.provider.mapper import Names, tags_to_map
+from gpufleet.lab.aws.provider.resources.tagging import retag
 from gpufleet.lab.aws.provider.schema import Problem
 from gpufleet.lab.aws.provider.wire import Props
 
@@ -92,11 +94,7 @@ class Key(Handler):
             self._rotate(aws, rid, new)
         if "isEnabled" in changed and new.get("isEnabled") is False:
             kms.disable_key(KeyId=rid)
-        before, after = old.get("tags") or {}, new.get("tags") or {}
-        if gone := sorted(key for key in before if key not in after):
-            kms.untag_resource(KeyId=rid, TagKeys=gone)
-        if fresh := {key: value for key, value in after.items() if before.get(key) != value}:
-            kms.tag_resource(KeyId=rid, Tags=_tags(fresh))
+        retag(kms, {"KeyId": rid}, old, new, form=_tags)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Schedule the deletion: AWS deletes no key at once."""
@@ -107,7 +105,7 @@ class Key(Handler):
         kms.schedule_key_deletion(KeyId=rid, PendingWindowInDays=window)
 
 
-def _tags(tags: Props) -> list[dict[str, str]]:
+def _tags(tags: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"TagKey": key, "TagValue": str(value)} for key, value in sorted(tags.items())]
 
 

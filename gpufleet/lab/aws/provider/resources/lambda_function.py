@@ -89,7 +89,7 @@ class Function(Handler):
         if changed & {*_SETTINGS} - {"architectures"}:
             settings = only(new, *(key for key in _SETTINGS if key != "architectures"))
             aws.send("lambda", "UpdateFunctionConfiguration", settings, self._names, FunctionName=rid)
-        retag(client, {"Resource": str(old["arn"])}, old, new, tags="Tags", keys="TagKeys", as_map=True)
+        retag(client, {"Resource": str(old["arn"])}, old, new, tags="Tags", keys="TagKeys", form=dict)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Delete the function with its permissions."""

@@ -87,7 +87,7 @@ class LogGroup(Handler):
             logs.put_log_group_deletion_protection(
                 logGroupIdentifier=rid, deletionProtectionEnabled=protected
             )
-        retag(logs, {"resourceArn": str(old["arn"])}, old, new, tags="tags", keys="tagKeys", as_map=True)
+        retag(logs, {"resourceArn": str(old["arn"])}, old, new, tags="tags", keys="tagKeys", form=dict)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Delete the group with its logs, unless the program keeps it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler
+from gpufleet.lab.aws.provider.resources.tagging import retag
 from gpufleet.lab.aws.provider.wire import Props
 
 
@@ -18,6 +20,10 @@ def _find(aws: Aws, arn: str) -> Props | None:
     return live[0] if live else None
 
 
+def _tags(tags: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [{"key": key, "value": str(value)} for key, value in tags.items()]
+
+
 class ResourceShare(Handler):
     """aws.ram.ResourceShare. Its id is its ARN."""
 
@@ -29,11 +35,10 @@ class ResourceShare(Handler):
 
     def create(self, aws: Aws, inputs: Props) -> str:
         """Create the share without resources and principals."""
-        tags = [{"key": key, "value": str(value)} for key, value in (inputs.get("tags") or {}).items()]
         made = aws.client("ram").create_resource_share(
             name=inputs["name"],
             allowExternalPrincipals=bool(inputs.get("allowExternalPrincipals")),
-            tags=tags,
+            tags=_tags(inputs.get("tags") or {}),
         )
         return str(made["resourceShare"]["resourceShareArn"])
 
@@ -58,15 +63,7 @@ class ResourceShare(Handler):
                 name=new["name"],
                 allowExternalPrincipals=bool(new.get("allowExternalPrincipals")),
             )
-        before, after = old.get("tags") or {}, new.get("tags") or {}
-        gone = sorted(key for key in before if key not in after)
-        fresh = [
-            {"key": key, "value": str(value)} for key, value in after.items() if before.get(key) != value
-        ]
-        if gone:
-            ram.untag_resource(resourceShareArn=rid, tagKeys=gone)
-        if fresh:
-            ram.tag_resource(resourceShareArn=rid, tags=fresh)
+        retag(ram, {"resourceShareArn": rid}, old, new, tags="tags", keys="tagKeys", form=_tags)
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Delete the share."""

@@ -93,7 +93,7 @@ class Queue(Handler):
         given = {_ATTRIBUTES[key]: attribute_text(new.get(key, "")) for key in changed & _ATTRIBUTES.keys()}
         if given:
             sqs.set_queue_attributes(QueueUrl=rid, Attributes=given)
-        retag(sqs, {"QueueUrl": rid}, old, new, as_map=True, suffix="queue")
+        retag(sqs, {"QueueUrl": rid}, old, new, form=dict, suffix="queue")
 
     def delete(self, aws: Aws, rid: str, state: Props) -> None:
         """Delete the queue and wait until it is gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpufleet.lab.aws.provider.mapper import tag_list
@@ -16,12 +16,12 @@ def retag(
     *,
     tags: str = "Tags",
     keys: str = "TagKeys",
-    as_map: bool = False,
+    form: Callable[[Mapping[str, str]], Any] = tag_list,
     suffix: str = "resource",
 ) -> None:
     """Change the tags of a resource from `old` to `new`.
 
-    `tags` and `keys` are the service's parameter names, `as_map` selects a map instead of a list, `suffix` is
+    `tags` and `keys` are the service's parameter names, `form` makes its form of tags from a map, `suffix` is
     the end of its operation names.
     """
     before, after = old.get("tags") or {}, new.get("tags") or {}
@@ -30,4 +30,4 @@ def retag(
     if gone:
         getattr(client, f"untag_{suffix}")(**identity, **{keys: gone})
     if fresh:
-        getattr(client, f"tag_{suffix}")(**identity, **{tags: fresh if as_map else tag_list(fresh)})
+        getattr(client, f"tag_{suffix}")(**identity, **{tags: form(fresh)})
