@@ -1,8 +1,8 @@
 """Private addresses of subnets: those kept by a reservation, and those of instances that ended.
 
-moto has reservations without their description, gives their addresses away, and keeps those of terminated
-instances. Sources: VPC User Guide, "Subnet CIDR reservations"; EC2 API Reference, error codes
-(InvalidIPAddress.InUse).
+moto has reservations without their description, gives their addresses away, keeps those of terminated
+instances, and does not find the interfaces of an instance that is terminated again. Sources: VPC User Guide,
+"Subnet CIDR reservations"; EC2 API Reference, error codes (InvalidIPAddress.InUse) and TerminateInstances.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def _keep_addresses() -> None:
 
     @functools.wraps(terminate)
     def end(self: Any, *args: Any, **kwargs: Any) -> Params:
+        if self.state == "terminated":
+            return self._state
         found: Params = terminate(self, *args, **kwargs)
         if self.subnet_id:
             subnet = self.ec2_backend.get_subnet(self.subnet_id)

@@ -15,7 +15,7 @@ import botocore.session
 import moto.core.responses
 import moto.core.routing
 import moto.core.utils
-from moto.core.loaders import Loader, create_loader
+from moto.core.loaders import create_loader
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 _CACHED = ("get_service_model", "method_names_from_class")
@@ -47,10 +47,10 @@ def enable() -> None:
                 setattr(module, name, cached)
     # moto often creates sessions (for example for the regions of a service), and each would read the same
     # files again.
-    loader = create_loader()
+    loader, of_a_folder = create_loader(), botocore.loaders.create_loader
 
-    def shared(*_: Any) -> Loader:
-        return loader
+    def shared(search_path_string: str | None = None) -> Any:
+        return loader if search_path_string is None else of_a_folder(search_path_string)
 
     for module in (botocore.loaders, botocore.session, moto.core.utils):
         module.create_loader = shared

@@ -48,3 +48,11 @@ def test_address_is_free_again_once_its_instance_ends(aws: Any, subnet: str) -> 
         launched(ec2, subnet, "10.77.0.9")
     ec2.terminate_instances(InstanceIds=[first])
     assert launched(ec2, subnet, "10.77.0.9")["PrivateIpAddress"] == "10.77.0.9"
+
+
+def test_instance_is_terminated_twice(aws: Any, subnet: str) -> None:
+    ec2 = aws("ec2")
+    instance = launched(ec2, subnet)["InstanceId"]
+    for before in ("running", "terminated"):
+        (answer,) = ec2.terminate_instances(InstanceIds=[instance])["TerminatingInstances"]
+        assert answer["PreviousState"]["Name"] == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 _COUNT = """
 import collections, pathlib
@@ -60,3 +61,25 @@ def test_sessions_look_up_the_names_of_events_once() -> None:
         [sys.executable, "-c", _NAMES], capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert answers == ["True True", "before-call.api-gateway.X"]
+
+
+_MODELS = """
+import os, pathlib, sys
+import botocore.session
+from gpufleet.lab.aws.server import caches
+caches.enable()
+file = pathlib.Path(sys.argv[1], "toys", "1", "service-2.json")
+file.parent.mkdir(parents=True)
+file.write_text("{}")
+print("toys" in botocore.session.get_session().get_available_services())
+os.environ["AWS_DATA_PATH"] = sys.argv[1]
+print("toys" in botocore.session.get_session().get_available_services())
+"""
+
+
+def test_sessions_with_a_folder_of_models_do_not_share(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _MODELS, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == [
+        "False",
+        "True",
+    ]
