@@ -59,6 +59,14 @@ def share_cache(checkout: Checkout) -> None:
     (cache / CACHE.name).symlink_to(CACHE)
 
 
+def need_no_disk(checkout: Path) -> None:
+    """Let runs of the rack's environment in a checkout accept hosts with little free space: that of this
+    machine."""
+    folder = checkout / ".gpufleet" / "configure" / "rack-sandbox" / "group_vars"
+    folder.mkdir(parents=True)
+    (folder / "all.yml").write_text("preflight_min_free_gib: { /: 0.1 }\n")
+
+
 @dataclass
 class Lab:
     """A running rack with its inventory."""

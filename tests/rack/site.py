@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet.racks.age import new_identity
 from tests import warm_ansible
-from tests.rack.lab import ROOT, Lab
+from tests.rack.lab import ROOT, Lab, need_no_disk
 from tests.rack.management import SECRET, Controllers
 
 PEOPLE = """\
@@ -77,6 +77,7 @@ class Site:
         (checkout / "stacks").mkdir(parents=True)
         (checkout / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
         (checkout / "ansible").symlink_to(ROOT / "ansible")
+        need_no_disk(checkout)
         lab = Lab.up(folder / "lab", fleet, minors)
         (checkout / "fleet.yaml").write_text(fleet)
         made = dict(known or {}) or {

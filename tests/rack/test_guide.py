@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Checkout
-from tests.rack.lab import FLEET, ROOT, share_cache
+from tests.rack.lab import FLEET, ROOT, need_no_disk, share_cache
 
 GUIDE = ROOT / "docs/guide/rack.md"
 KIT = "tests/rack/kit"
@@ -35,6 +35,7 @@ def rack_checkout(can_hold_racks: None, checkout: Checkout) -> Iterator[Checkout
     (root / FLEET.relative_to(ROOT)).write_text(FLEET.read_text())
     (root / KIT).symlink_to(ROOT / KIT)
     share_cache(checkout)
+    need_no_disk(root)
     yield checkout
     checkout.run("rack", "down")
 

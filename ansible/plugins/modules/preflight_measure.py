@@ -19,10 +19,9 @@ description:
   - Reads /proc, /sys and /etc. Works the same in check mode.
   - A failed probe does not end the module; C(errors) has its reason.
 options:
-  paths:
-    description: Paths of the file systems to measure.
-    type: list
-    elements: path
+  min_free_gib:
+    description: File systems to measure, by path, and the GiB that must be free on each.
+    type: dict
     required: true
   gpu_vendor:
     description: PCI vendor of the GPUs, four hexadecimal digits.
@@ -39,7 +38,7 @@ author:
 EXAMPLES = r"""
 - name: Measure the host
   gpufleet.rack.preflight_measure:
-    paths: [/, /var]
+    min_free_gib: { /: 20, /var: 10 }
   register: measured
 """
 
@@ -50,7 +49,7 @@ preflight_measurements:
   type: dict
 """
 
-SCHEMA = 1
+SCHEMA = 2
 # PCI classes: 0x0300 VGA and 0x0302 3D controllers; 0x0200 Ethernet and 0x0207 InfiniBand.
 GPU_CLASSES = ("0x0300", "0x0302")
 NIC_CLASSES = ("0x0200", "0x0207")
@@ -194,9 +193,12 @@ def clock(_root):
     return {"synchronized": not status & STA_UNSYNC, "max_error_us": max_error, "time_s": time.time()}
 
 
-def disks(root, paths):
-    """Size and free space of the file systems of `paths`, in bytes and inodes."""
-    return {path: disk(root / path.lstrip("/")) for path in paths}
+def disks(root, min_free_gib):
+    """Size and free space of file systems by path, in bytes and inodes, and what must be free."""
+    return {
+        path: {**disk(root / path.lstrip("/")), "needed_gib": float(gib)}
+        for path, gib in min_free_gib.items()
+    }
 
 
 def disk(path):
@@ -209,7 +211,7 @@ def disk(path):
     }
 
 
-def measure(root, paths, gpu_vendor, nic_vendor):
+def measure(root, min_free_gib, gpu_vendor, nic_vendor):
     """All measurements; `errors` has the reason of missing ones."""
     probes = {
         "os": operating_system,
@@ -222,7 +224,7 @@ def measure(root, paths, gpu_vendor, nic_vendor):
         "iommu": iommu,
         "secure_boot": secure_boot,
         "clock": clock,
-        "disks": lambda where: disks(where, paths),
+        "disks": lambda where: disks(where, min_free_gib),
     }
     values, errors = {}, {}
     for name, probe in probes.items():
@@ -237,16 +239,13 @@ def main():
     """Entry point of the module."""
     module = AnsibleModule(
         argument_spec={
-            "paths": {"type": "list", "elements": "path", "required": True},
+            "min_free_gib": {"type": "dict", "required": True},
             "gpu_vendor": {"type": "str", "default": "10de"},
             "nic_vendor": {"type": "str", "default": "15b3"},
         },
         supports_check_mode=True,
     )
-    found = measure(
-        Path("/"), module.params["paths"], module.params["gpu_vendor"], module.params["nic_vendor"]
-    )
-    module.exit_json(changed=False, preflight_measurements=found)
+    module.exit_json(changed=False, preflight_measurements=measure(Path("/"), **module.params))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from gpufleet.racks.preflight.checks import EVERY_HOST, GPU_NODES, KIB_PER_GIB, 
 from gpufleet.racks.preflight.expectations import Expectations
 from gpufleet.racks.preflight.verdict import PreflightVerdict, failed
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the measurements' format that this module reads."""
 
 STOPPING = frozenset({"measured", "os", "disk"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,6 @@ SUPPORTED_SYSTEMS: Mapping[tuple[str, str], str] = {
     ("debian", "12"): "Debian 12",
 }
 """What the roles are written for: (ID, VERSION_ID) of /etc/os-release, and its name for people."""
-
-MIN_FREE_GIB: Mapping[str, float] = {"/": 20.0, "/var": 10.0, "/tmp": 1.0}  # noqa: S108 - measured, not written to
-"""Room for driver, CUDA and their packages with a reserve: gpufleet's own choice, not a vendor's figure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,6 @@ class Expectations:
     cpu_sockets: int | None = None
     memory_gib: float | None = None
     hugepages: int | None = None
-    min_free_gib: Mapping[str, float] = field(default_factory=lambda: dict(MIN_FREE_GIB))
 
 
 def expectations_for(plan: FleetPlan, catalog: Catalog) -> dict[str, Expectations]:

@@ -60,7 +60,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def measure(module: ModuleType, root: Path) -> dict:
-    return module.measure(root, ["/", "/var", "/tmp"], "10de", "15b3")
+    return module.measure(root, {"/": 20, "/var": "10.5", "/tmp": 1}, "10de", "15b3")
 
 
 def test_healthy_host_is_measured_completely(module, host):
@@ -87,7 +87,12 @@ def test_healthy_host_is_measured_completely(module, host):
     assert found["hugepages"] == {"total": 16, "size_kib": 2048, "transparent": "madvise"}
     assert found["iommu"] == {"units": 1, "arguments": ["intel_iommu=on", "iommu=pt"]}
     assert found["secure_boot"] == {"efi": False, "enabled": False}
-    assert set(found["disks"]) == {"/", "/var", "/tmp"}
+    assert {path: disk["needed_gib"] for path, disk in found["disks"].items()} == {
+        "/": 20.0,
+        "/var": 10.5,
+        "/tmp": 1.0,
+    }
+    assert all(disk["total_bytes"] >= disk["free_bytes"] > 0 for disk in found["disks"].values())
     assert isinstance(found["clock"]["synchronized"], bool)
 
 

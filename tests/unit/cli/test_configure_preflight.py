@@ -21,6 +21,12 @@ def _with_preflight(rack: Rack, *arguments: str) -> subprocess.CompletedProcess[
     )
 
 
+def _make_room_on_all_but_dgx02(rack: Rack) -> None:
+    for name, needed in (("group_vars/all.yml", 0.001), ("host_vars/dgx02.yml", 10**6)):
+        (rack.kept / name).parent.mkdir(parents=True)
+        (rack.kept / name).write_text(f"preflight_min_free_gib: {{ /: {needed} }}\n")
+
+
 def test_host_with_a_hardware_fault_is_reported_and_configured(rack: Rack) -> None:
     """This machine has no eight H100s."""
     done = _with_preflight(rack, "--yes", "--json")
@@ -50,9 +56,7 @@ def test_host_of_an_unsupported_system_is_not_changed(rack: Rack) -> None:
 
 
 def test_hosts_without_disk_space_are_skipped_and_preflight_is_not_counted(rack: Rack) -> None:
-    (rack.kept / "host_vars").mkdir(parents=True)
-    # Unmeasured paths are not known to have free space.
-    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    _make_room_on_all_but_dgx02(rack)
     done = _with_preflight(rack, "--yes", "--json", "--check")
     assert list(rack.out.iterdir()) == []
     foreseen = json.loads(done.stdout.splitlines()[-1])
@@ -74,8 +78,7 @@ def test_hosts_without_disk_space_are_skipped_and_preflight_is_not_counted(rack:
 def test_selected_roles_run_on_hosts_that_pass_the_selected_preflight(rack: Rack) -> None:
     site = rack.root / "ansible" / "playbooks" / "site.yml"
     site.write_text(site.read_text().replace("  tasks:", "  tags: [munge]\n  tasks:"))
-    (rack.kept / "host_vars").mkdir(parents=True)
-    (rack.kept / "host_vars" / "dgx02.yml").write_text('preflight_paths: ["/"]\n')
+    _make_room_on_all_but_dgx02(rack)
     done = _with_preflight(rack, "--yes", "--json", "--only", "preflight,munge")
     assert json.loads(done.stdout.splitlines()[-1])["failed_hosts"] == ["dgx02"]
     assert {path.name for path in rack.out.iterdir()} == {f"out-{name}" for name in HOSTS if name != "dgx02"}

@@ -27,7 +27,7 @@ def function(address: str, device: str, kind: str) -> dict[str, Any]:
 
 
 HEALTHY: dict[str, Any] = {
-    "schema": 1,
+    "schema": 2,
     "os": {"id": "ubuntu", "version": "22.04", "name": "Ubuntu 22.04.5 LTS", "dgx_os": "6.3.2"},
     "kernel": {"release": "5.15.0-1063-nvidia", "architecture": "x86_64"},
     "cpu": {"logical": 224, "sockets": 2},
@@ -39,8 +39,13 @@ HEALTHY: dict[str, Any] = {
     "secure_boot": {"efi": True, "enabled": False},
     "clock": {"synchronized": True, "max_error_us": 400},
     "disks": {
-        path: {"total_bytes": 1800 * GIB, "free_bytes": 900 * GIB, "free_inodes": 10**7}
-        for path in ("/", "/var", "/tmp")
+        path: {
+            "total_bytes": 1800 * GIB,
+            "free_bytes": 900 * GIB,
+            "free_inodes": 10**7,
+            "needed_gib": needed,
+        }
+        for path, needed in (("/", 20.0), ("/var", 10.0), ("/tmp", 1.0))
     },
     "errors": {},
 }
