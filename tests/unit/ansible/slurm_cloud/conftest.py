@@ -45,6 +45,9 @@ class CloudNode:
     reason: str = "none"
     job: int | None = None
     since: float = 0.0
+    up: bool = True
+    """Whether it is in the bitmap of nodes that are up: not after it was set or powered down, until it
+    registers (slurmctld/node_mgr.c, up_node_bitmap)."""
 
 
 class StandInSlurm:
@@ -67,6 +70,8 @@ class StandInSlurm:
         self.comments: dict[int, str] = {}
         self.stubborn: set[int] = set()
         """Jobs that may not be queued again."""
+        self.only_backfill = False
+        """Whether the main scheduler does not run, as after a failover before Slurm 23.02.4."""
         self.dies_before = ""
         """The command before which the program is killed."""
 
@@ -86,7 +91,7 @@ class StandInSlurm:
             if "powering_up" in node.flags and node.state != "down":
                 if booted and node.address:
                     node.flags.discard("powering_up")
-                    node.since = self.now
+                    node.since, node.up = self.now, True
                 elif self.now - node.since > RESUME_S:
                     self._down(node, "ResumeTimeout reached")
                     node.flags.discard("powering_up")
@@ -120,6 +125,7 @@ class StandInSlurm:
                 name
                 for name, node in self.nodes.items()
                 if node.state == "idle" and node.job is None and not node.flags & {"powering_down", "drain"}
+                if node.up or not self.only_backfill
             ][:count]
             if len(free) < count:
                 continue
@@ -134,7 +140,7 @@ class StandInSlurm:
                 self.resumes.append(asleep)
 
     def _down(self, node: CloudNode, reason: str) -> None:
-        node.state, node.reason = "down", reason
+        node.state, node.reason, node.up = "down", reason, False
         job, node.job = node.job, None
         for other in self.nodes.values():
             if job is not None and other.job == job:
@@ -213,9 +219,11 @@ class StandInSlurm:
                     node.flags.add("powering_down")
                 node.flags -= {"powering_up", "not_responding"}
                 # As with `idle_on_node_suspend`, which the role slurm_controller sets.
-                if "drain" not in node.flags:
-                    node.reason = "none"
                 node.flags.discard("drain")
+            elif given["state"] == "idle":
+                assert node.state in ("idle", "down")
+                node.flags.discard("drain")
+                node.state, node.reason, node.up = "idle", given["reason"], True
 
 
 class Account(TwoZones):

@@ -9,6 +9,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cloud_nodes.aws import NODE_TAG
+from cloud_nodes.decide import FREE
 from cloud_nodes.passes import Passes
 from cloud_nodes.settings import Settings
 from cloud_nodes.slurm import Slurm
@@ -19,6 +20,7 @@ from gpufleet.notices import cloud as notices
 from tests.unit.ansible.slurm_cloud.conftest import (
     FILES,
     GROUP,
+    NODES,
     PREFIX,
     RETRY_S,
     Account,
@@ -104,6 +106,22 @@ def test_reclaimed_instance_puts_its_job_back_and_another_node_runs_it(cluster: 
     cluster.live(50)
     cluster.live(500)
     assert cluster.slurm.ended == {1}
+    cluster.live(300)
+    tidy(cluster)
+
+
+def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Cluster) -> None:
+    slurm = cluster.slurm
+    slurm.only_backfill = True
+    slurm.submit(1, NODES, 200)
+    cluster.live(120)
+    reclaimed = cluster.account.instances()
+    assert len(reclaimed) == NODES
+    for each in reclaimed:
+        cluster.account.reclaim(each.id)
+    cluster.live(600)
+    assert slurm.ended == {1}
+    assert {node.reason for node in slurm.nodes.values()} == {FREE}
     cluster.live(300)
     tidy(cluster)
 

@@ -68,6 +68,7 @@ def _sequence(account: Account, number: int) -> None:
     cluster = cluster_of(account, chance.choice([("on-demand",), ("spot", "on-demand")]))
     faulty = Faulty(cluster.ec2)
     cluster.ec2 = faulty
+    cluster.slurm.only_backfill = number % 2 == 1
     cluster.restart()
     jobs = 0
     for _ in range(STEPS):

@@ -18,6 +18,9 @@ from cloud_nodes.slurm import Node
 REASON = "gpufleet cloud: "
 """How reasons of this program start. Nodes that others set down stay down while they have an instance."""
 
+FREE = f"{REASON}powered down"
+"""The reason of a powered down node that Slurm was told is free."""
+
 NOT_REGISTERED = "ResumeTimeout"
 """How Slurm's own reason starts for a node that does not register in time."""
 
@@ -33,6 +36,8 @@ ORPHAN_S = 120.0
 
 CLOCKS_S = 5.0
 """How much the clocks of controller and EC2 may differ."""
+
+_CHANGING = frozenset({"down", "drain", "fail", "power_down", "power_up", "powering_down", "powering_up"})
 
 _UNTIL = re.compile(r"again after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -68,6 +73,7 @@ class Actions:
     down: dict[str, str] = field(default_factory=dict)
     """Node -> reason."""
     power_down: list[str] = field(default_factory=list)
+    free: list[str] = field(default_factory=list)
     addresses: dict[str, str] = field(default_factory=dict)
     launch: list[Launch] = field(default_factory=list)
 
@@ -167,6 +173,8 @@ def _decide(
         _terminate(actions, mine, "its node is powered down")
         if "powered_down" in states and "down" in states and _is_over(node.reason, now):
             actions.power_down.append(node.name)
+        elif _is_free(node):
+            actions.free.append(node.name)
         return False
     if "down" in states:
         _decide_down(node, mine, without_s, actions, now)
@@ -180,6 +188,17 @@ def _decide(
         return False
     _keep_one(node, mine, actions)
     return False
+
+
+def _is_free(node: Node) -> bool:
+    """Return whether this program powered a node down, which is idle since.
+
+    Slurm leaves such a node out of its bitmap of nodes that are up until it registers. Its main scheduler
+    does not read that, but its backfill scheduler does, which is alone after a failover before Slurm 23.02.4
+    ("Fix main scheduler loop not starting after failover to backup controller"): jobs would wait forever.
+    """
+    at_rest = {"idle", "powered_down"} <= node.states and not node.states & _CHANGING
+    return at_rest and node.reason.startswith("gpufleet ") and node.reason != FREE
 
 
 def _decide_down(node: Node, mine: list[Instance], without_s: float, actions: Actions, now: float) -> None:

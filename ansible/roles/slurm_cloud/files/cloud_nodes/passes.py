@@ -12,7 +12,7 @@ from pathlib import Path
 from cloud_nodes import bursts
 from cloud_nodes.aws import CloudErrors, Ec2, Launched
 from cloud_nodes.burst import Decision
-from cloud_nodes.decide import Actions, Instance, Launch, Memory, blocked, decide, failure
+from cloud_nodes.decide import FREE, Actions, Instance, Launch, Memory, blocked, decide, failure
 from cloud_nodes.drain import drain_spot
 from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, Site
@@ -142,6 +142,8 @@ class Passes:
         steps += [partial(self._down, of, reason) for reason, of in _by_reason(actions.down).items()]
         if actions.power_down:
             steps.append(partial(self._power_down, actions.power_down))
+        if actions.free:
+            steps.append(partial(self._slurm.free, actions.free, FREE))
         if actions.addresses:
             steps.append(partial(self._slurm.addresses, actions.addresses))
         steps += [partial(self._launch, ec2, launch, nodes) for launch in actions.launch]

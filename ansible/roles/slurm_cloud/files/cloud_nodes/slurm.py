@@ -139,6 +139,10 @@ class Slurm:
         """Power nodes down, whatever they do, so that Slurm can use them again."""
         self._update_all(nodes, "state=power_down_force")
 
+    def free(self, nodes: Collection[str], reason: str) -> None:
+        """Tell Slurm that nodes that are powered down and idle can take jobs."""
+        self._update_all(nodes, "state=idle", f"reason={reason}")
+
     def _update_all(self, nodes: Collection[str], *words: str) -> None:
         for part in _parts(sorted(nodes)):
             self._update(part, *words)
