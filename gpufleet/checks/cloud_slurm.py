@@ -104,8 +104,8 @@ def slurm_launches(fleet: Fleet) -> Iterator[FieldFinding]:
             yield FieldFinding(
                 (*each.path, "name"),
                 f"{each.name} has AWS's image, which has no Slurm",
-                "make an image with `ansible-playbook gpufleet.rack.cloud_image` (docs/guide/cloud_slurm.md),"
-                " and write `image`",
+                "write the `image` that `gpufleet image build` made; for the first `up` any image will do"
+                " (docs/guide/cloud_slurm.md, Images)",
             )
         option = each.option
         if isinstance(option, OnDemand | Spot):

@@ -42,6 +42,7 @@ _PARTS = {
         "state": "state",
         "backend": "backend",
         "budget": "budget",
+        "image": "image",
     },
     "The racks": {
         "inventory": "inventory",

@@ -21,7 +21,7 @@ def server_proxies(sites: Sequence[LaunchedSite]) -> dict[str, dict[str, str]]:
     Manager plugin beside it.
     """
     return {
-        name: dict.fromkeys(_VARIABLES, f'-o ProxyCommand="{_session(site.plan.region, instance)}"')
+        name: session_variables(site.plan.region, instance)
         for site in sites
         if site.plan.slurm is not None
         and site.plan.slurm.servers is not None
@@ -30,8 +30,10 @@ def server_proxies(sites: Sequence[LaunchedSite]) -> dict[str, dict[str, str]]:
     }
 
 
-def _session(region: str, instance: str) -> str:
-    return (
+def session_variables(region: str, instance: str) -> dict[str, str]:
+    """Return the variables by which Ansible reaches an instance through Session Manager."""
+    session = (
         f"aws ssm start-session --region {region} --target {instance} --document-name {DOCUMENT}"
         " --parameters portNumber=%p"
     )
+    return dict.fromkeys(_VARIABLES, f'-o ProxyCommand="{session}"')

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import boto3
 
 from gpufleet.lab.aws import daemon
-from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY, sandbox_env
 from gpufleet.lab.aws.server.process import Files
 from gpufleet.lab.rack import Rack
 from gpufleet.lab.rack.container import BRIDGE
@@ -80,7 +80,7 @@ class Instances:
     @contextmanager
     def up(self) -> Iterator[Instances]:
         """Serve metadata and API in the rack's network, and follow launches and terminations."""
-        network = f"ip address add {METADATA}/32 dev {BRIDGE}"
+        network = f"ip address replace {METADATA}/32 dev {BRIDGE}"
         enter = ["nsenter", f"--net=/proc/{self._lab.rack.pid}/ns/net", *network.split()]
         subprocess.run(enter, check=True)
         metadata = _Server(listening(self._lab.rack, METADATA, 80), self._tags)
@@ -98,8 +98,15 @@ class Instances:
             self._stop.set()
             metadata.shutdown()
             metadata.server_close()
+            # Without it the thread that accepts would keep the port.
+            forward.shutdown(socket.SHUT_RDWR)
             forward.close()
             threads[-1].join(60)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of programs that use this account."""
+        return sandbox_env(self._endpoint)
 
     def stop(self) -> None:
         """Stop the emulated AWS."""

@@ -1,6 +1,7 @@
 """A Slurm that is in the cloud as a whole: servers of a cloud site, configured by the inventory of its stack.
 
-Two login hosts of the rack are the machines of the cloud, as in `tests.rack.cloud_cluster`.
+Two login hosts of the rack are the machines of the cloud, as in `tests.rack.cloud_cluster`. One has the image
+that `gpufleet image build` makes, the other one is configured by the playbook.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import yaml
 
 from tests.rack.cloud_cluster import BOOTED, ENDPOINT, GROUP, IMAGE, PARAMETER, TAGS, profile
 from tests.rack.cloud_hosts import API, REGION, Instances
+from tests.rack.image_build import build_image
 from tests.rack.lab import Lab, plan_fleet
 from tests.rack.roles.proof import prove
 from tests.rack.roles.test_slurm import BOOK, FAST, wait_for
@@ -24,7 +27,10 @@ LIMIT_S = 300
 # The first two addresses of this subnet are those of the last two login hosts.
 SUBNET = "10.90.0.16/28"
 MACHINES = {"10.90.0.20": "use1-login3", "10.90.0.21": "use1-login4"}
+BUILT, PLAIN = MACHINES.items()
 SERVERS = ("use1-ctl1", "use1-ctl2", "use1-login1")
+# What belongs to one instance.
+OWN = "/etc/ssh/ssh_host_*_key /home/ansible/.ssh/authorized_keys /etc/munge/munge.key"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample"
 FLEET = """\
 apiVersion: gpufleet/v1
@@ -65,6 +71,10 @@ class Cluster:
 
     lab: Lab
     instances: Instances
+    image: dict[str, Any]
+    """EC2's description of the built image."""
+    left: str
+    """Files of its instance in it."""
 
     def login(self, command: str, code: int | None = 0) -> str:
         """Output of a user's command on the login host."""
@@ -79,15 +89,22 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     lab = Lab.up(tmp_path_factory.mktemp("slurm"), FLEET.format(login=4, KEY=KEY))
-    instances = Instances(lab, tmp_path_factory.mktemp("aws"), MACHINES, "image")
+    account = tmp_path_factory.mktemp("aws")
+    instances = Instances(lab, account, MACHINES, "image")
     keys = {
         "GPUFLEET_SECRET_MUNGE_KEY_USE1": secrets.token_hex(64),
         "GPUFLEET_SECRET_DATABASE_PASSWORD_USE1": secrets.token_hex(16),
     }
     try:
+        fleet = lab.inventory.with_name("servers.yaml")
+        fleet.write_text(FLEET.format(login=1, KEY=KEY))
+        outputs = {"use1": _outputs(instances)}
+        image = build_image(lab, account, fleet, outputs, BUILT, IMAGE)
+        lab.rack.start(BUILT[1])
+        left = lab.sh(BUILT[1], f"ls {OWN} 2>/dev/null", code=None)
         for host in (*SERVERS, *MACHINES.values()):
             lab.sh(host, f"echo '{lab.rack.site.gateway} {API}' >>/etc/hosts")
-        _write_inventory(lab, instances)
+        _write_inventory(lab, fleet, outputs)
         prove(lab, "playbooks/cloud_image.yml")
         settings = {
             "controllers": ["10.90.0.16:6817", "10.90.0.17:6817"],
@@ -107,7 +124,7 @@ def cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> I
         lab.seal("image")
         lab.rack.stop(*MACHINES.values(), force=True)
         with instances.up():
-            made = Cluster(lab, instances)
+            made = Cluster(lab, instances, image, left)
             wait_for(made.asleep, LIMIT_S)
             yield made
     finally:
@@ -115,15 +132,11 @@ def cluster(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> I
         lab.down()
 
 
-def _write_inventory(lab: Lab, instances: Instances) -> None:
-    """The inventory of the servers without the machines of the cloud, which are a group of their own."""
-    file = lab.inventory.with_name("servers.yaml")
-    file.write_text(FLEET.format(login=1, KEY=KEY))
-    found = yaml.safe_load(plan_fleet(file, {"use1": _outputs(instances)})[1])
+def _write_inventory(lab: Lab, fleet: Path, outputs: dict[str, Any]) -> None:
+    """The inventory of the servers, with the second machine of the cloud as a group of its own."""
+    found = yaml.safe_load(plan_fleet(fleet, outputs)[1])
     whole = yaml.safe_load(lab.inventory.read_text())["all"]["children"]["site_use1"]
-    found["all"]["children"]["cloud_images"] = {
-        "hosts": {host: whole["hosts"][host] for host in MACHINES.values()}
-    }
+    found["all"]["children"]["cloud_images"] = {"hosts": {PLAIN[1]: whole["hosts"][PLAIN[1]]}}
     lab.inventory.write_text(yaml.safe_dump(found, sort_keys=False))
 
 
@@ -165,6 +178,14 @@ def _outputs(instances: Instances) -> dict[str, Any]:
         },
         "slurm_servers": {"state": "filer:/slurm", "shared": "filer:/shared"},
     }
+
+
+def test_built_image_says_what_it_is_and_has_nothing_of_its_instance(cluster: Cluster) -> None:
+    tags = {each["Key"]: each["Value"] for each in cluster.image["Tags"]}
+    assert tags["gpufleet:image-base"] == IMAGE
+    assert (tags["gpufleet:fleet"], tags["gpufleet:site"]) == ("rack", "use1")
+    assert cluster.image["Name"].startswith("rack-sandbox-use1-slurm-")
+    assert cluster.left == ""
 
 
 def test_job_without_a_partition_runs_on_launched_nodes_which_end_when_idle(cluster: Cluster) -> None:

@@ -26,6 +26,7 @@ PARTS = {
     "Preview and check changes": ["check", "preview", "rules", "comment", "report"],
     "The cloud half": [
         "preflight", "up", "refresh", "destroy", "outputs", "eks-token", "state", "backend", "budget",
+        "image",
     ],
     "The racks": ["inventory", "configure", "verify", "operate", "hostkeys", "secrets", "mirror"],
     "Cost and size": ["cost", "advise", "size", "spot", "tco", "usage"],

@@ -1,5 +1,5 @@
-"""Images: by id, which moto searches slowly; its many images of AWS, when they are searched for; and AWS's
-Deep Learning images by their exact name.
+"""Images: by id, which moto searches slowly; its many images of AWS, when they are searched for; AWS's Deep
+Learning images by their exact name; and images of instances, with tags of their snapshots.
 
 moto compares all images of a region with the filter, a thousand, for each new instance, and creates them with
 a snapshot and a volume each for each new region. It has no current Deep Learning images: one is added when
@@ -14,6 +14,7 @@ from typing import Any
 
 from moto.ec2.models.amis import AMIS, Ami, AmiBackend
 
+from gpufleet.lab.aws.backends.operation import AwsError
 from gpufleet.lab.aws.backends.ssm_public_parameters import register_image
 
 _PATTERN = frozenset("*?[")
@@ -24,6 +25,7 @@ _DEEP_LEARNING = re.compile(
 _OWNER = "898082745236"
 """The account of AWS's Deep Learning images in most regions."""
 
+_create = AmiBackend.create_image
 _describe = AmiBackend.describe_images
 _load = AmiBackend._load_amis
 _FEW = "_has_few_images"
@@ -81,5 +83,20 @@ def _add_named(backend: Any, names: Any) -> bool:
     return bool(found) and all(match is not None for _, match in found)
 
 
+def _create_image(
+    self: AmiBackend, instance_id: str, name: str, description: str, tag_specifications: list[dict[str, Any]]
+) -> Ami:
+    """Refuse a name that is taken (EC2 API Reference, InvalidAMIName.Duplicate), and tag the snapshot too."""
+    if any(each.name == name and each.owner_id == self.account_id for each in self.amis.values()):
+        raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use by another AMI")
+    of_snapshot = [each for each in tag_specifications if each["ResourceType"] == "snapshot"]
+    others = [each for each in tag_specifications if each not in of_snapshot]
+    made = _create(self, instance_id, name, description, others)
+    for each in of_snapshot:
+        made.ebs_snapshot.add_tags({tag["Key"]: tag["Value"] for tag in each["Tags"]})
+    return made
+
+
+AmiBackend.create_image = _create_image
 AmiBackend.describe_images = _describe_images
 AmiBackend._load_amis = _load_few
