@@ -11,7 +11,7 @@ import functools
 import ipaddress
 from typing import Any
 
-from gpufleet.lab.aws.backends.operation import AwsError, Call, Params, operation
+from gpufleet.lab.aws.backends.operation import AwsError, Call, operation
 
 
 @operation("ec2", "CreateSubnetCidrReservation")
@@ -51,10 +51,10 @@ def _keep_addresses() -> None:
         chosen(self, ip, instance)
 
     @functools.wraps(terminate)
-    def end(self: Any, *args: Any, **kwargs: Any) -> Params:
+    def end(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.state == "terminated":
             return self._state
-        found: Params = terminate(self, *args, **kwargs)
+        found = terminate(self, *args, **kwargs)
         if self.subnet_id:
             subnet = self.ec2_backend.get_subnet(self.subnet_id)
             for each in self._private_ips:
