@@ -100,7 +100,7 @@ class SourceArgs:
     `name` is the one in messages and outputs, `resource` that of the group's resource, `group_name` the Auto
     Scaling group. At most `most` nodes are drawn from it, `expected` if every source has capacity; `paid` is
     how many of them cost money whether they run or not. A source with `block_id` has nodes only while that
-    Capacity Block runs.
+    Capacity Block runs. `region` is the group's, None for that of the resource.
     """
 
     name: str
@@ -110,6 +110,7 @@ class SourceArgs:
     expected: int
     paid: int = 0
     block_id: pulumi.Input[str] | None = None
+    region: str | None = None
 
     def props(self) -> dict[str, Any]:
         """The source as an input of the resource."""
@@ -121,6 +122,8 @@ class SourceArgs:
             "expected": self.expected,
             "paid": self.paid,
             "block_id": self.block_id,
+            # Left out where it says nothing: orders of earlier versions stay as they are.
+            **({"region": self.region} if self.region is not None else {}),
         }
 
 

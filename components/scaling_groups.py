@@ -26,18 +26,25 @@ _PENDING = ("Pending", "Pending:Wait", "Pending:Proceed")
 
 @dataclass(frozen=True)
 class Source:
-    """A group to draw from: its name in messages, its Auto Scaling group, its limit, and its Capacity
-    Block."""
+    """A group to draw from: its name in messages, its Auto Scaling group, its limit, its Capacity Block, and
+    its region if that is not the resource's."""
 
     name: str
     group: str
     most: int
     block_id: str | None = None
+    region: str | None = None
 
     @classmethod
     def of(cls, props: Mapping[str, Any]) -> Source:
         """Return the source of a resource's input; numbers are floating point in Pulumi's protocol."""
-        return cls(str(props["name"]), str(props["group_name"]), int(props["most"]), props.get("block_id"))
+        return cls(
+            str(props["name"]),
+            str(props["group_name"]),
+            int(props["most"]),
+            props.get("block_id"),
+            props.get("region"),
+        )
 
 
 @dataclass(frozen=True)
@@ -59,13 +66,16 @@ class _Group:
 
 @dataclass
 class ScalingGroups:
-    """The Auto Scaling groups of a resource's sources, in its `region` and with its `client`."""
+    """The Auto Scaling groups of a resource's sources, in its `region` or theirs and with its `client`."""
 
     props: Mapping[str, Any]
-    scaling: Any = field(init=False)
+    _clients: dict[tuple[str, str], Any] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.scaling = client(self.props, "autoscaling")
+    def _client(self, service: str, source: Source) -> Any:
+        region = source.region or str(self.props["region"])
+        if (service, region) not in self._clients:
+            self._clients[service, region] = client({**self.props, "region": region}, service)
+        return self._clients[service, region]
 
     def in_service(self, sources: Sequence[Source]) -> dict[str, int]:
         """Return the nodes in service by source. A group that is gone has none."""
@@ -80,7 +90,7 @@ class ScalingGroups:
         found = {}
         for source in sources:
             running, count = self._one(source).running, counts.get(source.name, 0)
-            found[source.name] = running if len(running) <= count else self._by_age(running, count)
+            found[source.name] = running if len(running) <= count else self._by_age(source, running, count)
         return found
 
     def fill(self, sources: Sequence[Source], wanted: int) -> Draw:
@@ -120,7 +130,7 @@ class ScalingGroups:
         for source in reversed(sources):
             self._settle(source)
             for instance in sorted(self._one(source).running - set(kept.get(source.name, ()))):
-                self._end(instance)
+                self._end(source, instance)
 
     # -- one group
 
@@ -150,22 +160,22 @@ class ScalingGroups:
     def _settle(self, source: Source) -> None:
         """Make the group ask for what it has: end what still starts, and lower its size."""
         for instance in sorted(self._one(source).pending):
-            self._end(instance)
+            self._end(source, instance)
         group = self._one(source)
         if group.desired != len(group.running):
             self._resize(source, len(group.running))
 
     def _resize(self, source: Source, nodes: int) -> None:
-        self.scaling.set_desired_capacity(
+        self._client("autoscaling", source).set_desired_capacity(
             AutoScalingGroupName=source.group, DesiredCapacity=nodes, HonorCooldown=False
         )
 
-    def _end(self, instance: str) -> None:
+    def _end(self, source: Source, instance: str) -> None:
         """End one instance, and no other in its place. One that is gone already is no error."""
         from botocore.exceptions import ClientError
 
         try:
-            self.scaling.terminate_instance_in_auto_scaling_group(
+            self._client("autoscaling", source).terminate_instance_in_auto_scaling_group(
                 InstanceId=instance, ShouldDecrementDesiredCapacity=True
             )
         except ClientError as error:
@@ -174,7 +184,7 @@ class ScalingGroups:
 
     def _limit(self, source: Source) -> tuple[int, str]:
         """Return how many nodes the source may have now, and what limits it."""
-        if source.block_id is not None and (why := self._closed(source.block_id)):
+        if source.block_id is not None and (why := self._closed(source, source.block_id)):
             return 0, why
         group = self._one(source)
         if not group.launches:
@@ -184,11 +194,10 @@ class ScalingGroups:
             return most, f"the maximum of its Auto Scaling group is {most}"
         return source.most, ""
 
-    def _closed(self, block_id: str) -> str:
+    def _closed(self, source: Source, block_id: str) -> str:
         """Return why a Capacity Block has no nodes now; empty if it has."""
-        found = client(self.props, "ec2").describe_capacity_reservations(CapacityReservationIds=[block_id])[
-            "CapacityReservations"
-        ]
+        ec2 = self._client("ec2", source)
+        found = ec2.describe_capacity_reservations(CapacityReservationIds=[block_id])["CapacityReservations"]
         if not found or not found[0].get("EndDate"):
             return f"{block_id} is no Capacity Block"
         start, end, now = found[0]["StartDate"], found[0]["EndDate"], datetime.now(UTC)
@@ -199,7 +208,9 @@ class ScalingGroups:
 
     def _failures(self, source: Source, since: datetime) -> list[str]:
         """Return the reasons of failed launches since a moment, each once."""
-        found = self.scaling.describe_scaling_activities(AutoScalingGroupName=source.group, MaxRecords=50)
+        found = self._client("autoscaling", source).describe_scaling_activities(
+            AutoScalingGroupName=source.group, MaxRecords=50
+        )
         said = [
             str(each.get("StatusMessage") or each.get("Description") or "no reason was given").rstrip(".")
             for each in found["Activities"]
@@ -215,11 +226,11 @@ class ScalingGroups:
             raise Exception(f"the Auto Scaling group {source.group} does not exist: run the command again")
         return found
 
-    def _by_age(self, instances: Collection[str], count: int) -> frozenset[str]:
+    def _by_age(self, source: Source, instances: Collection[str], count: int) -> frozenset[str]:
         if not count:
             return frozenset()
         pages = (
-            client(self.props, "ec2")
+            self._client("ec2", source)
             .get_paginator("describe_instances")
             .paginate(InstanceIds=sorted(instances))
         )
@@ -232,9 +243,16 @@ class ScalingGroups:
         return frozenset(sorted(launched, key=lambda each: (launched[each], each))[:count])
 
     def _look(self, sources: Sequence[Source]) -> dict[str, _Group]:
-        names = [source.group for source in sources]
-        pages = self.scaling.get_paginator("describe_auto_scaling_groups").paginate(
-            AutoScalingGroupNames=names
+        """Return the groups that exist, by name; names of gpufleet's groups have their site in them."""
+        by_region: dict[str | None, list[Source]] = {}
+        for source in sources:
+            by_region.setdefault(source.region, []).append(source)
+        pages = (
+            page
+            for there in by_region.values()
+            for page in self._client("autoscaling", there[0])
+            .get_paginator("describe_auto_scaling_groups")
+            .paginate(AutoScalingGroupNames=[source.group for source in there])
         )
         return {
             group["AutoScalingGroupName"]: _Group(

@@ -19,6 +19,7 @@ from gpufleet.components.storage import DataRepositoryArgs, SharedStorage, Share
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, KubernetesPlan, LustrePlan
 from gpufleet.plan.names import SYSTEM
 from gpufleet.stacks.autoscaler import build_autoscaler_role
+from gpufleet.stacks.built_site import BuiltSite
 from gpufleet.stacks.cloud_slurm import build_launcher, join_user_data
 from gpufleet.stacks.cluster_access import (
     grants,
@@ -33,8 +34,6 @@ from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.karpenter import KarpenterParts, build_karpenter_role, pool_outputs
 from gpufleet.stacks.node_args import node_image, volume_args
 from gpufleet.stacks.node_groups import SiteParts, build_node_group
-from gpufleet.stacks.nodes import await_nodes, running_nodes
-from gpufleet.stacks.ordered_capacity import build_orders, order_outputs
 from gpufleet.stacks.settings import StackSettings
 from gpufleet.stacks.slurm_servers import build_servers, server_outputs
 from gpufleet.stacks.team_buckets import build_team_buckets
@@ -49,24 +48,13 @@ class _Site:
     opts: pulumi.ResourceOptions
 
 
-@dataclass(frozen=True)
-class SiteOutputs:
-    """The exports of a site. `kubeconfigs` are those of its cluster by their name: one for machines in a
-    network that reaches the API, and one through a node. `nodes` are lists of the running nodes of its Slurm
-    groups."""
-
-    site: dict[str, Any]
-    kubeconfigs: Mapping[str, pulumi.Output[str]]
-    nodes: Sequence[pulumi.Output[list[dict[str, Any]]]]
-
-
 def build_site(
     plan: FleetPlan,
     site: CloudSitePlan,
     settings: StackSettings,
     stopped: Mapping[str, HeldSize] | None = None,
-) -> SiteOutputs:
-    """Create all resources of one site; `stopped` node groups (resource names) keep their maximum."""
+) -> BuiltSite:
+    """Create all resources of one site but its orders; `stopped` node groups (resource names) keep their maximum."""
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, stopped or {}, pulumi.ResourceOptions(providers=[provider]))
@@ -101,26 +89,14 @@ def build_site(
         joins=None if slurm is None else join_user_data(site, slurm, storage, servers),
         drains=plan.budget.drains_spot,
     )
-    drawn = {group: order.name for order in site.ordered_capacity for group in order.expected}
     groups = {
-        group.name: build_node_group(f"{name}-{group.name}", group, parts, ordered=group.name in drawn)
+        group.name: build_node_group(f"{name}-{group.name}", group, parts, ordered=group.ordered)
         for group in site.node_groups
         if group.node_pool is None
     }
-    # After everything else: a shortage must not stop what has room.
-    others = [*(built.component for built in groups.values()), *storage.values()]
-    orders = build_orders(name, site, groups, parts, after=others)
-    nodes = []
     launches = None
     if slurm is not None:
         launches = build_launcher(name, plan, site, slurm, groups, roles, client_group, servers, this.opts)
-    elif cluster is None:
-        for group in site.node_groups:
-            order = orders[drawn[group.name]] if group.name in drawn else None
-            names = await_nodes(
-                f"{name}-{group.name}", group, groups[group.name], parts, order=order, after=others
-            )
-            nodes.append(running_nodes(site.site, group.name, names, provider))
     notices = build_notices(name, site, cluster, this.opts)
     scaler = build_autoscaler_role(name, site, cluster, this.opts)
     karpenter = build_karpenter_role(name, site, parts, stops=plan.budget.stops_growth)
@@ -131,8 +107,14 @@ def build_site(
     )
     if cluster:
         build_team_buckets(name, site, cluster, buckets, this.opts)
-    return SiteOutputs(
-        site={
+    return BuiltSite(
+        name=name,
+        plan=site,
+        parts=parts,
+        groups=groups,
+        provider=provider,
+        after=[*(built.component for built in groups.values()), *storage.values()],
+        exports={
             "region": site.region,
             "scheduler": site.scheduler,
             "vpc_id": network.vpc_id,
@@ -150,12 +132,10 @@ def build_site(
                 else pool_outputs(group, group.node_pool, pools.get(group.name))
                 for group in site.node_groups
             },
-            "ordered_capacity": order_outputs(site, orders),
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},
             "buckets": {key: bucket.bucket_name for key, bucket in buckets.items()},
         },
         kubeconfigs=ways,
-        nodes=nodes,
     )
 
 

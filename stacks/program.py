@@ -54,18 +54,22 @@ def build_fleet(plan: FleetPlan, settings: StackSettings) -> None:
     from gpufleet.stacks.account import account_provider, build_account
     from gpufleet.stacks.cloud_site import build_site
     from gpufleet.stacks.cluster_access import require_access
+    from gpufleet.stacks.nodes import site_nodes
+    from gpufleet.stacks.ordered_capacity import build_orders, drawing_orders, order_outputs
     from gpufleet.stacks.stopped_groups import stopped_groups
 
     require_access(plan, settings)
     account = account_provider(plan, settings) if plan.cloud else None
     stopped = stopped_groups(plan, account) if account and plan.budget.stops_growth else {}
+    sites = [build_site(plan, site, settings, stopped) for site in plan.cloud]
+    orders = build_orders(sites)
     nodes: list[pulumi.Output[list[dict[str, Any]]]] = []
-    for site in plan.cloud:
-        outputs = build_site(plan, site, settings, stopped)
-        pulumi.export(site.site, outputs.site)
-        for kind, kubeconfig in outputs.kubeconfigs.items():
-            pulumi.export(f"{site.site}-{kind}", kubeconfig)
-        nodes += outputs.nodes
+    for built in sites:
+        site = built.plan.site
+        pulumi.export(site, {**built.exports, "ordered_capacity": order_outputs(built, orders)})
+        for kind, kubeconfig in built.kubeconfigs.items():
+            pulumi.export(f"{site}-{kind}", kubeconfig)
+        nodes += site_nodes(built, drawing_orders(sites, orders))
     pulumi.export(
         "nodes", pulumi.Output.all(*nodes).apply(lambda lists: [node for found in lists for node in found])
     )

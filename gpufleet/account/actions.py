@@ -383,7 +383,7 @@ def _of_site(site: CloudSitePlan) -> Iterator[str]:
         isinstance(each, CapacityBlockPlan | ExistingBlockPlan) and each.extensions for each in capacities
     ):
         yield from EXTENSIONS
-    if site.ordered_capacity:
+    if any(group.ordered for group in site.node_groups):
         yield from ORDERS
     if site.lustre:
         yield from LUSTRE

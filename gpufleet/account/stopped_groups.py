@@ -298,13 +298,12 @@ def _limits(plan: FleetPlan) -> dict[str, tuple[int, int]]:
         def name(group: str, site: str = site.site) -> str:
             return group_resource_name(plan.fleet, plan.environment, site, group)
 
-        drawn = {group for order in site.ordered_capacity for group in order.expected}
         if site.kubernetes is not None:
             nodes = site.kubernetes.system_nodes
             found[name(SYSTEM)] = nodes.min, nodes.max
         for group in site.node_groups:
             # An order sets the size of its groups, which have no minimum.
-            least = 0 if group.name in drawn else group.capacity.min
+            least = 0 if group.ordered else group.capacity.min
             found[name(group.name)] = least, group.capacity.max
             found[f"{name(group.name)}{FALLBACK_SUFFIX}"] = 0, group.capacity.max
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
+from gpufleet.plan.ordered_capacity import drawn_groups
 from gpufleet.spec.models import Autoscaler, CloudSite, NodeGroup, OnDemand, Spot, SystemNodes
 
 SHORTEST = timedelta(minutes=1)
@@ -34,7 +35,7 @@ def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
     for path, site, wanted in _installed(fleet):
         system = site.kubernetes.system_nodes if site.kubernetes is not None else SystemNodes()
         scales_system = wanted.kind == "cluster-autoscaler" and system.min < system.max
-        if not any(True for _ in scaled_groups(site)) and not scales_system:
+        if not any(True for _ in scaled_groups(fleet, site)) and not scales_system:
             yield FieldFinding(
                 (*path, "kubernetes", "autoscaler"),
                 f"no node group of site {site.site!r} has a size that can change",
@@ -71,12 +72,12 @@ def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Autoscaler]]
             yield path, site, wanted
 
 
-def scaled_groups(site: CloudSite) -> Iterator[tuple[int, NodeGroup, OnDemand | Spot]]:
+def scaled_groups(fleet: Fleet, site: CloudSite) -> Iterator[tuple[int, NodeGroup, OnDemand | Spot]]:
     """Yield (index, group, how it is bought) of each group whose size can change."""
-    drawn = {name for order in site.ordered_capacity for name in order.groups}
+    drawn = drawn_groups(fleet.spec)
     for index, group in enumerate(site.node_groups):
         option = group.capacity.option
-        if group.name in drawn or not isinstance(option, OnDemand | Spot):
+        if (site.site, group.name) in drawn or not isinstance(option, OnDemand | Spot):
             continue
         if option.min < option.max or (isinstance(option, Spot) and option.falls_back):
             yield index, group, option

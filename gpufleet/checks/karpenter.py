@@ -71,7 +71,7 @@ def karpenter_budget(fleet: Fleet) -> Iterator[FieldFinding]:
     by their Auto Scaling groups, which nodes of Karpenter do not have."""
     wanted = fleet.spec.budget.on_breach
     for _, site in fleet.cloud():
-        pools = list(scaled_groups(site)) if has_karpenter(site) else []
+        pools = list(scaled_groups(fleet, site)) if has_karpenter(site) else []
         spot = [group.name for _, group, option in pools if isinstance(option, Spot)]
         if wanted == "drain-spot" and spot:
             yield FieldFinding(
@@ -95,7 +95,7 @@ def _pools(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, NodeGroup, OnDem
     """Yield the groups that Karpenter scales, with their paths."""
     for path, site in fleet.cloud():
         if has_karpenter(site):
-            for index, group, option in scaled_groups(site):
+            for index, group, option in scaled_groups(fleet, site):
                 yield (*path, "node_groups", index), site, group, option
 
 

@@ -6,49 +6,80 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.capacity import group_zones
-from gpufleet.plan.ordered_capacity import plan_orders, stays_in_zone
+from gpufleet.plan.ordered_capacity import ordered_groups as found_groups
+from gpufleet.plan.ordered_capacity import plan_orders, split_group, stays_in_zone
 from gpufleet.spec.models import CloudSite, NodeGroup, OnDemand, OrderedCapacity, Spot
 
 
 @check("ordered-groups")
 def ordered_groups(fleet: Fleet) -> Iterator[FieldFinding]:
-    """An order draws from node groups of its site, each of which belongs to one order."""
+    """An order draws from node groups that exist, each of which belongs to one order."""
+    sites = {site.site: site for site in fleet.spec.cloud}
+    owner: dict[tuple[str, str], str] = {}
     for path, site, order in _orders(fleet):
-        known = [group.name for group in site.node_groups]
         for index, name in enumerate(order.groups):
-            if name not in known:
+            where = (*path, "groups", index)
+            place, group = split_group(site.site, name)
+            if place not in sites:
                 yield FieldFinding(
-                    (*path, "groups", index),
-                    f"site {site.site!r} has no node group {name!r}",
+                    where,
+                    f"there is no cloud site {place!r}",
+                    did_you_mean(nearest(place, sites), f"write one of: {listed(list(sites))}"),
+                )
+                continue
+            known = [each.name for each in sites[place].node_groups]
+            if group not in known:
+                yield FieldFinding(
+                    where,
+                    f"site {place!r} has no node group {group!r}",
                     did_you_mean(
-                        nearest(name, known), f"write one of: {listed(known) or 'none is declared'}"
+                        nearest(group, known), f"write one of: {listed(known) or 'none is declared'}"
                     ),
                 )
+            if (place, group) in owner:
+                yield FieldFinding(
+                    where,
+                    f"node group {name!r} is in order {owner[place, group]!r} already, which sets its size",
+                    "remove it here, or there",
+                )
+            owner.setdefault((place, group), order.name)
     for path, site in fleet.cloud():
-        owner: dict[str, str] = {}
         names: set[str] = set()
-        for place, order in enumerate(site.ordered_capacity):
-            where = (*path, "ordered_capacity", place)
+        for index, order in enumerate(site.ordered_capacity):
             if order.name in names:
                 yield FieldFinding(
-                    (*where, "name"), f"order {order.name!r} is declared twice", "choose another name"
+                    (*path, "ordered_capacity", index, "name"),
+                    f"order {order.name!r} is declared twice",
+                    "choose another name",
                 )
             names.add(order.name)
-            for index, name in enumerate(order.groups):
-                if name in owner:
-                    yield FieldFinding(
-                        (*where, "groups", index),
-                        f"node group {name!r} is in order {owner[name]!r} already, which sets its size",
-                        "remove it here, or there",
-                    )
-                owner.setdefault(name, order.name)
+
+
+@check("ordered-sites")
+def ordered_sites(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A job that gets nodes of another site finds the same scheduler there, and nodes that have a size."""
+    for path, site, order in _orders(fleet):
+        for name, where, _ in found_groups(fleet.spec, site, order):
+            if where.scheduler != site.scheduler:
+                yield FieldFinding(
+                    (*path, "groups", order.groups.index(name)),
+                    f"site {where.site!r} has the scheduler {where.scheduler}, and site {site.site!r} of"
+                    f" order {order.name!r} has {site.scheduler}",
+                    "name groups of sites with the same scheduler",
+                )
+            elif where.slurm is not None and where is not site:
+                yield FieldFinding(
+                    (*path, "groups", order.groups.index(name)),
+                    f"Slurm launches the nodes of site {where.site!r}, and orders need groups with a size",
+                    "remove it",
+                )
 
 
 @check("ordered-sizes")
 def ordered_sizes(fleet: Fleet) -> Iterator[FieldFinding]:
     """An order sets the sizes of its groups, which have none of their own."""
     for _, site, order in _orders(fleet):
-        for where, group in _groups(fleet, site, order):
+        for where, _, group in _groups(fleet, site, order):
             option = group.capacity.option
             if not isinstance(option, OnDemand | Spot):
                 continue
@@ -86,13 +117,16 @@ def ordered_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"write 'at_least: {order.nodes}' or less",
             )
     for path, site in fleet.cloud():
-        groups = {group.name: group for group in site.node_groups}
-        if any(name not in groups for order in site.ordered_capacity for name in order.groups):
-            continue
-        for index, planned in enumerate(plan_orders(site)):
+        for index, (order, planned) in enumerate(
+            zip(site.ordered_capacity, plan_orders(fleet.spec, site), strict=True)
+        ):
+            groups = {name: group for name, _, group in found_groups(fleet.spec, site, order)}
+            if len(groups) < len(set(order.groups)):
+                continue
             held = max(sum(groups[name].capacity.most_nodes for name in place) for place in planned.places)
             if held < planned.nodes:
-                at_a_time = " in one zone" if len(planned.places) > 1 else ""
+                one = "zone" if stays_in_zone(list(groups.values())) else "site"
+                at_a_time = f" in one {one}" if len(planned.places) > 1 else ""
                 yield FieldFinding(
                     (*path, "ordered_capacity", index, "nodes"),
                     f"the groups of order {planned.name!r} have at most {held} nodes{at_a_time}, not"
@@ -107,10 +141,10 @@ def ordered_zones(fleet: Fleet) -> Iterator[FieldFinding]:
     group."""
     for _, site, order in _orders(fleet):
         named = _groups(fleet, site, order)
-        if not stays_in_zone([group for _, group in named]):
+        if not stays_in_zone([group for _, _, group in named]):
             continue
-        for where, group in named:
-            zones = group_zones(group, site)
+        for where, place, group in named:
+            zones = group_zones(group, place)
             if len(zones) > 1:
                 yield FieldFinding(
                     (*where, "zones") if group.zones else (*where, "name"),
@@ -125,12 +159,12 @@ def ordered_sharing(fleet: Fleet) -> Iterator[FieldFinding]:
     """A job gets nodes of any group of an order, so pods must request the same of all."""
     for _, site, order in _orders(fleet):
         members = _groups(fleet, site, order)
-        for where, group in members[1:]:
+        for where, _, group in members[1:]:
             for field in ("gpu_sharing", "mig_profile"):
-                if getattr(group, field) != getattr(members[0][1], field):
+                if getattr(group, field) != getattr(members[0][2], field):
                     yield FieldFinding(
                         (*where, field),
-                        f"node groups {members[0][1].name!r} and {group.name!r} of order {order.name!r} do"
+                        f"node groups {members[0][2].name!r} and {group.name!r} of order {order.name!r} do"
                         f" not have the same `{field}`",
                         f"write the same `{field}` in both, or in none",
                         value=group.name,
@@ -143,13 +177,16 @@ def _orders(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, OrderedCapacity
             yield (*path, "ordered_capacity", index), site, order
 
 
-def _groups(fleet: Fleet, site: CloudSite, order: OrderedCapacity) -> Sequence[tuple[SpecPath, NodeGroup]]:
-    """Return the groups of an order that exist, with their paths."""
+def _groups(
+    fleet: Fleet, site: CloudSite, order: OrderedCapacity
+) -> Sequence[tuple[SpecPath, CloudSite, NodeGroup]]:
+    """Return (path, site, group) of the groups of an order that exist."""
+    wanted = {split_group(site.site, name) for name in order.groups}
     return [
-        (each.path, each.group)
+        (each.path, each.site, each.group)
         for each in fleet.groups()
-        if each.site is site and each.group.name in order.groups
+        if (each.site.site, each.group.name) in wanted
     ]
 
 
-CHECKS = (ordered_groups, ordered_sizes, ordered_nodes, ordered_zones, ordered_sharing)
+CHECKS = (ordered_groups, ordered_sites, ordered_sizes, ordered_nodes, ordered_zones, ordered_sharing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpufleet.catalog import Catalog, NodeImage
 from gpufleet.catalog.images import eks_image_name
@@ -64,7 +64,8 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     Expects a spec that `gpufleet.checks` has no error for. Of what it cannot plan at all (an unknown
     instance type or system) it raises InputError.
     """
-    cloud = tuple(_plan_site(spec, site, catalog) for site in spec.cloud)
+    drawn = drawn_nodes(spec)
+    cloud = tuple(_plan_site(spec, site, catalog, drawn) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
     hosts = (
         plan_server_hosts(spec, site, plan, catalog) for site, plan in zip(spec.cloud, cloud, strict=True)
@@ -88,7 +89,9 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     )
 
 
-def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSitePlan:
+def _plan_site(
+    spec: FleetSpec, site: CloudSite, catalog: Catalog, drawn: Mapping[tuple[str, str], int]
+) -> CloudSitePlan:
     name = site_resource_name(spec.fleet, spec.environment, site.site)
     lustre = tuple(
         plan_lustre(spec, site, item, item.lustre) for item in site.storage if item.lustre is not None
@@ -96,10 +99,9 @@ def _plan_site(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> CloudSiteP
     buckets = tuple(
         plan_bucket(spec, site, item, item.bucket) for item in site.storage if item.bucket is not None
     )
-    locked, orders = locked_image(spec, site, catalog), plan_orders(site)
-    drawn = drawn_nodes(orders)
+    locked, orders = locked_image(spec, site, catalog), plan_orders(spec, site)
     groups = tuple(
-        plan_node_group(spec, site, group, catalog, locked, drawn.get(group.name))
+        plan_node_group(spec, site, group, catalog, locked, drawn.get((site.site, group.name)))
         for group in site.node_groups
     )
     slurm = plan_cloud_slurm(spec, site)
@@ -179,7 +181,7 @@ def _plan_kubernetes(
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
         karpenter=plan_karpenter(settings, lock, groups),
-        queues=plan_queues(site, lock, teams, groups, plan_orders(site)),
+        queues=plan_queues(site, lock, teams, groups, plan_orders(spec, site)),
         fault_repair=plan_fault_repair(settings, lock),
     )
 

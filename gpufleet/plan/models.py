@@ -55,7 +55,7 @@ class NodeGroupPlan:
     stack creates a cluster placement group for it. `accelerator` has the GPUs or Neuron devices of a node;
     `gpu` and `gpus_per_node` (whole ones) those of nodes with GPUs only. `autoscaled` is None if no
     Cluster Autoscaler sets its size, `gpu_sharing` if pods get whole GPUs, `node_pool` if it is a group of
-    AWS's and not Karpenter's.
+    AWS's and not Karpenter's. `ordered` is whether an order, of any site, draws from it.
     """
 
     site: str
@@ -86,6 +86,7 @@ class NodeGroupPlan:
     autoscaled: AutoscaledPlan | None = None
     gpu_sharing: GpuSharingPlan | None = None
     node_pool: NodePoolPlan | None = None
+    ordered: bool = False
 
     @property
     def public_addresses(self) -> int:

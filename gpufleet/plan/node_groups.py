@@ -83,6 +83,7 @@ def plan_node_group(
         ),
         gpu_sharing=sharing,
         node_pool=pool,
+        ordered=drawn is not None,
     )
 
 

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpufleet.plan.capacity import group_zones
-from gpufleet.spec.models import CloudSite, NodeGroup, OrderedCapacity
+from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, OrderedCapacity
 
 
 @dataclass(frozen=True, slots=True)
 class OrderPlan:
     """`nodes` nodes from the groups of one of `places`, in order; none rather than fewer than `at_least`.
 
-    `expected` has the nodes by group if every group has capacity.
+    `expected` has the nodes by group if every group has capacity. Groups of another site have the name
+    `site/group`.
     """
 
     name: str
@@ -24,17 +25,44 @@ class OrderPlan:
     expected: Mapping[str, int]
 
 
-def plan_orders(site: CloudSite) -> tuple[OrderPlan, ...]:
+def split_group(site: str, name: str) -> tuple[str, str]:
+    """Return the site and the node group that an order of `site` names."""
+    other, _, group = name.rpartition("/")
+    return other or site, group
+
+
+def plan_orders(spec: FleetSpec, site: CloudSite) -> tuple[OrderPlan, ...]:
     """The orders of a site."""
-    by_name = {group.name: group for group in site.node_groups}
-    return tuple(
-        _plan_order(order, site, [by_name[name] for name in order.groups]) for order in site.ordered_capacity
-    )
+    return tuple(_plan_order(spec, site, order) for order in site.ordered_capacity)
 
 
-def drawn_nodes(orders: Sequence[OrderPlan]) -> dict[str, int]:
-    """The nodes expected of each group that an order draws from."""
-    return {name: nodes for order in orders for name, nodes in order.expected.items()}
+def drawn_groups(spec: FleetSpec) -> set[tuple[str, str]]:
+    """The groups that an order names, by site and group, whether they exist or not."""
+    return {
+        split_group(site.site, name)
+        for site in spec.cloud
+        for order in site.ordered_capacity
+        for name in order.groups
+    }
+
+
+def drawn_nodes(spec: FleetSpec) -> dict[tuple[str, str], int]:
+    """The nodes expected of each group that an order draws from, by site and group."""
+    return {
+        split_group(site.site, name): nodes
+        for site in spec.cloud
+        for order in plan_orders(spec, site)
+        for name, nodes in order.expected.items()
+    }
+
+
+def ordered_groups(
+    spec: FleetSpec, site: CloudSite, order: OrderedCapacity
+) -> list[tuple[str, CloudSite, NodeGroup]]:
+    """Return (name in the order, site, group) of the groups that exist, in the order's order."""
+    groups = {(each.site, group.name): (each, group) for each in spec.cloud for group in each.node_groups}
+    found = ((name, groups.get(split_group(site.site, name))) for name in order.groups)
+    return [(name, *there) for name, there in found if there is not None]
 
 
 def stays_in_zone(groups: Sequence[NodeGroup]) -> bool:
@@ -43,19 +71,21 @@ def stays_in_zone(groups: Sequence[NodeGroup]) -> bool:
     return any(group.network == "efa" or group.placement == "cluster" for group in groups)
 
 
-def _plan_order(order: OrderedCapacity, site: CloudSite, groups: Sequence[NodeGroup]) -> OrderPlan:
-    places: dict[tuple[str, ...], list[NodeGroup]] = {}
-    for group in groups:
-        where = group_zones(group, site) if stays_in_zone(groups) else ()
-        places.setdefault(where, []).append(group)
-    expected, missing = {group.name: 0 for group in groups}, order.nodes
-    for group in next(iter(places.values())):
-        expected[group.name] = min(missing, group.capacity.most_nodes)
-        missing -= expected[group.name]
+def _plan_order(spec: FleetSpec, site: CloudSite, order: OrderedCapacity) -> OrderPlan:
+    groups = ordered_groups(spec, site, order)
+    close = stays_in_zone([group for _, _, group in groups])
+    places: dict[tuple[str, tuple[str, ...]], list[tuple[str, NodeGroup]]] = {}
+    for name, where, group in groups:
+        zones = group_zones(group, where) if close else ()
+        places.setdefault((where.site, zones), []).append((name, group))
+    expected, missing = {name: 0 for name, _, _ in groups}, order.nodes
+    for name, group in next(iter(places.values()), []):
+        expected[name] = min(missing, group.capacity.most_nodes)
+        missing -= expected[name]
     return OrderPlan(
         order.name,
         order.nodes,
         order.enough,
-        tuple(tuple(group.name for group in place) for place in places.values()),
+        tuple(tuple(name for name, _ in place) for place in places.values()),
         expected,
     )

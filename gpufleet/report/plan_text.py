@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from rich.console import Console
 from rich.markup import escape
@@ -108,7 +109,7 @@ def _print_cloud_site(site: CloudSitePlan, cost: FleetCost, console: Console) ->
     if site.node_groups:
         print_table(table, console)
     for order in site.ordered_capacity:
-        console.print(f"  {escape(_order(order))}", soft_wrap=True)
+        console.print(f"  {escape(order_line(order))}", soft_wrap=True)
     print_images(site, console)
     stores = cost_table("storage", "kind", "size", "throughput", "mount", "USD a month")
     for system in site.lustre:
@@ -142,11 +143,19 @@ def _print_onprem_site(site: OnPremSitePlan, cost: FleetCost, console: Console) 
     print_table(table, console)
 
 
-def _order(order: OrderPlan) -> str:
+def order_line(order: OrderPlan) -> str:
     """Return `pretrain draws 8 nodes (at least 4) from pretrain-odcr, then pretrain-spot`."""
     less = f" (at least {order.at_least})" if order.at_least < order.nodes else ", all or none,"
-    places = " or, in another zone, ".join(", then ".join(place) for place in order.places)
+    places = ", then ".join(order.places[0])
+    for before, place in pairwise(order.places):
+        moves = _site(before) != _site(place)
+        places += f" or, in another {'site' if moves else 'zone'}, {', then '.join(place)}"
     return f"{order.name} draws {order.nodes} nodes{less} from {places}"
+
+
+def _site(place: Sequence[str]) -> str:
+    """Return the site of a place's groups, empty for that of the order."""
+    return place[0].rpartition("/")[0]
 
 
 def _access(cluster: KubernetesPlan) -> str:

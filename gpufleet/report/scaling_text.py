@@ -13,11 +13,10 @@ from gpufleet.plan.names import SYSTEM
 def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]:
     """Yield `Cluster Autoscaler v1.35.2 (...) adds nodes for pods that wait, ...: sweep 0-16`, or what is not
     scaled."""
-    drawn = {name for order in site.ordered_capacity for name in order.expected}
     open_ended = [
         f"{group.name} {group.capacity.min}-{group.capacity.max}"
         for group in site.node_groups
-        if group.name not in drawn and can_scale(group.capacity)
+        if not group.ordered and can_scale(group.capacity)
     ]
     if cluster.karpenter is not None:
         yield f"{_karpenter(site, cluster.karpenter)}: {', '.join(open_ended) or 'no group'}"

@@ -131,6 +131,7 @@ SCRIPT = AfterValidator(_script)
 STAYS = AfterValidator(_stays)
 
 NAME = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+ORDERED_GROUP = rf"^({NAME[1:-1]}/)?{NAME[1:-1]}$"
 BUCKET = r"^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$"
 S3_PATH = r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_./=+,@:-]*)?$"
 ABSOLUTE = r"^/[A-Za-z0-9_./=+,@:%-]*$"
@@ -192,6 +193,7 @@ ONE_LINE = rf"^[^{_CONTROL}]*[^\s{_CONTROL}][^{_CONTROL}]*$"
 PATTERNS = {
     NAME: "lower-case letters, digits and '-', with a letter first and no '-' last, such as 'pretrain-1'",
     BUCKET: "3 to 63 lower-case letters, digits and '-' (a '.' breaks TLS), such as 'atlas-datasets'",
+    ORDERED_GROUP: "a node group of the site, or 'site/group' of another one, such as 'usw2/pretrain'",
     S3_PATH: "a bucket and a prefix, such as 's3://atlas-datasets/train'",
     ABSOLUTE: "an absolute path of letters, digits and _ . = + , @ : % -, such as '/fsx/scratch'",
     KUBERNETES: "a minor version, such as 1.35",
@@ -260,10 +262,11 @@ PATTERNS = {
 }
 """What each pattern wants, in words: findings say these and not the pattern."""
 
-RESPELLED = (NAME, BUCKET, GUID, PKEY, ACCOUNT, CERTIFICATE)
+RESPELLED = (NAME, ORDERED_GROUP, BUCKET, GUID, PKEY, ACCOUNT, CERTIFICATE)
 """Patterns of names of the user's own choice and of numbers: another spelling means the same."""
 
 Name = Annotated[str, Field(pattern=NAME, max_length=63)]
+OrderedGroup = Annotated[str, Field(pattern=ORDERED_GROUP, max_length=127)]
 HostName = Name
 BucketName = Annotated[str, Field(pattern=BUCKET)]
 S3Path = Annotated[str, Field(pattern=S3_PATH, max_length=1024), STAYS]

@@ -7,14 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from gpufleet.spec.base import Model
-from gpufleet.spec.fields import Name, NodeCount
+from gpufleet.spec.fields import Name, NodeCount, OrderedGroup
 
 
 class OrderedCapacity(Model):
-    """Nodes drawn from node groups of the site, one group after the other, as far as each has capacity.
+    """Nodes drawn from node groups, one group after the other, as far as each has capacity.
 
-    The groups start with no nodes, and `up` sets their sizes. Groups with EFA or a placement group give nodes
-    of one zone: that of the first group, or another group's zone if the first has too few.
+    The groups start with no nodes, and `up` sets their sizes. They give nodes of one site: that of the first
+    group, or the next one if it has too few. Groups with EFA or a placement group give nodes of one zone in
+    the same way.
     """
 
     name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["pretrain"])]
@@ -27,11 +28,11 @@ class OrderedCapacity(Model):
         ),
     ] = None
     groups: Annotated[
-        tuple[Name, ...],
+        tuple[OrderedGroup, ...],
         Field(
             min_length=1,
-            description="The node groups to draw from, in order.",
-            examples=[["pretrain-reserved", "pretrain-spot"]],
+            description="The node groups to draw from, in order; `site/group` for those of other sites.",
+            examples=[["pretrain-reserved", "pretrain-spot", "usw2/pretrain"]],
         ),
     ]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import FLEET, Judge
 
 FIELD = "cloud.0.ordered_capacity"
 WHERE = "cloud[0].ordered_capacity[0]"
@@ -94,3 +95,76 @@ def test_order_of_a_site_without_groups_has_none_to_suggest(judge: Judge) -> Non
     order = {"name": "first", "nodes": 1, "groups": ["x"]}
     said = judge({"cloud.0.node_groups": [], "cloud.0.ordered_capacity": [order]})
     assert "write one of: none is declared" in [finding.remedy for finding in said.findings]
+
+
+WEST: dict[str, Any] = {
+    "site": "usw2",
+    "region": "us-west-2",
+    "zones": ["us-west-2a"],
+    "network": {"cidr": "10.50.0.0/16"},
+    "scheduler": "kubernetes",
+    "kubernetes": {"version": "1.35", "private_cidrs": ["10.60.0.0/24"]},
+    "node_groups": [
+        {"name": "sweep", "instance_types": ["p4d.24xlarge"], "capacity": {"spot": {"min": 0, "max": 4}}}
+    ],
+}
+
+
+def both(west: dict[str, Any]) -> dict[str, Any]:
+    return {"cloud": [FLEET["cloud"][0], west]}
+
+
+def test_order_draws_from_groups_of_another_site(judge: Judge) -> None:
+    said = judge({**both(WEST), FIELD: [order(nodes=4, groups=["sweep", "usw2/sweep"])]})
+    assert not [finding for finding in said.findings if finding.rule.startswith("ordered")]
+    short = judge({**both(WEST), FIELD: [order(nodes=5, groups=["sweep", "usw2/sweep"])]})
+    (finding,) = short.of("ordered-nodes")
+    assert "at most 4 nodes in one site, not 5" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "remedy"),
+    [
+        ("usw3/sweep", "there is no cloud site 'usw3'", "did you mean 'usw2'?"),
+        ("usw2/sweeps", "site 'usw2' has no node group 'sweeps'", "did you mean 'sweep'?"),
+        ("use1/sweep", "node group 'use1/sweep' is in order 'pretrain' already", "remove it here, or there"),
+    ],
+)
+def test_group_of_another_site_exists_and_is_named_once(
+    judge: Judge, name: str, message: str, remedy: str
+) -> None:
+    finding = judge({**both(WEST), FIELD: [order(groups=["sweep", name])]}).of("ordered-groups")[0]
+    assert finding.field == f"{WHERE}.groups[1]"
+    assert message in finding.message and finding.remedy.startswith(remedy)
+
+
+def test_group_is_in_one_order_over_all_sites(judge: Judge) -> None:
+    west = {**WEST, "ordered_capacity": [order(name="other", groups=["sweep"])]}
+    (finding,) = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])]}).of("ordered-groups")
+    assert finding.field == "cloud[1].ordered_capacity[0].groups[0]"
+
+
+def test_group_of_another_site_has_no_size_and_no_autoscaler(judge: Judge) -> None:
+    west = copy.deepcopy(WEST)
+    west["node_groups"][0]["capacity"]["spot"]["desired"] = 1
+    west["kubernetes"] |= {"autoscaler": {}, "system_nodes": {"min": 2, "max": 2}}
+    said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])]})
+    (finding,) = said.of("ordered-sizes")
+    assert finding.field == "cloud[1].node_groups[0].capacity.spot.desired"
+    assert [each.field for each in said.of("autoscaler-of-nothing")] == ["cloud[1].kubernetes.autoscaler"]
+
+
+@pytest.mark.parametrize(
+    ("slurm", "message"),
+    [
+        ({}, "site 'usw2' has the scheduler slurm, and site 'use1' of order 'pretrain' has kubernetes"),
+        ({"cloud.0.scheduler": "slurm"}, "Slurm launches the nodes of site 'usw2'"),
+    ],
+)
+def test_another_site_has_the_same_scheduler_and_groups_with_a_size(
+    judge: Judge, slurm: dict[str, Any], message: str
+) -> None:
+    servers = {"image": "ami-0123456789abcdef0", "ssh": {"keys": ["ssh-ed25519 AAAA"]}, "teams": []}
+    west = {**WEST, "scheduler": "slurm", "slurm": {"servers": servers}, "kubernetes": None}
+    said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])], **slurm})
+    assert message in said.of("ordered-sites")[0].message

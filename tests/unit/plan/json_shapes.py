@@ -103,6 +103,7 @@ SHAPE: dict[str, Any] = {
             "autoscaled": DICT_OR_NONE,
             "gpu_sharing": DICT_OR_NONE,
             "node_pool": DICT_OR_NONE,
+            "ordered": bool,
             "public_addresses": int,
         }
     ],

@@ -44,6 +44,8 @@ def random_fleet(seed: int, *, most_sites: int = 3, most_groups: int = 4) -> Fle
     for site in launched:
         if chance.random() < 0.5:
             site["slurm"] = {"servers": _servers(chance)}
+    # A generator of its own: fleets of earlier seeds stay as they are but for this.
+    _draw_elsewhere(random.Random(f"orders of {seed}"), cloud)
     return spec(cloud=cloud, onprem=[*racks, *([SLURM_RACK] if launched else [])], policies=assumed)
 
 
@@ -169,19 +171,40 @@ def _orders(chance: random.Random, groups: list[dict[str, Any]]) -> list[dict[st
     drawn = chance.sample(groups, chance.randint(0, len(groups)))
     if not drawn:
         return []
-    most = 0
-    for each in drawn:
-        (kind, option), *_ = each["capacity"].items()
-        if kind == "reserved":
-            most += next(iter(option.values()))["nodes"]
-            continue
-        option |= {"min": 0, "desired": None, "max": max(option["max"], 1)}
-        most += option["max"]
-        if kind == "spot":
-            option["on_shortage"] = ["wait"]
-    nodes = chance.randint(1, most)
+    nodes = chance.randint(1, sum(map(_without_size, drawn)))
     names = [each["name"] for each in drawn]
     return [{"name": "o", "nodes": nodes, "at_least": chance.randint(0, nodes), "groups": names}]
+
+
+def _without_size(drawn: dict[str, Any]) -> int:
+    """Take a group's own size from it; return how many nodes it may have."""
+    (kind, option), *_ = drawn["capacity"].items()
+    if kind == "reserved":
+        return int(next(iter(option.values()))["nodes"])
+    option |= {"min": 0, "desired": None, "max": max(option["max"], 1)}
+    if kind == "spot":
+        option["on_shortage"] = ["wait"]
+    return int(option["max"])
+
+
+def _draw_elsewhere(chance: random.Random, sites: list[dict[str, Any]]) -> None:
+    """Let some orders draw from groups of other sites too."""
+    taken = {
+        (site["site"], name)
+        for site in sites
+        for order in site.get("ordered_capacity", [])
+        for name in order["groups"]
+    }
+    for site in sites:
+        for order in site.get("ordered_capacity", []):
+            for other in sites:
+                alike = other is not site and other["scheduler"] == site["scheduler"] and "slurm" not in other
+                for each in other["node_groups"] if alike and chance.random() < 0.5 else []:
+                    if (other["site"], each["name"]) not in taken:
+                        taken.add((other["site"], each["name"]))
+                        _without_size(each)
+                        place = chance.randint(0, len(order["groups"]))
+                        order["groups"].insert(place, f"{other['site']}/{each['name']}")
 
 
 def _capacity(chance: random.Random, zones: list[str], scheduler: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from gpufleet.resources.types import (
 from gpufleet.spec.init import TEMPLATES, write_environment
 from gpufleet.spec.load import load_fleet
 from gpufleet.spec.models import FleetSpec
-from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
+from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec, spot
 from tests.unit.plan.random_fleets import random_fleet
 from tests.unit.pricing.programs import registered
 
@@ -98,6 +98,20 @@ def test_plan_and_stack_of_any_fleet_have_the_same_price(first: int) -> None:
         lines_of_plan = price_plan(build_plan(fleet, CATALOG), CATALOG).lines
         unpriced = any(_is_unpriced_block(each) for each in lines_of_plan)
         assert_one_price(fleet, preview=seed % 3 != 0 or unpriced)
+
+
+@pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
+def test_plan_and_stack_price_an_order_over_two_regions_alike(preview: bool) -> None:
+    order = {"name": "train", "nodes": 4, "groups": ["usw2/b", "a", "usw2/c"]}
+    east = cloud_site(group("a", "g6.xlarge", spot(0, 3)), ordered_capacity=[order])
+    west = cloud_site(
+        group("b", "g6.xlarge", on_demand(0, 3)),
+        group("c", "g6.xlarge", on_demand(0, 3)),
+        site="usw2",
+        region="us-west-2",
+        zones=["us-west-2a"],
+    )
+    assert_one_price(spec(cloud=[east, west]), preview=preview)
 
 
 def _is_unpriced_block(line: CostLine) -> bool:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gpufleet.engine.api import SECRET, Changes, Op, ResourceEvent, RunResult, Verb
 from gpufleet.plan.models import FleetPlan
+from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.pricing.models import Amount, CostLine, FleetCost, grouped
 from gpufleet.report.changes_text import (
     describe,
@@ -24,7 +25,7 @@ from gpufleet.report.changes_text import (
 from gpufleet.report.cost_text import budget_line, origin, print_budget, print_cost, site_cost
 from gpufleet.report.money import money, money_range
 from gpufleet.report.overview_text import print_overview
-from gpufleet.report.plan_text import print_plan, print_summary
+from gpufleet.report.plan_text import order_line, print_plan, print_summary
 from gpufleet.report.run_text import next_steps, print_outputs, summary_line
 from gpufleet.report.sites import SiteChanges
 
@@ -301,3 +302,13 @@ def test_next_steps_follow_from_the_result(ended: RunResult, words: str) -> None
 def test_destroy_and_refresh_without_drift_have_no_next_steps() -> None:
     assert next_steps(result("destroy", delete=1)) == []
     assert next_steps(result("refresh")) == []
+
+
+def test_order_says_where_it_draws_next() -> None:
+    places = (("held-a", "spot-a"), ("spot-b",), ("usw2/spot",), ("usw2/rest",))
+    order = OrderPlan("train", 8, 4, places, {})
+    assert order_line(order) == (
+        "train draws 8 nodes (at least 4) from held-a, then spot-a or, in another zone, spot-b or, in another"
+        " site, usw2/spot or, in another zone, usw2/rest"
+    )
+    assert order_line(OrderPlan("all", 2, 2, (("a",),), {})) == "all draws 2 nodes, all or none, from a"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+import pulumi
 import pytest
 from botocore.client import BaseClient
 
+from gpufleet.lab.aws.faults import shortage
+from gpufleet.lab.aws.faults.plan import Shortage
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
 from gpufleet.resources.types import BLOCK_SCHEDULE, ORDERED_CAPACITY
@@ -73,3 +77,43 @@ def test_block_of_an_order_only_stops_by_its_schedule() -> None:
     assert made.one(BLOCK_SCHEDULE).inputs["stops_only"] is True
     (first, second) = made.one(ORDERED_CAPACITY).inputs["places"][0]
     assert first["block_id"] and "block_id" not in second
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
+def test_nodes_come_from_another_region_where_the_first_has_too_few(scheduler: str) -> None:
+    order = {"name": "train", "nodes": 2, "groups": ["a", "usw2/b"]}
+    east = cloud_site(group("a", TYPE, spot(0, 2)), ordered_capacity=[order], scheduler=scheduler)
+    west = cloud_site(
+        group("b", TYPE, on_demand(0, 4)),
+        scheduler=scheduler,
+        site="usw2",
+        region="us-west-2",
+        zones=["us-west-2a", "us-west-2b"],
+        network={"cidr": "10.50.0.0/16", "nat": "single"},
+    )
+    of = build_plan(spec(cloud=[east, west]), CATALOG)
+    # A quarter of the time that a wait takes is quiet after a failure.
+    quick = dataclasses.replace(SETTINGS, capacity_wait_s=2)
+    exports: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+
+    def program() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pulumi, "export", exports.__setitem__)
+            build_fleet(of, quick)
+        orders = {site: exports[site]["ordered_capacity"] for site in ("use1", "usw2")}
+        pulumi.Output.all(orders=orders, nodes=exports["nodes"]).apply(found.update)
+
+    with emulated_aws():
+        shortage.install(lambda: (Shortage(type=TYPE, market="spot"),))
+        try:
+            made = record(program, MotoMocks())
+        finally:
+            shortage.install(tuple)
+    (drawn,) = made.of(ORDERED_CAPACITY)
+    regions = [[each.get("region") for each in place] for place in drawn.inputs["places"]]
+    assert regions == [[None], ["us-west-2"]]
+    assert found["orders"]["use1"]["train"]["obtained"] == {"usw2/b": 2}
+    assert found["orders"]["usw2"] == {}
+    nodes = [(each["site"], each["node_group"]) for each in found["nodes"]]
+    assert nodes == ([("usw2", "b")] * 2 if scheduler == "slurm" else [])
