@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,10 @@ def build_site(
     settings: StackSettings,
     stopped: Mapping[str, HeldSize] | None = None,
 ) -> BuiltSite:
-    """Create all resources of one site but its orders; `stopped` node groups (resource names) keep their maximum."""
+    """Create all resources of one site but its orders.
+
+    `stopped` node groups (resource names) keep their maximum.
+    """
     name = f"{plan.fleet}-{plan.environment}-{site.site}"
     provider = aws.Provider(name, region=site.region, **settings.aws_provider)
     this = _Site(name, site, settings, stopped or {}, pulumi.ResourceOptions(providers=[provider]))
