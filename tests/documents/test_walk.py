@@ -31,6 +31,7 @@ ELSEWHERE = {
     r"gpufleet state export prod --cloud aws|mv \.gpufleet/state/aws": "needs a state of a real account",
     r"gpufleet (preflight|backend create|budget show|budget resume) prod": "needs an account",
     r"gpufleet adopt (found|dc)|gpufleet (preview|up) found": "needs an account: tests/unit/cli",
+    r"gpufleet image build prod": "needs an account: tests/unit/cli and tests/rack",
     r"git add Pulumi.yaml": "commits what a command wrote that needs an account",
     r"gpufleet up prod$|gpufleet refresh prod && gpufleet up prod": "needs the Pulumi CLI and an account",
     r"gpufleet backend print": "prints documents that are copied, and never wraps them: tests/unit/account",
