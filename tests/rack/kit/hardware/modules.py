@@ -1,6 +1,7 @@
 """modprobe, rmmod, modinfo and lsmod, by the name they are called with, on the host's own modules."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -71,11 +72,10 @@ def _load(name):
 
 
 def _unload(name):
-    folder = hardware.KERNEL / "module" / name
-    for path in folder.glob("*"):
-        path.unlink()
+    folder, gone = hardware.KERNEL / "module" / name, hardware.KERNEL / f".{name}.{os.getpid()}"
     if folder.is_dir():
-        folder.rmdir()
+        folder.rename(gone)  # at once, as it is loaded
+        shutil.rmtree(gone)
 
 
 def rmmod(arguments):

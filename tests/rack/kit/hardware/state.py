@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -108,13 +109,20 @@ def loaded_module(name):
 
 
 def load_module(name, version=""):
-    """Makes the kernel have the module, with its version where it has one."""
+    """Makes the kernel have the module, with its version where it has one.
+
+    At once: services and commands load the same driver, and would find a module without its version.
+    """
     folder = KERNEL / "module" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "refcnt").write_text("0\n")
-    (folder / "initstate").write_text("live\n")
-    if version:
-        (folder / "version").write_text(version + "\n")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = KERNEL / f".{name}.{os.getpid()}"
+    new.mkdir()
+    for file, text in (("refcnt", "0"), ("initstate", "live"), *([("version", version)] if version else [])):
+        (new / file).write_text(f"{text}\n")
+    try:
+        new.rename(folder)
+    except OSError:  # it is loaded: another process was first
+        shutil.rmtree(new)
 
 
 def library_version():
