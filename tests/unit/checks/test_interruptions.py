@@ -33,6 +33,14 @@ def test_lead_of_a_maintenance_is_bounded(judge: Judge, written: str, remedy: st
     assert remedy in finding.remedy
 
 
+@pytest.mark.parametrize(("written", "refused"), [("7 d", False), ("105 s", False), ("104 s", True)])
+def test_lead_of_a_maintenance_may_be_what_a_checkpoint_needs(
+    judge: Judge, written: str, refused: bool
+) -> None:
+    said = judge({FIELD: {"checkpoint": "90 s", "before_maintenance": written}})
+    assert ("maintenance-lead" in said.rules) is refused
+
+
 def test_site_without_nodes_is_a_warning(judge: Judge) -> None:
     said = judge({FIELD: {}, "cloud.0.node_groups": []})
     assert said.of("interruptions-of-nothing")[0].severity == "warning"

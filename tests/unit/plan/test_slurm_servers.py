@@ -1,0 +1,44 @@
+"""Servers of a Slurm in the cloud: their file systems, and the hosts that roles configure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpufleet.plan import build_plan
+from gpufleet.plan.models import FleetPlan
+from tests.unit.plan.fleets import CATALOG, cloud_site, spec
+
+SERVERS: dict[str, Any] = {"image": "ami-0123456789abcdef0", "teams": [{"name": "research", "gpus": 8}]}
+
+
+def planned(**servers: Any) -> FleetPlan:
+    return build_plan(spec(cloud=[cloud_site(slurm={"servers": {**SERVERS, **servers}})]), CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "shared", "file_systems"),
+    [(1, None, ()), (2, None, ("state",)), (1, "/shared", ("shared",)), (2, "/shared", ("shared", "state"))],
+)
+def test_two_controllers_share_their_state(
+    hosts: int, shared: str | None, file_systems: tuple[str, ...]
+) -> None:
+    slurm = planned(controllers={"hosts": hosts}, shared=shared).cloud[0].slurm
+    assert slurm is not None and slurm.servers is not None
+    assert slurm.servers.file_systems == file_systems
+
+
+def test_servers_are_hosts_of_a_site_without_gpus() -> None:
+    (site,) = planned(controllers={"hosts": 2}, login={"hosts": 1}).server_hosts
+    assert [(each.name, each.role) for each in site.hosts] == [
+        ("use1-ctl1", "controller"),
+        ("use1-ctl2", "controller"),
+        ("use1-login1", "login"),
+    ]
+    assert (site.site, site.scheduler, site.gpus_per_node) == ("use1", "slurm", 0)
+    assert [(team.name, team.gpus) for team in site.teams] == [("research", 8)]
+
+
+def test_site_without_servers_has_no_hosts() -> None:
+    assert build_plan(spec(cloud=[cloud_site()]), CATALOG).server_hosts == ()
