@@ -114,6 +114,18 @@ def test_plan_and_stack_price_an_order_over_two_regions_alike(preview: bool) -> 
     assert_one_price(spec(cloud=[east, west]), preview=preview)
 
 
+@pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
+def test_plan_and_stack_price_node_pools_of_karpenter_alike(preview: bool) -> None:
+    groups = (
+        group("sweep", ["g6.xlarge", "g6.2xlarge"], spot(0, 4, "on-demand")),
+        group("serve", "g6.xlarge", on_demand(1, 3), team="a"),
+        group("fixed", "g6.xlarge", on_demand(2, 2)),
+    )
+    autoscaler = {"autoscaler": {"kind": "karpenter"}}
+    site = cloud_site(*groups, scheduler="kubernetes", kubernetes=autoscaler)
+    assert_one_price(spec(cloud=[site]), preview=preview)
+
+
 def _is_unpriced_block(line: CostLine) -> bool:
     block = line.type in (CAPACITY_BLOCK, BLOCK_EXTENSION)
     return block and (line.expected is None or line.assumed)

@@ -268,6 +268,12 @@ def test_root_volumes_are_priced_by_size_and_extra_performance() -> None:
     assert line(plan, "a", "storage").expected == Decimal("3.20") + Decimal("0.20") + Decimal("5.00")
 
 
+def test_public_addresses_of_reserved_nodes_cost_extra() -> None:
+    """A reservation covers the instances, and nothing else."""
+    held = line(plan_of(group("a", "g6.xlarge", odcr(2), public_ip=True)), "a", "network")
+    assert held.expected == 2 * 730 * Decimal("0.005")
+
+
 @pytest.mark.parametrize(("nat", "gateways"), [("single", 1), ("per-zone", 2)])
 def test_nat_gateways_have_an_hourly_price(nat: str, gateways: int) -> None:
     cost = cost_of(plan_of(network={"cidr": "10.40.0.0/16", "nat": nat}))

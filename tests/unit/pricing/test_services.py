@@ -23,6 +23,15 @@ VPN = "aws:ec2/vpnConnection:VpnConnection"
 RESOLVER = "aws:route53/resolverEndpoint:ResolverEndpoint"
 KEY = "aws:kms/key:Key"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+OF_ONE_TYPE = {
+    "template": {
+        "spec": {
+            "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
+            ]
+        }
+    }
+}
 
 
 def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
@@ -106,6 +115,7 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one("aws:sagemaker/endpoint:Endpoint"), "aws:sagemaker/endpoint:Endpoint"),
         (one("aws:ec2/dedicatedHost:DedicatedHost"), "DedicatedHost"),
         (one("kubernetes:karpenter.sh/v1:NodePool"), "Karpenter"),
+        (one("kubernetes:karpenter.sh/v1:NodePool", spec=OF_ONE_TYPE), "EC2NodeClass is not in this stack"),
         (one("kubernetes:core/v1:Service", spec={"type": "LoadBalancer"}), "load balancer"),
         (one("kubernetes:core/v1:Service", spec=UNKNOWN), "load balancer"),
         (one("kubernetes:core/v1:ServicePatch", spec={"type": "LoadBalancer"}), "load balancer"),
