@@ -23,3 +23,10 @@ def test_hour_is_that_of_the_instance_and_its_volume_whatever_the_maximum(most: 
     (found,) = node_hours(plan, CATALOG, plan.cloud[0]).values()
     assert found is not None
     assert abs(found - (instance + 200 * volume / MONTH)) < Decimal("0.0001")
+
+
+def test_hour_without_a_known_price_is_unknown() -> None:
+    nodes = group("sweep", "p5e.48xlarge", on_demand(0, 2), image="ami-0123456789abcdef0")
+    plan = build_plan(spec(cloud=[cloud_site(nodes, slurm=LAUNCHED)], onprem=[SLURM_RACK]), CATALOG)
+    assert not CATALOG.on_demand("p5e.48xlarge", "us-east-1").known
+    assert node_hours(plan, CATALOG, plan.cloud[0]) == {"sweep": None}
