@@ -39,6 +39,11 @@ def test_reserved_tag_keys_are_refused(judge: Judge, key: str) -> None:
     assert finding.value == key
 
 
+def test_empty_tag_key_is_refused_by_its_length(judge: Judge) -> None:
+    finding = judge({"tags": {"team": "a", "cost-center": "b", "project": "c", "": "x"}}).only("tag-key")
+    assert "has 1 to 128 characters, but this one has 0" in finding.message
+
+
 def test_tag_keys_that_differ_only_in_case_are_refused(judge: Judge) -> None:
     judge({"tags.Team": "x"}).only("tag-key")
 

@@ -83,6 +83,7 @@ def test_drives_that_a_type_does_not_have_cannot_be_striped(judge: Judge) -> Non
         }
     ).of("local-nvme")
     assert [each.field for each in finding] == ["cloud[0].node_groups[3].local_nvme.use"]
+    assert finding[0].message.startswith("g5g.2xlarge of ") and "has no NVMe drives" in finding[0].message
     assert judge({f"{GROUP}.local_nvme": {"use": "raid0"}}).rules == set()
 
 
