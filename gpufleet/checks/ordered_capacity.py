@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.capacity import group_zones
-from gpufleet.plan.ordered_capacity import ordered_groups as found_groups
-from gpufleet.plan.ordered_capacity import plan_orders, split_group, stays_in_zone
+from gpufleet.plan.ordered_capacity import groups_of_order, plan_orders, split_group, stays_in_zone
 from gpufleet.spec.models import CloudSite, NodeGroup, OnDemand, OrderedCapacity, Spot
 
 
@@ -59,7 +58,7 @@ def ordered_groups(fleet: Fleet) -> Iterator[FieldFinding]:
 def ordered_sites(fleet: Fleet) -> Iterator[FieldFinding]:
     """A job that gets nodes of another site finds the same scheduler there, and nodes that have a size."""
     for path, site, order in _orders(fleet):
-        for name, where, _ in found_groups(fleet.spec, site, order):
+        for name, where, _ in groups_of_order(fleet.spec, site, order):
             if where.scheduler != site.scheduler:
                 yield FieldFinding(
                     (*path, "groups", order.groups.index(name)),
@@ -120,7 +119,7 @@ def ordered_nodes(fleet: Fleet) -> Iterator[FieldFinding]:
         for index, (order, planned) in enumerate(
             zip(site.ordered_capacity, plan_orders(fleet.spec, site), strict=True)
         ):
-            groups = {name: group for name, _, group in found_groups(fleet.spec, site, order)}
+            groups = {name: group for name, _, group in groups_of_order(fleet.spec, site, order)}
             if len(groups) < len(set(order.groups)):
                 continue
             held = max(sum(groups[name].capacity.most_nodes for name in place) for place in planned.places)

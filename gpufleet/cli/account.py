@@ -17,8 +17,21 @@ from gpufleet.errors import CloudError, GpufleetError, InputError
 if TYPE_CHECKING:
     from botocore.exceptions import BotoCoreError, ClientError
 
+    from gpufleet.workspace import Workspace
+
 FALLBACK_REGION = "us-east-1"
 _CONNECT_S, _READ_S = 5, 10
+
+
+def stack_session(workspace: Workspace, environment: str, region: str, **client: Any) -> Any:
+    """Return a boto3 session of the profile and roles in an environment's stack settings.
+
+    `client` are options of the STS client that assumes the roles.
+    """
+    from gpufleet.aws_session import open_session
+
+    profile = workspace.stack_config(environment, plain_only=True).get("aws:profile")
+    return open_session(profile, region, workspace.assumed_roles(environment), **client)
 
 
 def require_account(

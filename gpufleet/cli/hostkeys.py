@@ -111,7 +111,7 @@ def _of_servers(setup: Setup, hosts: Sequence[str], connections: Connections) ->
     from botocore.exceptions import BotoCoreError, ClientError
 
     from gpufleet.account.console_keys import console_keys
-    from gpufleet.aws_session import open_session
+    from gpufleet.cli.account import stack_session
     from gpufleet.racks.configure.host_keys import shown_keys
     from gpufleet.racks.configure.known_hosts import known_name
 
@@ -121,13 +121,12 @@ def _of_servers(setup: Setup, hosts: Sequence[str], connections: Connections) ->
             f"{', '.join(hosts)}: servers of the sandbox are emulated, and nobody can connect to them",
             remedy="use --site for the racks, or an environment with a real account",
         )
-    profile = workspace.stack_config(name, plain_only=True).get("aws:profile")
     found = []
     for host in hosts:
         region, instance = setup.servers[host]
         try:
-            session = open_session(profile, region, workspace.assumed_roles(name))
-            keys = console_keys(session.client("ec2"), instance)
+            ec2 = stack_session(workspace, name, region).client("ec2")
+            keys = console_keys(ec2, instance)
         except (BotoCoreError, ClientError) as error:
             raise CloudError(
                 f"the console output of {host} ({instance}) cannot be read: {error}",

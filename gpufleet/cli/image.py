@@ -80,7 +80,7 @@ def build(
         image = wanted.run()
     except (BotoCoreError, ClientError) as error:
         raise CloudError(
-            f"the image of {wanted.place.site} was not built: {error}",
+            f"the image of {wanted.cloud_site.site} was not built: {error}",
             remedy="docs/guide/cloud_slurm.md has the rights that a build needs; run again",
         ) from None
     if json:
@@ -88,5 +88,6 @@ def build(
         return
     out.print(f"{image}: {wanted.name}, on {wanted.base_image.label}", markup=False, soft_wrap=True)
     note(
-        f"write `image: {image}` to node groups of {wanted.place.site}, then run `gpufleet up {environment}`"
+        f"write `image: {image}` to node groups of {wanted.cloud_site.site}, then run"
+        f" `gpufleet up {environment}`"
     )

@@ -23,7 +23,7 @@ from gpufleet.account.image_builder import (
     make_image,
     place_of,
 )
-from gpufleet.aws_session import open_session
+from gpufleet.cli.account import stack_session
 from gpufleet.cli.configure_progress import HostProgress
 from gpufleet.cli.configure_setup import Setup
 from gpufleet.cli.console import err
@@ -59,15 +59,16 @@ class Build:
     def setup(self) -> Setup:
         """The environment. Raises InputError if its instances are emulated."""
         made = Setup(self.environment, "", "", (), self.ssh_config)
-        if made.workspace.cloud(made.name, None) == "sandbox":
+        name = made.plan.environment
+        if made.workspace.cloud(name, None) == "sandbox":
             raise InputError(
-                f"{made.name} is in the sandbox: its instances are emulated, and nobody can connect to them",
+                f"{name} is in the sandbox: its instances are emulated, and accept no connection",
                 remedy="build in an environment with a real account",
             )
         return made
 
     @cached_property
-    def place(self) -> CloudSitePlan:
+    def cloud_site(self) -> CloudSitePlan:
         """The site. Raises InputError if the fleet has not exactly one that is meant."""
         launched = [each for each in self.setup.plan.cloud if each.slurm is not None]
         found = [each for each in launched if self.site in ("", each.site)]
@@ -83,34 +84,33 @@ class Build:
     @cached_property
     def node_group(self) -> NodeGroupPlan:
         """The node group that the image is for."""
-        for each in self.place.node_groups:
+        for each in self.cloud_site.node_groups:
             if self.group in ("", each.name):
                 return each
-        names = ", ".join(each.name for each in self.place.node_groups)
+        names = ", ".join(each.name for each in self.cloud_site.node_groups)
         raise InputError(
-            f"--group {self.group!r} is not one of the node groups of {self.place.site}: {names}",
+            f"--group {self.group!r} is not one of the node groups of {self.cloud_site.site}: {names}",
             remedy="name one of them",
         )
 
     @cached_property
     def launch(self) -> Mapping[str, Any]:
         """What the stack says of the group's launch template. Raises InputError if it is not built."""
-        prefix = node_prefix(self.place.site, self.node_group.name)
-        slurm = (self.setup.outputs.get(self.place.site) or {}).get("slurm") or {}
+        prefix = node_prefix(self.cloud_site.site, self.node_group.name)
+        slurm = (self.setup.outputs.get(self.cloud_site.site) or {}).get("slurm") or {}
         for each in slurm.get("groups") or ():
             if each["prefix"] == prefix:
                 return dict(each)
         raise InputError(
-            f"{self.place.site} has no launch template of {self.node_group.name} yet",
-            remedy=f"run `gpufleet up {self.setup.name}` first: an image is built where its nodes will be",
+            f"{self.cloud_site.site} has no launch template of {self.node_group.name} yet",
+            remedy=f"run `gpufleet up {self.setup.plan.environment}` first: an image is built where its nodes"
+            " will be",
         )
 
     @cached_property
     def session(self) -> Any:
         """The account and region of the site."""
-        workspace, name = self.setup.workspace, self.setup.name
-        profile = workspace.stack_config(name, plain_only=True).get("aws:profile")
-        return open_session(profile, self.place.region, workspace.assumed_roles(name))
+        return stack_session(self.setup.workspace, self.setup.plan.environment, self.cloud_site.region)
 
     @cached_property
     def base_image(self) -> BaseImage:
@@ -123,7 +123,7 @@ class Build:
         if not wanted and catalog.instance(self.node_group.instance_types[0]).neuron:
             wanted = neuron_image(spec, catalog).name
         elif not wanted:
-            declared = next(each for each in spec.cloud if each.site == self.place.site)
+            declared = next(each for each in spec.cloud if each.site == self.cloud_site.site)
             wanted = locked_image(spec, declared, catalog).name
         return find_base(self.session, wanted)
 
@@ -136,12 +136,12 @@ class Build:
     def name(self) -> str:
         """The name of the new image."""
         plan = self.setup.plan
-        return f"{plan.fleet}-{plan.environment}-{self.place.site}-slurm-{self.started:%Y%m%d-%H%M%S}"
+        return f"{plan.fleet}-{plan.environment}-{self.cloud_site.site}-slurm-{self.started:%Y%m%d-%H%M%S}"
 
     @property
     def where(self) -> dict[str, str]:
         """Site and region."""
-        return {"site": self.place.site, "region": self.place.region}
+        return {"site": self.cloud_site.site, "region": self.cloud_site.region}
 
     @property
     def question(self) -> str:
@@ -149,22 +149,22 @@ class Build:
         catalog = self.setup.validated.catalog
         amount = None
         if self.kind in catalog.instances:
-            amount = catalog.on_demand(self.kind, self.place.region).amount
+            amount = catalog.on_demand(self.kind, self.cloud_site.region).amount
         price = "price unknown" if amount is None else f"{amount} USD an hour"
         first = f"Terminate {', '.join(self.others)}, and launch" if self.others else "Launch"
         return (
-            f"{first} one {self.kind} ({price}) in {self.place.site}, to build {self.name} on"
+            f"{first} one {self.kind} ({price}) in {self.cloud_site.site}, to build {self.name} on"
             f" {self.base_image.label}?"
         )
 
     @cached_property
     def others(self) -> list[str]:
         """Instances of other builds of the site. Raises RefusedError if there are any, without `discard`."""
-        found = builders(self.session.client("ec2"), lasting_tags(self.place.tags))
+        found = builders(self.session.client("ec2"), lasting_tags(self.cloud_site.tags))
         names = [str(each["InstanceId"]) for each in found]
         if names and not self.discard:
             raise RefusedError(
-                f"{', '.join(names)}: another build of {self.place.site} runs, or was killed",
+                f"{', '.join(names)}: another build of {self.cloud_site.site} runs, or was killed",
                 remedy="wait for it, or terminate its instance with --discard",
             )
         return names
@@ -177,7 +177,7 @@ class Build:
         place = place_of(
             ec2, self.launch["launch_template"], self.launch["version"], self.launch["subnets"][0]
         )
-        slurm = self.place.slurm
+        slurm = self.cloud_site.slurm
         mirrors = [
             each.rack.package_mirror
             for each in plan.host_sites()
@@ -192,7 +192,7 @@ class Build:
                 instance_type=self.kind,
                 key=new_key(Path(folder)),
                 name=self.name,
-                tags=self.place.tags,
+                tags=self.cloud_site.tags,
                 pauses=self.pauses,
             ) as instance,
         ):
@@ -204,7 +204,7 @@ class Build:
                 address=str(instance["PrivateIpAddress"]),
                 user=self.user,
                 keys=keys,
-                variables={} if self.direct else session_variables(self.place.region, identity),
+                variables={} if self.direct else session_variables(self.cloud_site.region, identity),
             )
             with HostProgress(err, 1, quiet=self.quiet) as progress:
                 project = ansible_project(self.setup.workspace.root)
@@ -215,8 +215,8 @@ class Build:
                     ec2,
                     identity,
                     self.name,
-                    f"Slurm nodes of {self.place.site}, on {self.base_image.label}",
-                    {**self.place.tags, BASE_TAG: self.base_image.id},
+                    f"Slurm nodes of {self.cloud_site.site}, on {self.base_image.label}",
+                    {**self.cloud_site.tags, BASE_TAG: self.base_image.id},
                     self.pauses,
                 )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from gpufleet.cli.account import stack_session
 from gpufleet.cli.arguments import CloudOption, Environment, Json
 from gpufleet.cli.console import emit_json, err, is_quiet, out
 from gpufleet.cli.waiting import sandbox_start
@@ -155,11 +156,8 @@ def _clients(workspace: Workspace, name: str, env: Mapping[str, str]) -> Clients
 
 def _session(workspace: Workspace, name: str, env: Mapping[str, str], region: str, config: Any) -> Any:
     """Return the session of the stack's settings, or of the emulated AWS without those of the user."""
-    from gpufleet.aws_session import open_session
-
     if not env:
-        profile = workspace.stack_config(name, plain_only=True).get("aws:profile")
-        return open_session(profile, region, workspace.assumed_roles(name), config=config)
+        return stack_session(workspace, name, region, config=config)
     import boto3
     from botocore.session import Session
 

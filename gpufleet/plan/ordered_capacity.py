@@ -56,7 +56,7 @@ def drawn_nodes(spec: FleetSpec) -> dict[tuple[str, str], int]:
     }
 
 
-def ordered_groups(
+def groups_of_order(
     spec: FleetSpec, site: CloudSite, order: OrderedCapacity
 ) -> list[tuple[str, CloudSite, NodeGroup]]:
     """Return (name in the order, site, group) of the groups that exist, in the order's order."""
@@ -72,7 +72,7 @@ def stays_in_zone(groups: Sequence[NodeGroup]) -> bool:
 
 
 def _plan_order(spec: FleetSpec, site: CloudSite, order: OrderedCapacity) -> OrderPlan:
-    groups = ordered_groups(spec, site, order)
+    groups = groups_of_order(spec, site, order)
     close = stays_in_zone([group for _, _, group in groups])
     places: dict[tuple[str, tuple[str, ...]], list[tuple[str, NodeGroup]]] = {}
     for name, where, group in groups:

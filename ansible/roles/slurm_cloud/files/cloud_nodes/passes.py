@@ -143,7 +143,7 @@ class Passes:
         if actions.power_down:
             steps.append(partial(self._power_down, actions.power_down))
         if actions.free:
-            steps.append(partial(self._slurm.free, actions.free, FREE))
+            steps.append(partial(self._free, actions.free))
         if actions.addresses:
             steps.append(partial(self._slurm.addresses, actions.addresses))
         steps += [partial(self._launch, ec2, launch, nodes) for launch in actions.launch]
@@ -168,6 +168,10 @@ class Passes:
     def _power_down(self, nodes: Collection[str]) -> None:
         self._slurm.power_down(nodes)
         say("powered down", nodes=sorted(nodes))
+
+    def _free(self, nodes: Collection[str]) -> None:
+        self._slurm.free(nodes, FREE)
+        say("freed", nodes=sorted(nodes))
 
     def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
         # Asked before each launch, which fails without an answer: the budget may be spent.
