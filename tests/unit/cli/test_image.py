@@ -219,6 +219,21 @@ def test_wrong_choice_is_refused_with_what_there_is(
     assert alive(ec2) == []
 
 
+def test_account_is_that_of_the_stack_settings_also_for_a_file_elsewhere(
+    build: Callable[..., Answer], workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workplace / "stacks" / "Pulumi.prod.yaml").write_text("config: { aws:profile: ops }\n")
+    asked: list[tuple[Any, ...]] = []
+
+    def opened(*given: Any) -> boto3.Session:
+        asked.append(given)
+        return boto3.Session(region_name="us-east-1")
+
+    monkeypatch.setattr("gpufleet.aws_session.open_session", opened)
+    assert build("--yes").code == 0
+    assert asked == [("ops", "us-east-1", ())]
+
+
 def test_site_that_is_not_built_is_refused(build: Callable[..., Answer], outputs: dict[str, Any]) -> None:
     outputs.clear()
     said = build("--yes")
