@@ -26,6 +26,9 @@ def build_image(
     """
     address, host = machine
     instances = Instances(lab, account, {address: host}, "identity")
+    # A repository of its own: this one's settings say that its sandbox is emulated.
+    (fleet.parent / "Pulumi.yaml").write_text("name: gpufleet\nruntime: python\n")
+    (fleet.parent / "stacks").mkdir()
 
     def console_keys(ec2: Any, instance: str) -> tuple[tuple[str, str], ...]:
         """Do what cloud-init does at the first boot: take the keys of the user data, print those of sshd."""
