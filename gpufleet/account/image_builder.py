@@ -50,7 +50,7 @@ class BaseImage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class LaunchPlace:
     """Where nodes of a group are launched: subnet, security groups, instance profile and root volume."""
 
     subnet: str
@@ -114,7 +114,7 @@ def find_base(session: Any, image: str) -> BaseImage:
     )
 
 
-def place_of(ec2: Any, template: str, version: str, subnet: str) -> Place:
+def place_of(ec2: Any, template: str, version: str, subnet: str) -> LaunchPlace:
     """Return where a launch template puts nodes. Its network cards and instance type are those of GPU nodes,
     and are not taken."""
     found = ec2.describe_launch_template_versions(LaunchTemplateId=template, Versions=[version])
@@ -123,7 +123,7 @@ def place_of(ec2: Any, template: str, version: str, subnet: str) -> Place:
     groups = data.get("SecurityGroupIds") or cards[0].get("Groups") or []
     volumes = [each["Ebs"] for each in data.get("BlockDeviceMappings") or () if "Ebs" in each]
     kept = ("Encrypted", "KmsKeyId", "VolumeType")
-    return Place(
+    return LaunchPlace(
         subnet=subnet,
         security_groups=tuple(groups),
         profile={key: str(value) for key, value in (data.get("IamInstanceProfile") or {}).items()},
@@ -148,7 +148,7 @@ def builders(ec2: Any, tags: Mapping[str, str]) -> list[dict[str, Any]]:
 def builder(
     ec2: Any,
     base: BaseImage,
-    place: Place,
+    place: LaunchPlace,
     *,
     instance_type: str,
     key: str,

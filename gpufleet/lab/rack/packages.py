@@ -7,6 +7,7 @@ from any mirror: over HTTP, with apt's checks.
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import tempfile
 from importlib.resources import files
@@ -52,8 +53,10 @@ def repository(cache: Path, root: Path, vendor: Path | None, say: Say, cluster: 
         for name, package in sorted(found.items()):
             _hard_link(package, folder / "vendor" / name)
         if cluster:
-            (folder / "charts").symlink_to(cluster / "charts")
-            (folder / "v2").symlink_to(cluster / "registry" / "v2")
+            # Relative: a cache may be moved, or copied to another home.
+            beside = Path(os.path.relpath(cluster, folder))
+            (folder / "charts").symlink_to(beside / "charts")
+            (folder / "v2").symlink_to(beside / "registry" / "v2")
         _index_flat(folder / "vendor")
         _sign(folder, ["debian/dists/" + SUITE, "vendor"])
         for path in _VENDOR_PATHS:

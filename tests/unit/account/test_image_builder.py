@@ -16,8 +16,8 @@ from gpufleet.account import image_builder
 from gpufleet.account.image_builder import (
     BUILD_TAG,
     BaseImage,
+    LaunchPlace,
     Pauses,
-    Place,
     builder,
     builders,
     find_base,
@@ -51,7 +51,7 @@ def ec2(session: Any) -> Any:
 
 
 @pytest.fixture
-def place(ec2: Any) -> Place:
+def place(ec2: Any) -> LaunchPlace:
     """Where a launch template of nodes with EFA, in a subnet of its own, puts them."""
     vpc = ec2.create_vpc(CidrBlock="10.40.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.40.0.0/24")["Subnet"]["SubnetId"]
@@ -73,7 +73,7 @@ def place(ec2: Any) -> Place:
     return place_of(ec2, made["LaunchTemplateId"], "1", subnet)
 
 
-def building(ec2: Any, base: BaseImage, place: Place) -> AbstractContextManager[dict[str, Any]]:
+def building(ec2: Any, base: BaseImage, place: LaunchPlace) -> AbstractContextManager[dict[str, Any]]:
     return builder(ec2, base, place, instance_type="m7i.large", key=KEY, name=NAME, tags=TAGS, pauses=PAUSES)
 
 
@@ -99,14 +99,16 @@ def test_base_that_does_not_exist_is_refused(session: Any, wanted: str, said: st
     assert caught.value.remedy
 
 
-def test_nodes_place_is_taken_without_their_cards_and_sizes(place: Place) -> None:
+def test_nodes_place_is_taken_without_their_cards_and_sizes(place: LaunchPlace) -> None:
     assert place.subnet.startswith("subnet-")
     assert len(place.security_groups) == 1
     assert place.volume == {"Encrypted": True, "VolumeType": "gp3"}
     assert place.profile == {}
 
 
-def test_instance_lets_the_key_in_ends_by_itself_and_is_found(session: Any, ec2: Any, place: Place) -> None:
+def test_instance_lets_the_key_in_ends_by_itself_and_is_found(
+    session: Any, ec2: Any, place: LaunchPlace
+) -> None:
     with building(ec2, find_base(session, DLAMI), place) as instance:
         assert instance["State"]["Name"] == "running"
         assert instance["SubnetId"] == place.subnet
@@ -127,7 +129,9 @@ def test_instance_lets_the_key_in_ends_by_itself_and_is_found(session: Any, ec2:
     assert builders(ec2, TAGS) == []
 
 
-def test_image_has_tags_and_its_instance_ends_with_the_build(session: Any, ec2: Any, place: Place) -> None:
+def test_image_has_tags_and_its_instance_ends_with_the_build(
+    session: Any, ec2: Any, place: LaunchPlace
+) -> None:
     with building(ec2, find_base(session, DLAMI), place) as instance:
         image = make_image(ec2, instance["InstanceId"], NAME, "nodes", TAGS, PAUSES)
     (found,) = ec2.describe_images(ImageIds=[image])["Images"]
@@ -140,7 +144,7 @@ def test_image_has_tags_and_its_instance_ends_with_the_build(session: Any, ec2: 
     assert builders(ec2, TAGS) == []
 
 
-def test_instance_ends_when_a_build_fails(session: Any, ec2: Any, place: Place) -> None:
+def test_instance_ends_when_a_build_fails(session: Any, ec2: Any, place: LaunchPlace) -> None:
     with pytest.raises(KeyboardInterrupt), building(ec2, find_base(session, DLAMI), place):
         raise KeyboardInterrupt
     assert builders(ec2, TAGS) == []

@@ -36,6 +36,17 @@ def test_package_of_a_cluster_takes_the_place_of_the_vendors_and_changes_no_cach
     assert (without / "toolkit.deb").read_text() == "stand-in"
 
 
+def test_repository_serves_images_and_charts_when_its_cache_was_moved(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    cache, cluster = folders["cache"], folders["cache"] / "kubernetes-1"
+    for name in ("charts", "registry/v2", "packages"):
+        (cluster / name).mkdir(parents=True)
+    made = packages.repository(cache, Path("/bookworm/root"), folders["vendor"], print, cluster)
+    moved = cache.rename(tmp_path / "home") / made.name
+    assert [(moved / name).is_dir() for name in ("charts", "v2")] == [True, True]
+
+
 def test_link_to_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).write_text(name)
