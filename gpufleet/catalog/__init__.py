@@ -23,7 +23,6 @@ from gpufleet.catalog.models import (
     ImageSet,
     InstanceType,
     KeyPrices,
-    LustreTier,
     NetworkCard,
     NodeImage,
     Price,
@@ -38,6 +37,7 @@ from gpufleet.catalog.models import (
 from gpufleet.catalog.overlay import overlay
 from gpufleet.catalog.price_tables import PricedInstances, service_prices
 from gpufleet.catalog.prices import STALE_AFTER_DAYS, age_text, is_stale, price_age
+from gpufleet.catalog.storage_models import LustreEfaClients, LustreTier
 from gpufleet.catalog.store import (
     DEEP_LEARNING_IMAGES,
     EKS_IMAGES,
@@ -118,6 +118,7 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
     if REGIONS in over:
         regions |= {item.name: item for item in read_entries(over[REGIONS], Region, "regions")}
     (rules,) = read_entries(DATA / "capacity_blocks.json", CapacityBlockRules, "rules")
+    (lustre_efa_clients,) = read_entries(DATA / "storage.json", LustreEfaClients, "lustre_efa_clients")
     return Catalog(
         instances=instances,
         regions=regions,
@@ -126,6 +127,7 @@ def _load(stamps: tuple[tuple[Path, int], ...]) -> Catalog:
             tier.model_copy(update={"prices": prices.get(tier.price_key, {})})
             for tier in read_entries(DATA / "storage.json", LustreTier, "lustre")
         ),
+        lustre_efa_clients=lustre_efa_clients,
         locks=_entries(SoftwareLock, "software.json", "channels", "channel"),
         images={
             (item.component, item.version): item

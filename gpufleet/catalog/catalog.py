@@ -12,7 +12,6 @@ from gpufleet.catalog.models import (
     ImageFamily,
     ImageSet,
     InstanceType,
-    LustreTier,
     NodeImage,
     Price,
     Region,
@@ -24,6 +23,7 @@ from gpufleet.catalog.models import (
     UsageClass,
 )
 from gpufleet.catalog.prices import unknown_price
+from gpufleet.catalog.storage_models import LustreEfaClients, LustreTier
 from gpufleet.errors import InputError
 
 ANY_REGION = "*"
@@ -60,6 +60,7 @@ class Catalog:
     regions: Mapping[str, Region]
     systems: Mapping[str, System]
     lustre_tiers: tuple[LustreTier, ...]
+    lustre_efa_clients: LustreEfaClients
     locks: Mapping[str, SoftwareLock]
     slurm_releases: Mapping[str, SlurmRelease]
     images: Mapping[tuple[str, str], ImageSet]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpufleet.catalog.catalog import ANY_REGION, Catalog
-from gpufleet.catalog.models import InstanceType, LustreTier, Price, ServicePrice, SpotPrices, System
+from gpufleet.catalog.models import InstanceType, Price, ServicePrice, SpotPrices, System
+from gpufleet.catalog.storage_models import LustreTier
 
 
 @dataclass(frozen=True, slots=True)

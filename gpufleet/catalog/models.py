@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpufleet.catalog.accelerator import Accelerator, nested
-from gpufleet.kinds import LustreDeployment
 
 PriceUnit = Literal[
     "instance-hour", "GB-month", "hour", "month", "GB", "IOPS-month", "MBps-month", "node", "kWh"
@@ -215,41 +214,6 @@ class System(Fact):
     sources: tuple[str, ...]
     unverified: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-class LustreTier(Fact):
-    """One FSx for Lustre tier. `throughput` is MB/s per TiB (None: fixed by the deployment type).
-
-    Capacities are `first_gib` or any multiple of `multiple_gib`; an EFA-enabled file system needs multiples
-    of `efa_multiple_gib` (None: no EFA). `network_*` and `disk_*` are MB/s per TiB, `cache_gib_per_tib` is
-    server memory.
-    """
-
-    deployment: LustreDeployment
-    throughput: int | None
-    first_gib: int
-    multiple_gib: int
-    efa_multiple_gib: int | None = None
-    replicated: bool | None = None
-    network_baseline: int | None = None
-    network_burst: int | None = None
-    disk_read_baseline: int | None = None
-    disk_write_baseline: int | None = None
-    disk_burst: int | None = None
-    cache_gib_per_tib: float | None = None
-    prices: dict[str, Price] = {}
-    source: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """`PERSISTENT_2-125`, or the deployment type alone."""
-        return self.deployment if self.throughput is None else f"{self.deployment}-{self.throughput}"
-
-    @property
-    def price_key(self) -> str:
-        """The key of its prices in the price table."""
-        return f"fsx-lustre-{self.title}"
 
 
 class SoftwareLock(Fact):

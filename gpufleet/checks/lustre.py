@@ -10,7 +10,8 @@ from gpufleet.catalog import Catalog
 from gpufleet.catalog.lustre import is_size, nearest_sizes, size_steps
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.kinds import LUSTRE_DEPLOYMENTS, METADATA_IOPS
-from gpufleet.plan.storage import lustre_zone
+from gpufleet.plan.capacity import group_zones
+from gpufleet.plan.storage import lustre_interfaces, lustre_zone
 from gpufleet.spec.models import Lustre
 
 LONGEST_BACKUP = dt.timedelta(days=90)
@@ -173,6 +174,34 @@ def lustre_efa_zone(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
+@check("lustre-efa-connections")
+def lustre_efa_connections(fleet: Fleet) -> Iterator[FieldFinding]:
+    """A file system takes 1,024 EFA connections, one for each EFA interface of a client (FSx for Lustre User
+    Guide, "Configuring EFA clients"). Nodes beyond them do not reach it over EFA."""
+    clients = fleet.catalog.lustre_efa_clients
+    for path, site, item, lustre in fleet.lustre():
+        if not lustre.efa:
+            continue
+        zone = (lustre_zone(lustre, site),)
+        most = {
+            group.name: (group.capacity.most_nodes, interfaces)
+            for group in site.node_groups
+            if group_zones(group, site) == zone
+            and (interfaces := lustre_interfaces(site, group, fleet.types(group), clients))
+        }
+        needed = sum(nodes * interfaces for nodes, interfaces in most.values())
+        if needed > clients.connections:
+            groups = listed([f"{name} {nodes} nodes of {each}" for name, (nodes, each) in most.items()])
+            yield FieldFinding(
+                (*path, "efa"),
+                f"file system {item.name!r} takes {clients.connections:,} EFA connections, and its"
+                f" nodes have up to {needed:,}: {groups}",
+                "launch fewer nodes, or give other groups a file system in another site",
+                "warning",
+                f"{needed:,} connections",
+            )
+
+
 CHECKS = (
     lustre_throughput,
     lustre_capacity,
@@ -180,4 +209,5 @@ CHECKS = (
     lustre_metadata,
     lustre_options,
     lustre_efa_zone,
+    lustre_efa_connections,
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
+from gpufleet.plan.storage import lustre_interfaces
 from gpufleet.plan.user_data import plan_local_nvme, plan_user_data
 from gpufleet.user_data import EKS_BYTES, MOST_BYTES, mime_document, part_kind
 
@@ -28,7 +29,11 @@ def user_data_fits(fleet: Fleet) -> Iterator[FieldFinding]:
         types = fleet.types(each.group)
         if not each.group.user_data or len(types) != len(each.group.instance_types):
             continue
-        parts = plan_user_data(each.group, plan_local_nvme(each.site, each.group, types))
+        parts = plan_user_data(
+            each.group,
+            plan_local_nvme(each.site, each.group, types),
+            lustre_interfaces(each.site, each.group, types, fleet.catalog.lustre_efa_clients),
+        )
         size = len(mime_document(parts).encode())
         reserved = EKS_BYTES if each.site.scheduler == "kubernetes" else 0
         if size + reserved > MOST_BYTES:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Literal
 
 from gpufleet.catalog import Catalog
-from gpufleet.catalog.models import LustreTier
+from gpufleet.catalog.storage_models import LustreTier
 from gpufleet.economics.quantities import GB, GIB
 from gpufleet.errors import InputError
 from gpufleet.pricing.lustre import price_lustre

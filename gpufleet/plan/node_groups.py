@@ -14,6 +14,7 @@ from gpufleet.plan.karpenter import plan_node_pool
 from gpufleet.plan.marks import group_labels, group_tags, group_taints
 from gpufleet.plan.models import NetworkInterface, NodeGroupPlan, NodePoolPlan, VolumePlan
 from gpufleet.plan.queues import order_labels
+from gpufleet.plan.storage import lustre_interfaces
 from gpufleet.plan.user_data import plan_local_nvme, plan_user_data
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, Volume
 
@@ -74,7 +75,9 @@ def plan_node_group(
         image_release=release,
         software=software,
         local_nvme=local_nvme,
-        user_data=plan_user_data(group, local_nvme),
+        user_data=plan_user_data(
+            group, local_nvme, lustre_interfaces(site, group, types, catalog.lustre_efa_clients)
+        ),
         tags=group_tags(spec, site.site, group),
         team=group.team,
         accelerator=accelerator,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from gpufleet.catalog import InstanceType
+from gpufleet.catalog.storage_models import LustreEfaClients
 from gpufleet.kinds import LUSTRE_DEPLOYMENTS
+from gpufleet.plan.capacity import group_zones
 from gpufleet.plan.marks import storage_tags
 from gpufleet.plan.models import BucketPlan, LustrePlan
-from gpufleet.spec.models import Bucket, CloudSite, FleetSpec, Lustre, Storage
+from gpufleet.spec.models import Bucket, CloudSite, FleetSpec, Lustre, NodeGroup, Storage
 
 
 def default_mount(name: str) -> str:
@@ -16,6 +21,24 @@ def default_mount(name: str) -> str:
 def lustre_zone(lustre: Lustre, site: CloudSite) -> str:
     """The zone of a file system: its own, or the first of the site."""
     return lustre.zone or site.zones[0]
+
+
+def lustre_interfaces(
+    site: CloudSite, group: NodeGroup, types: Sequence[InstanceType], clients: LustreEfaClients
+) -> int:
+    """Return the EFA interfaces by which a node of a group reaches the site's file systems; 0 for TCP alone.
+
+    EFA does not leave a zone: nodes that may be in another one than an EFA-enabled file system use TCP.
+    """
+    near = any(
+        item.lustre is not None
+        and item.lustre.efa
+        and group_zones(group, site) == (lustre_zone(item.lustre, site),)
+        for item in site.storage
+    )
+    if not near or group.network != "efa" or not types:
+        return 0
+    return min(clients.interfaces_of(each) for each in types)
 
 
 def split_s3(url: str) -> tuple[str, str]:

@@ -196,6 +196,17 @@ def test_efa_capacity_steps_shrink_as_throughput_grows(catalog: Catalog) -> None
     assert catalog.lustre_tier("SCRATCH_2", None).efa_multiple_gib is None
 
 
+def test_lustre_clients_have_no_more_efa_interfaces_than_their_type(catalog: Catalog) -> None:
+    clients = catalog.lustre_efa_clients
+    assert {
+        name
+        for name, each in catalog.instances.items()
+        if clients.interfaces_of(each) > each.max_efa_interfaces
+    } == set()
+    families = {name.partition(".")[0] for name, each in catalog.instances.items() if each.efa}
+    assert clients.tcp_only <= families
+
+
 def test_no_hdd_tier_is_offered(catalog: Catalog) -> None:
     assert catalog.lustre_throughputs("PERSISTENT_1") == (50, 100, 200)
     assert catalog.lustre_throughputs("PERSISTENT_2") == (125, 250, 500, 1000)

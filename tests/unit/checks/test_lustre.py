@@ -187,3 +187,21 @@ def test_zone_of_the_nodes_that_cannot_run_near_an_efa_file_system_is_suggested(
     (outside,) = judge(changes | {f"{LUSTRE}.zone": "us-east-1c"}).of("lustre-efa-zone")
     assert outside.message.endswith("but train, block cannot run there")
     assert outside.remedy == "use one zone for all, such as 'zone: us-east-1a'"
+
+
+def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judge) -> None:
+    changes: dict[str, Any] = {
+        f"{LUSTRE}.efa": True,
+        f"{LUSTRE}.metadata_iops": 6000,
+        f"{LUSTRE}.capacity": "38400 GiB",
+        f"{LUSTRE}.zone": "us-east-1a",
+        "cloud.0.node_groups.0.capacity": {"on_demand": {"min": 0, "max": 128}},
+    }
+    assert judge(changes).of("lustre-efa-connections") == []
+    more = changes | {"cloud.0.node_groups.0.capacity": {"on_demand": {"min": 0, "max": 129}}}
+    (finding,) = judge(more).of("lustre-efa-connections")
+    assert finding.message.endswith(
+        "takes 1,024 EFA connections, and its nodes have up to 1,032: train 129 nodes of 8"
+    )
+    assert judge(more | {"cloud.0.node_groups.0.network": "ena"}).of("lustre-efa-connections") == []
+    assert judge(more | {f"{LUSTRE}.efa": False}).of("lustre-efa-connections") == []

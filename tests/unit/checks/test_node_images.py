@@ -22,6 +22,13 @@ def test_unknown_release_is_refused_with_the_known_ones(judge: Judge) -> None:
     assert "node-image-known" in judge({**SLURM, f"{IMAGES}.slurm": "20200101"}).rules
 
 
+def test_release_of_a_slurm_site_is_its_own(judge: Judge) -> None:
+    (finding,) = judge({**SLURM, f"{IMAGES}.slurm": "20200101"}).of("node-image-known")
+    assert (finding.field, finding.value) == (f"{IMAGES}.slurm", "20200101")
+    assert "20260403" in finding.message + finding.remedy
+    assert "node-image-known" not in judge({**SLURM, f"{IMAGES}.eks": "20260713"}).rules
+
+
 def test_known_releases_of_the_channels_driver_pass(judge: Judge) -> None:
     assert judge({f"{IMAGES}.eks": "20260625"}).rules == set()
 

@@ -10,7 +10,8 @@ import yaml
 
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import NodeGroupPlan
-from gpufleet.plan.user_data import STRIPE_IN_EKS, mount_scratch, scratch_program
+from gpufleet.plan.node_programs import mount_scratch, scratch_program
+from gpufleet.plan.user_data import STRIPE_IN_EKS
 from gpufleet.spec.models import FleetSpec
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
 

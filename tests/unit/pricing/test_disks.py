@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpufleet.pricing.disks import Disk
+from gpufleet.catalog import load_catalog
+from gpufleet.pricing.disks import Disk, price_volume
 from gpufleet.pricing.of_stack.disks import instance_disks, read_disk, template_disks
-from gpufleet.pricing.rates import UnpricedError
+from gpufleet.pricing.rates import Prices, UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
 
 EBS = {"volumeSize": 200, "volumeType": "gp3"}
@@ -107,3 +108,18 @@ def test_volumes_of_an_instance_are_read(values: dict[str, Any], disks: list[Dis
 def test_unknown_volumes_of_an_instance_are_refused(values: dict[str, Any], reason: str) -> None:
     with pytest.raises(UnpricedError, match=reason):
         instance_disks(values)
+
+
+@pytest.mark.parametrize(
+    ("disk", "charges"),
+    [
+        (Disk("gp3", 200, 3000, 125), ["200 GB-month"]),
+        (Disk("gp3", 200, 3001, 126), ["200 GB-month", "1 IOPS-month", "1 MBps-month"]),
+        (Disk("io2", 200, 100, None), ["200 GB-month", "100 IOPS-month"]),
+    ],
+)
+def test_only_what_is_above_a_volumes_baseline_is_charged(disk: Disk, charges: list[str]) -> None:
+    cost = price_volume(Prices(load_catalog(), "us-east-1"), disk)
+    assert len(cost.rates) == len(charges)
+    parts = cost.basis.partition("(")[2].partition(")")[0].split(" + ")
+    assert [part.partition(" x ")[0] for part in parts] == charges
