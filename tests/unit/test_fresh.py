@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.loading import load_source
 from tests.programs import ROOT
 
 SCRIPT = ROOT / "scripts" / "fresh"
@@ -19,10 +18,7 @@ SCRIPT = ROOT / "scripts" / "fresh"
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, with a separate cache."""
-    spec = spec_from_loader("fresh", SourceFileLoader("fresh", str(SCRIPT)))
-    assert spec is not None and spec.loader is not None
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = load_source(SCRIPT, "fresh")
     monkeypatch.setattr(made, "CACHE", tmp_path / "cache")
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,8 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+
+from tests.loading import load_source
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
 SYSTEMS = ("debian_12", "ubuntu_22_04", "ubuntu_24_04", "dgx_os_6", "dgx_os_7")
@@ -48,9 +49,4 @@ def load_module(path: str) -> ModuleType:
     collections = str(ANSIBLE.parent / "gpufleet" / "collections")
     if collections not in sys.path:
         sys.path.append(collections)
-    name = Path(path).stem
-    spec = importlib.util.spec_from_file_location(name, ANSIBLE / path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_source(ANSIBLE / path, Path(path).stem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kube.stores import BUCKET, ROLE, SECRET, Target, bucket_client, etcd_source, s3_server, ssh_server
+from tests.loading import load_source
 from tests.rack.site import ArgumentWatcher
 
 pytestmark = [pytest.mark.daemon, pytest.mark.xdist_group("etcd")]
@@ -207,11 +207,7 @@ def test_backup_without_room_for_its_copy_is_refused(target: Target, size: int, 
 
 def stores() -> Any:
     """The module of the stores in this process."""
-    spec = importlib.util.spec_from_file_location("backup_stores", ROLE / "backup_stores.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_source(ROLE / "backup_stores.py", "backup_stores")
 
 
 def test_large_file_is_sent_to_s3_in_parts_and_what_a_killed_upload_left_is_removed(

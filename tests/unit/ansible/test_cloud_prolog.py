@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from tests.loading import load_source
 
 PROGRAM = Path(__file__).resolve().parents[3] / "ansible/roles/slurm_cloud_node/files/prolog"
 BEFORE = "127.0.0.1 localhost\n10.40.0.9 use1-sweep-9 # gpufleet cloud node\n"
@@ -16,11 +16,7 @@ BEFORE = "127.0.0.1 localhost\n10.40.0.9 use1-sweep-9 # gpufleet cloud node\n"
 
 @pytest.fixture
 def prolog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("cloud_prolog", str(PROGRAM))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    module = load_source(PROGRAM, "cloud_prolog")
     hosts = tmp_path / "hosts"
     hosts.write_text(BEFORE)
     switch = tmp_path / "nsswitch.conf"

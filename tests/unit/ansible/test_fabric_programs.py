@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.loading import load_source
 from tests.unit.ansible.collection import conftest as collection
 
 ROLES = Path(__file__).resolve().parents[3] / "ansible" / "roles"
@@ -21,27 +19,15 @@ NAMER = ROLES / "rdma" / "files" / "rdma-name"
 WANTED = {"devices": [], "interfaces": [], "priority": 3, "dscp": 26, "mtu": 9000, "ecn": True}
 
 
-def load(path: Path, name: str) -> ModuleType:
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
-    try:
-        spec = spec_from_loader(name, SourceFileLoader(name, str(path)))
-        assert spec is not None and spec.loader is not None
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.dont_write_bytecode = before
-
-
 def test_device_with_its_own_name_or_without_one_is_unchanged() -> None:
-    renames = load(NAMER, "rdma_name").renames
+    renames = load_source(NAMER, "rdma_name").renames
     assert renames("0000:18:00.0", "mlx5_0", {"0000:18:00.0": "mlx5_0"}) == []
     assert renames("0000:18:00.0", "mlx5_0", {}) == []
 
 
 def test_devices_get_their_names_back_after_a_dead_adapter() -> None:
     """The kernel has shifted the names: each device has that of its neighbor."""
-    renames = load(NAMER, "rdma_name").renames
+    renames = load_source(NAMER, "rdma_name").renames
     own = {"0000:40:00.0": "mlx5_1", "0000:4f:00.0": "mlx5_2", "0000:5e:00.0": "mlx5_3"}
     for order in (list(own), list(reversed(own)), ["0000:4f:00.0", "0000:5e:00.0", "0000:40:00.0"]):
         there = {"0000:40:00.0": "mlx5_0", "0000:4f:00.0": "mlx5_1", "0000:5e:00.0": "mlx5_2"}

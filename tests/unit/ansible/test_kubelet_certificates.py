@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.machinery
-import importlib.util
 import ipaddress
 import json
 import os
@@ -28,6 +26,7 @@ from cryptography.x509.oid import NameOID
 from tests.kube.build import MINOR, program
 from tests.kube.certificates import Authority
 from tests.kube.cluster import ApiServerProcess
+from tests.loading import load_source
 from tests.unit.ansible.collection.conftest import load
 
 PROGRAM = Path("ansible/roles/kubernetes_control_plane/files/kubelet-certificates")
@@ -76,13 +75,7 @@ def request(name: str, text: bytes, usages: list[str] | None = None, signer: str
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("kubelet_certificates_program", str(PROGRAM))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    loader.exec_module(module)
-    return module
+    return load_source(PROGRAM, "kubelet_certificates_program")
 
 
 OTHERS = {

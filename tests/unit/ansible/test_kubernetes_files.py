@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from tests.kube.build import MINOR, kubeadm, minors, not_asked, version
+from tests.loading import load_source
 from tests.rack.lab import fleet_text
 from tests.unit.ansible.rendering import DISTRIBUTIONS, SECRETS, RenderedFile, Site, tasks
 from tests.unit.ansible.test_rendered_files import PACKAGED, executables, judge
@@ -33,12 +33,7 @@ PATCHES = f"{FOLDER}/patches"
 
 def etcd_member() -> ModuleType:
     """What the role's programs know of a member."""
-    path = Path("ansible/roles/kubernetes_control_plane/files/etcd_member.py")
-    spec = importlib.util.spec_from_file_location("etcd_member", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_source(Path("ansible/roles/kubernetes_control_plane/files/etcd_member.py"), "etcd_member")
 
 
 def fleet(minor: str, *, controllers: int = 3) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tests.captures import H100, H200, load_capture
+from tests.loading import load_source
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = ROOT / "ansible" / "plugins" / "modules" / "preflight_measure.py"
@@ -17,11 +17,7 @@ EFI = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 @pytest.fixture(scope="module")
 def module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("preflight_measure", MODULE)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return load_source(MODULE, "preflight_measure")
 
 
 def write(root: Path, **files: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import socket
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ansible.errors import AnsibleFilterError
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from gpufleet.plan.rack_slurm import PRIORITIES
+from tests.loading import load_source
 from tests.programs import find_program
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
@@ -156,12 +155,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"rack_{path.parent.name}_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_source(path, f"rack_{path.parent.name}_{path.stem}")
 
 
 filters = load(PLUGINS / "filter" / "slurm.py")

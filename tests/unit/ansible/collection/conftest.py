@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -14,6 +13,8 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_node import SlurmNode
 
+from tests.loading import load_source
+
 if TYPE_CHECKING:
     from tests.unit.ansible.collection.controller import Controller
 
@@ -23,12 +24,7 @@ PLUGINS = COLLECTIONS / "ansible_collections" / "gpufleet" / "rack" / "plugins"
 
 def load(name: str) -> ModuleType:
     """A module of the collection, imported by Python."""
-    spec = importlib.util.spec_from_file_location(f"gpufleet_rack_{name}", PLUGINS / "modules" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_source(PLUGINS / "modules" / f"{name}.py", f"gpufleet_rack_{name}")
 
 
 class Programs:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,11 +9,12 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.loading import load_source
 
 COLLECTIONS = Path(__file__).resolve().parents[4] / "gpufleet/collections"
 PROGRAM = Path(__file__).resolve().parents[4] / "ansible/roles/slurm_exporter/files/slurm-exporter"
@@ -112,17 +111,8 @@ SAID = {"ping": PING, "nodes": NODES, "jobs": JOBS, "scheduler": SDIAG, "sacct":
 
 
 @pytest.fixture(scope="module")
-def exporter() -> Iterator[ModuleType]:
-    loader = importlib.machinery.SourceFileLoader("slurm_exporter_under_test", str(PROGRAM))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    loader.exec_module(module)
-    sys.dont_write_bytecode = before
-    yield module
-    del sys.modules[loader.name]
+def exporter() -> ModuleType:
+    return load_source(PROGRAM, "slurm_exporter_under_test")
 
 
 @pytest.fixture(scope="module")

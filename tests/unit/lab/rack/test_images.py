@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
-import sys
 import tarfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.loading import load_source
 from tests.programs import ROOT
 
 
 @pytest.fixture(scope="module")
 def images() -> ModuleType:
-    path = ROOT / "tests" / "rack" / "kit" / "cluster" / "images.py"
-    spec = importlib.util.spec_from_file_location("kit_images", path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_source(ROOT / "tests" / "rack" / "kit" / "cluster" / "images.py", "kit_images")
 
 
 def test_image_is_stored_under_its_tag_and_digests(images: ModuleType, tmp_path: Path) -> None:
