@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests.unit.checks.fleets import Judge
@@ -41,6 +43,19 @@ def test_release_with_another_driver_branch_is_a_warning(judge: Judge) -> None:
     found = judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver")
     assert [(each.severity, each.field) for each in found] == [("warning", f"{IMAGES}.slurm")]
     assert "595.91.07" in found[0].message and "580.159.03" in found[0].message
+
+
+def test_driver_branch_of_an_eks_release_is_judged_by_the_channel(judge: Judge) -> None:
+    found = judge({"software.channel": "2026.08", f"{IMAGES}.eks": "20260714"}).of("node-image-driver")
+    assert [(each.severity, each.field) for each in found] == [("warning", f"{IMAGES}.eks")]
+
+
+def test_driver_of_a_release_that_is_not_known_is_not_judged(judge: Judge) -> None:
+    images = {
+        key: image.model_copy(update={"driver": None}) for key, image in judge.catalog.node_images.items()
+    }
+    judge.catalog = dataclasses.replace(judge.catalog, node_images=images)
+    assert judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver") == []
 
 
 @pytest.mark.parametrize(
