@@ -51,8 +51,7 @@ def instance(world: World) -> Inputs:
         "ami": "ami-000c540e28953ace2",
         "instanceType": "m7i.large",
         "subnetId": world.subnets[0].id,
-        # Above those that the subnet gives out by itself while other types are tested.
-        "privateIp": "10.0.0.240",
+        "privateIp": f"10.0.0.{next(world.addresses)}",
         "vpcSecurityGroupIds": [world.bare_group.id],
         "associatePublicIpAddress": False,
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required"},

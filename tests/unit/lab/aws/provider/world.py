@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,8 @@ class World:
     def __init__(self, engine: Engine, clients: Clients) -> None:
         self.engine = engine
         self.clients = clients
+        # Above those that a subnet gives out by itself; each once, since some tests leave an instance behind.
+        self.addresses = itertools.count(150)
 
     def client(self, service: str) -> Any:
         return self.clients.get(service, REGION)
