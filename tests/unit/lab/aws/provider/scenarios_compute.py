@@ -51,7 +51,7 @@ def instance(world: World) -> Inputs:
         "ami": "ami-000c540e28953ace2",
         "instanceType": "m7i.large",
         "subnetId": world.subnets[0].id,
-        "privateIp": f"10.0.0.{next(world.addresses)}",
+        "privateIp": f"10.0.0.{next(world.private_addresses)}",
         "vpcSecurityGroupIds": [world.bare_group.id],
         "associatePublicIpAddress": False,
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required"},

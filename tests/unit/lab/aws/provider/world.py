@@ -32,7 +32,7 @@ class World:
         self.engine = engine
         self.clients = clients
         # Above those that a subnet gives out by itself; each once, since some tests leave an instance behind.
-        self.addresses = itertools.count(150)
+        self.private_addresses = itertools.count(150)
 
     def client(self, service: str) -> Any:
         return self.clients.get(service, REGION)
