@@ -50,8 +50,8 @@ def instance(world: World) -> Inputs:
     return {
         "ami": "ami-000c540e28953ace2",
         "instanceType": "m7i.large",
-        "subnetId": world.subnets[0].id,
-        "privateIp": f"10.0.0.{next(world.private_addresses)}",
+        "subnetId": world.quiet_subnet.id,
+        "privateIp": "10.0.77.20",
         "vpcSecurityGroupIds": [world.bare_group.id],
         "associatePublicIpAddress": False,
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required"},
@@ -254,7 +254,7 @@ COMPUTE = (
             "instanceType": "m7i.xlarge", "vpcSecurityGroupIds": [w.other_group.id],
             "rootBlockDevice": {**ROOT, "volumeSize": 50}, "tags": {"Name": "renamed"},
         },
-        lambda w: {"privateIp": "10.0.0.21"},
+        lambda w: {"privateIp": "10.0.77.21"},
         instance_drift,
     ),
     Scenario(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from functools import cached_property
 from typing import Any
@@ -31,8 +30,6 @@ class World:
     def __init__(self, engine: Engine, clients: Clients) -> None:
         self.engine = engine
         self.clients = clients
-        # Above those that a subnet gives out by itself; each once, since some tests leave an instance behind.
-        self.private_addresses = itertools.count(150)
 
     def client(self, service: str) -> Any:
         return self.clients.get(service, REGION)
@@ -57,6 +54,14 @@ class World:
             )
             for index, zone in enumerate(ZONES)
         ]  # fmt: skip
+
+    @cached_property
+    def quiet_subnet(self) -> Resource:
+        """A subnet that gives out no address by itself: nodes of groups can fill the others."""
+        cidr = "10.0.77.0/24"
+        return self.make(
+            "aws:ec2/subnet:Subnet", "quiet", vpcId=self.vpc.id, cidrBlock=cidr, availabilityZone=ZONES[0]
+        )
 
     @cached_property
     def gateway(self) -> Resource:
