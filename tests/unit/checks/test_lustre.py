@@ -10,6 +10,7 @@ from tests.unit.checks.fleets import GONE, Judge
 
 LUSTRE = "cloud.0.storage.0.lustre"
 FIELD = "cloud[0].storage[0].lustre"
+EFA = {f"{LUSTRE}.efa": True, f"{LUSTRE}.metadata_iops": 6000, f"{LUSTRE}.capacity": "38400 GiB"}
 
 
 @pytest.mark.parametrize("capacity", ["1200 GiB", "2400 GiB", "4800 GiB", "24000 GiB"])
@@ -159,9 +160,7 @@ def test_backups_of_a_file_system_without_a_bucket_pass(judge: Judge) -> None:
 
 def test_efa_file_system_in_another_zone_than_its_nodes_is_a_warning(judge: Judge) -> None:
     changes: dict[str, Any] = {
-        f"{LUSTRE}.efa": True,
-        f"{LUSTRE}.metadata_iops": 6000,
-        f"{LUSTRE}.capacity": "38400 GiB",
+        **EFA,
         f"{LUSTRE}.zone": "us-east-1b",
     }
     finding = judge(changes).only("lustre-efa-zone", "warning")
@@ -174,9 +173,7 @@ def test_efa_file_system_in_another_zone_than_its_nodes_is_a_warning(judge: Judg
 
 def test_zone_of_the_nodes_that_cannot_run_near_an_efa_file_system_is_suggested(judge: Judge) -> None:
     changes: dict[str, Any] = {
-        f"{LUSTRE}.efa": True,
-        f"{LUSTRE}.metadata_iops": 6000,
-        f"{LUSTRE}.capacity": "38400 GiB",
+        **EFA,
         f"{LUSTRE}.zone": "us-east-1b",
         "cloud.0.node_groups.0.zones": GONE,
         "cloud.0.node_groups.1.zones": ["us-east-1a"],
@@ -191,9 +188,7 @@ def test_zone_of_the_nodes_that_cannot_run_near_an_efa_file_system_is_suggested(
 
 def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judge) -> None:
     changes: dict[str, Any] = {
-        f"{LUSTRE}.efa": True,
-        f"{LUSTRE}.metadata_iops": 6000,
-        f"{LUSTRE}.capacity": "38400 GiB",
+        **EFA,
         f"{LUSTRE}.zone": "us-east-1a",
         "cloud.0.node_groups.0.capacity": {"on_demand": {"min": 0, "max": 128}},
     }
