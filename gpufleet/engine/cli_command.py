@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from pulumi.automation import CommandResult, OnOutput
 from pulumi.automation.errors import create_command_error
 
 from gpufleet.interruption import TERMINATION_GRACE_S
+
+_WAIT_S = 1.0
 
 
 class OwnSessionCommand(automation.PulumiCommand):
@@ -54,7 +57,7 @@ class OwnSessionCommand(automation.PulumiCommand):
         try:
             if self.interruptions:
                 process.terminate()
-            stdout, stderr = process.communicate()
+            stdout, stderr = _output(process)
         except BaseException:
             _end(process)
             raise
@@ -82,6 +85,17 @@ class OwnSessionCommand(automation.PulumiCommand):
                 self._ending.daemon = True
                 self._ending.start()
         return self.interruptions > 1
+
+
+def _output(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Wait for the end of a process and return its output.
+
+    A signal that arrives just before the wait begins does not end the wait, and its handler would run only
+    after the process: waits are short.
+    """
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=_WAIT_S)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
