@@ -23,8 +23,10 @@ def print_table(table: RenderableType, console: Console) -> None:
     if not isinstance(table, Table):
         console.print(table)
         return
-    natural = [_measure(column, console).maximum for column in table.columns]
-    least = [_measure(column, console).minimum for column in table.columns]
+    measured = [_measure(column, console) for column in table.columns]
+    natural, least = [each.maximum for each in measured], [each.minimum for each in measured]
+    for column, width in zip(table.columns, natural, strict=True):
+        column.width = width  # else Rich measures each cell again, now and while it prints
     whole = Measurement.get(console, console.options.update_width(_ENDLESS), table).maximum
     # What is left for the cells: lines and the space around them take the rest.
     room = console.width - (whole - sum(natural))
@@ -41,8 +43,10 @@ def print_table(table: RenderableType, console: Console) -> None:
 
 def _measure(column: Column, console: Console) -> Measurement:
     """Return the longest word and the longest line of a column, heading included."""
-    found = [_text(cell, console) for cell in (column.header, *column.cells)]
-    measured = [Measurement.get(console, console.options.update_width(_ENDLESS), text) for text in found]
+    # Thousands of prices have few distinct regions and dates.
+    distinct = {str(cell): cell for cell in (column.header, *column.cells)}
+    options = console.options.update_width(_ENDLESS)
+    measured = [Measurement.get(console, options, _text(cell, console)) for cell in distinct.values()]
     longest = max(each.maximum for each in measured)
     least = longest if column.no_wrap else max(each.minimum for each in measured)
     return Measurement(least, longest)
@@ -66,6 +70,7 @@ def _print_rows(table: Table, console: Console) -> None:
     if table.title is not None:
         console.print(_text(table.title, console), style="italic")
     headings = [_text(column.header, console).plain.strip() for column in table.columns]
+    shown: list[RenderableType] = []
     for row in zip(*(column.cells for column in table.columns), strict=True):
         cells = [_text(cell, console) for cell in row]
         pairs = [
@@ -73,6 +78,7 @@ def _print_rows(table: Table, console: Console) -> None:
             for heading, cell in zip(headings[1:], cells[1:], strict=True)
             if cell.plain.strip()
         ]
-        console.print(Text(cells[0].plain.strip(), style="bold"))
+        shown.append(Text(cells[0].plain.strip(), style="bold"))
         if pairs:
-            console.print(Padding(Text(", ").join(pairs), (0, 0, 0, 4)))
+            shown.append(Padding(Text(", ").join(pairs), (0, 0, 0, 4)))
+    console.print(Group(*shown))
