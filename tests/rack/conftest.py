@@ -28,6 +28,8 @@ UP: dict[str, Lab] = {}
 # after those with their own racks: each process then has about a third of the work.
 WITH_GPU_RACK = {"test_cloud_nodes", "test_fabric", "test_health_check", "test_storage"}
 WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
+# Files whose tests take minutes each: they follow the others, since a late run leaves out what has not begun.
+LONG = {"test_cloud_nodes", "test_cloud_slurm", "test_guide", "test_nodes", "test_slurm_ssh"}
 # Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
 # The racks of a process follow each other in this order. The hosts of a rack keep a third of a processor busy
@@ -47,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     process = {name: names[0] for names in PROCESSES for name in names}
     ordered = sorted(
         (items[place] for place in ours),
-        key=lambda item: (order[rack_of(item)], item.path.stem in WITH_A_COPY),
+        key=lambda item: (order[rack_of(item)], item.path.stem in WITH_A_COPY, item.path.stem in LONG),
     )
     several = "PYTEST_XDIST_WORKER" in os.environ
     for place, item in zip(ours, ordered, strict=True):

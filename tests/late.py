@@ -1,0 +1,35 @@
+"""A pytest plugin: in a late run, tests of slow groups that have not begun are left out, and the run says so.
+
+CI machines differ in speed by a factor of four, and CI ends after an hour and a half. `.ci/run` sets the time
+from which its run is late; without it nothing is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.timings import group_of
+from tests.unsteady import FAILED
+
+VARIABLE = "GPUFLEET_TEST_LATE_AT"
+"""Seconds since 1970."""
+SLOW = ("rack-", "kube", "etcd", "e2e")
+"""How the names of groups begin that take most of the time: racks, clusters, whole runs of the program."""
+
+
+def is_late(item: pytest.Item) -> bool:
+    """Whether it is too late to begin this test. One that has failed runs again at any time."""
+    if item.stash.get(FAILED, False):
+        return False
+    late_at = os.environ.get(VARIABLE)
+    return late_at is not None and group_of(item).startswith(SLOW) and time.time() >= float(late_at)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which start racks
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave the test out if the run is late."""
+    if is_late(item):
+        pytest.skip(f"the run is late: {group_of(item)}")
