@@ -11,12 +11,16 @@ environment: {environment}
 budget: {{monthly: 900000000 USD}}
 tags: {{team: bench, cost-center: cc-1, project: bench}}
 cloud:
-  - site: use1
+"""
+_SITE = """\
+  - site: use{number}
     region: us-east-1
     zones: [us-east-1a, us-east-1b]
-    network: {{cidr: 10.0.0.0/16}}
+    network: {{cidr: 10.{number}.0.0/16}}
     scheduler: {scheduler}
 """
+_A_SITE = 50
+"""Node groups of a site: the pods of all nodes fit its subnets."""
 _GROUPS = "    node_groups:\n"
 _GROUP = """\
       - name: group-{index:04d}
@@ -47,9 +51,12 @@ _TAIL = "software: {channel: 2026.11}\n"
 
 
 def fleet_file(groups: int, environment: str = "bench", scheduler: str = "kubernetes") -> str:
-    """A valid fleet file with so many node groups in one site."""
-    body = "".join(_GROUP.format(index=index) for index in range(groups))
-    return _HEAD.format(environment=environment, scheduler=scheduler) + _GROUPS + body + _TAIL
+    """A valid fleet file with so many node groups, 50 in a site."""
+    lines = [_HEAD.format(environment=environment)]
+    for first in range(0, groups, _A_SITE):
+        lines += [_SITE.format(number=first // _A_SITE + 1, scheduler=scheduler), _GROUPS]
+        lines += [_GROUP.format(index=index) for index in range(first, min(first + _A_SITE, groups))]
+    return "".join(lines) + _TAIL
 
 
 def teams_file(groups: int, environment: str = "bench") -> str:
@@ -60,7 +67,7 @@ def teams_file(groups: int, environment: str = "bench") -> str:
     """
     teams = "".join(_TEAM.format(index=index) for index in range(groups))
     body = "".join((_SPOT if index % 2 else _RESERVED).format(index=index) for index in range(groups))
-    head = _HEAD.format(environment=environment, scheduler="kubernetes")
+    head = _HEAD.format(environment=environment) + _SITE.format(number=1, scheduler="kubernetes")
     return head + _TEAMS + teams + _GROUPS + body + _TAIL
 
 
