@@ -9,8 +9,10 @@ import pytest
 
 from gpufleet.plan import build_plan
 from gpufleet.pricing.age import price_age, stale_prices
+from gpufleet.pricing.by_use import CLAIMS
 from gpufleet.pricing.estimates import MARGIN, SPOT_FLOOR, SPREAD
 from gpufleet.pricing.json import by_tag, cost_to_json
+from gpufleet.pricing.rates import Prices
 from gpufleet.resources.types import ADDRESS, NAT_GATEWAY
 from tests.unit.plan.fleets import (
     CATALOG,
@@ -120,6 +122,23 @@ def test_spot_is_expected_at_the_median_of_all_zones() -> None:
     assert monthly.expected == 2 * 730 * prices.median
     assert monthly.maximum == 4 * 730 * prices.high
     assert prices.low < prices.median < prices.high
+
+
+def test_spot_nodes_without_a_fallback_cost_nothing_on_demand() -> None:
+    priced = line(plan_of(group("a", "p5.48xlarge", spot(1, 4))), "a", "compute")
+    assert priced.source == Prices(CATALOG, "us-east-1").node("p5.48xlarge", "spot").source
+
+
+@pytest.mark.parametrize(
+    ("action", "access", "left_out"),
+    [("drain", "direct", True), ("drain", "phased", False), ("detect", "direct", False)],
+)
+def test_events_of_fault_repair_are_on_volumes_once_it_is_installed(
+    action: str, access: str, left_out: bool
+) -> None:
+    settings = {"access": access, "gpu_stack": "gpu-operator", "fault_repair": {"action": action}}
+    planned = plan_of(group("a", "g6.xlarge", on_demand(1, 2)), scheduler="kubernetes", kubernetes=settings)
+    assert (CLAIMS in cost_of(planned).not_counted) is left_out
 
 
 def test_maximum_price_limits_the_spot_cost() -> None:
