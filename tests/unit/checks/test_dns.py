@@ -110,12 +110,18 @@ def test_domain_has_one_to_six_servers(judge: Judge, servers: list[str]) -> None
 @pytest.mark.parametrize(("number", "refused"), [(30, False), (31, True)])
 def test_rules_of_networks_fit_into_a_security_group(judge: Judge, number: int, refused: bool) -> None:
     vpn = {**VPN, "networks": [f"10.{100 + each}.0.0/16" for each in range(number)]}
-    found = judge(dns(vpn=vpn)).fields("dns-rules")
-    assert found == ([f"{WHERE}.inbound"] if refused else [])
+    judged = judge(dns(vpn=vpn))
+    assert judged.fields("dns-rules") == ([f"{WHERE}.inbound"] if refused else [])
+    assert (
+        not refused or "need 62 rules of a security group, which takes 60" in judged.only("dns-rules").message
+    )
 
 
 @pytest.mark.parametrize(("number", "refused"), [(30, False), (31, True)])
 def test_rules_of_servers_fit_into_a_security_group(judge: Judge, number: int, refused: bool) -> None:
     forward = [{"domain": f"d{each}.example", "servers": [f"10.60.0.{each + 1}"]} for each in range(number)]
-    found = judge(dns(*forward)).fields("dns-rules")
-    assert found == ([f"{WHERE}.forward"] if refused else [])
+    judged = judge(dns(*forward))
+    assert judged.fields("dns-rules") == ([f"{WHERE}.forward"] if refused else [])
+    assert (
+        not refused or "need 62 rules of a security group, which takes 60" in judged.only("dns-rules").message
+    )
