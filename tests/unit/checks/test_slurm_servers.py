@@ -108,12 +108,12 @@ def test_folder_of_its_own_passes(judge: Judge, folder: str) -> None:
     assert judge(fleet(**{f"{SERVERS}.shared": folder})).rules == set()
 
 
-def test_folder_of_a_file_system_is_refused(judge: Judge) -> None:
-    storage = [
-        {"name": "fs", "mount": "/shared", "lustre": {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"}}
-    ]
-    found = judge(fleet(**{f"{SERVERS}.shared": "/shared", "cloud.1.storage": storage}))
-    assert found.only("slurm-servers-packages").message == "/shared is where nodes mount fs"
+@pytest.mark.parametrize(("mount", "folder"), [({"mount": "/shared"}, "/shared"), ({}, "/mnt/fs")])
+def test_folder_of_a_file_system_is_refused(judge: Judge, mount: dict[str, str], folder: str) -> None:
+    lustre = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"}
+    storage = [{"name": "fs", **mount, "lustre": lustre}]
+    found = judge(fleet(**{f"{SERVERS}.shared": folder, "cloud.1.storage": storage}))
+    assert found.fields("slurm-servers-packages") == [f"{WHERE}.shared"]
 
 
 def test_team_of_a_group_is_declared_by_the_servers(judge: Judge) -> None:

@@ -183,6 +183,14 @@ def test_each_gpu_is_divided_by_the_replicas_of_its_sharing(
     assert (found.sharing, found.replicas) == (kind, replicas)
 
 
+@pytest.mark.parametrize(("endpoint", "number"), [("10.0.0.1", 12), ("10.0.0.2", 13), ("k8s.example.com", 1)])
+def test_neighbouring_virtual_addresses_have_different_router_ids(endpoint: str, number: int) -> None:
+    kubernetes = {"version": "1.35", "endpoint": endpoint}
+    plan = plan_rack(site(scheduler="kubernetes", kubernetes=kubernetes, controllers="ctl[01-03]")).kubernetes
+    assert plan is not None
+    assert plan.router_id == number
+
+
 RECEIVERS: dict[str, Any] = {
     "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
     "email": {
