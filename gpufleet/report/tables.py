@@ -44,7 +44,7 @@ def print_table(table: RenderableType, console: Console) -> None:
 def _measure(column: Column, console: Console) -> Measurement:
     """Return the longest word and the longest line of a column, heading included."""
     # Thousands of prices have few distinct regions and dates.
-    distinct = {str(cell): cell for cell in (column.header, *column.cells)}
+    distinct = {(type(cell), str(cell)): cell for cell in (column.header, *column.cells)}
     options = console.options.update_width(_ENDLESS)
     measured = [Measurement.get(console, options, _text(cell, console)) for cell in distinct.values()]
     longest = max(each.maximum for each in measured)

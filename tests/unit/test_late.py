@@ -11,7 +11,6 @@ from tests import late
 pytest_plugins = ("pytester",)
 
 SUITE = """
-import time
 from pathlib import Path
 import pytest
 
@@ -40,7 +39,7 @@ def test_unsteady():
 
 
 def run_suite(pytester: pytest.Pytester, text: str) -> dict[str, int]:
-    """Return the outcomes of a run of one file, in CI."""
+    """Return the outcomes of a run of one file."""
     pytester.makeini("[pytest]\nmarkers =\n  daemon\n  xdist_group\n")
     pytester.makepyfile(text)
     plugins = [word for name in ("timings", "unsteady", "late") for word in ("-p", f"tests.{name}")]

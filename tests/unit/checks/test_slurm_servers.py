@@ -112,8 +112,9 @@ def test_folder_of_its_own_passes(judge: Judge, folder: str) -> None:
 def test_folder_of_a_file_system_is_refused(judge: Judge, mount: dict[str, str], folder: str) -> None:
     lustre = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"}
     storage = [{"name": "fs", **mount, "lustre": lustre}]
-    found = judge(fleet(**{f"{SERVERS}.shared": folder, "cloud.1.storage": storage}))
-    assert found.fields("slurm-servers-packages") == [f"{WHERE}.shared"]
+    judged = judge(fleet(**{f"{SERVERS}.shared": folder, "cloud.1.storage": storage}))
+    (found,) = [each for each in judged.findings if each.rule == "slurm-servers-packages"]
+    assert (found.field, found.message) == (f"{WHERE}.shared", f"{folder} is where nodes mount fs")
 
 
 def test_team_of_a_group_is_declared_by_the_servers(judge: Judge) -> None:

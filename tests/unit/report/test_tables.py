@@ -59,3 +59,11 @@ def test_rows_become_lists_if_no_column_can_shrink() -> None:
 def test_table_that_fits_is_unchanged() -> None:
     wide = printed(200, costs())
     assert any("FSx for Lustre PERSISTENT_2 125 MB/s/TiB, 38,400 GiB" in line for line in wide)
+
+
+def test_markup_and_a_text_of_the_same_characters_are_measured_apart() -> None:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_row(Text("[b]ab[/b]"))
+    table.add_row("[b]ab[/b]")
+    assert [line.strip() for line in printed(40, table)] == ["[b]ab[/b]", "ab"]
