@@ -18,6 +18,8 @@ FOLDERS = ("tests/rack/", "tests/kube/")
 MARK = "daemon"
 # More failures than these in one process are no accident: a fresh rack for each would take an hour.
 LIMIT = 3
+# Of each failed test in the last lines of a run.
+LAST_LINES, LINE = 12, 200
 
 FAILED = pytest.StashKey[bool]()
 FRESH = pytest.StashKey[bool]()
@@ -64,12 +66,14 @@ def tear_down_everything(item: pytest.Item) -> None:
         item.session._setupstate.teardown_exact(None)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # after all that pytest and other plugins print
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all that pytest and other plugins print
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Iterator[None]:
-    """Print the first failure of each unsteady test, then their names, and keep each failure in a file."""
-    yield
+    """Print and keep the first failures of unsteady tests; the last lines name those and failed tests.
+
+    Readers of a long run see its end first.
+    """
     stats = terminalreporter.stats
-    red = {report.nodeid for kind in ("failed", "error") for report in stats.get(kind, ())}
+    red = {report.nodeid: report for kind in ("failed", "error") for report in stats.get(kind, ())}
     failures: dict[str, str] = {}
     for report in stats.get("rerun", ()):
         if report.nodeid not in red:
@@ -79,6 +83,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Ite
     for name, text in failures.items():
         terminalreporter.write_sep("=", f"first failure of {name}")
         terminalreporter.write_line(text)
+    yield
     for name, text in failures.items():
         label = re.sub(r"[^\w.-]+", "-", name)[-150:]
         file = config.cache.mkdir("unsteady") / f"{label}.txt"
@@ -88,3 +93,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Ite
             f"First failure: {file}",
             yellow=True,
         )
+    for name, report in red.items():
+        lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+        terminalreporter.write_line(f"RED: {name} in its {report.when}", red=True)
+        for line in lines[:LAST_LINES]:
+            terminalreporter.write_line(line[:LINE], red=True)

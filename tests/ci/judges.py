@@ -31,6 +31,6 @@ def run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[s
         env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.conftest import Checkout
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _MOVES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

@@ -112,7 +112,7 @@ class Simulator:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        end = time.monotonic() + 10
+        end = time.monotonic() + 120
         while not self._listens():
             assert time.monotonic() < end and self._process.poll() is None, (folder / "log").read_text()
             time.sleep(0.02)
@@ -140,7 +140,7 @@ class Simulator:
 
     def wait_for(self, *changes: str) -> None:
         """Wait until exactly these requests were made."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 120
         while self.changes != list(changes):
             assert time.monotonic() < end, self.changes
             time.sleep(0.05)

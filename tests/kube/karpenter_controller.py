@@ -29,7 +29,7 @@ POOLS, CLAIMS = "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1/nodecl
 CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 PODS = "/api/v1/namespaces/default/pods"
 GPU = "nvidia.com/gpu"
-_LIMIT_S = 180.0
+_LIMIT_S = 600.0
 
 ORDER = (
     *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment"),

@@ -31,7 +31,7 @@ _SERVICE, _SECRET = "kueue-webhook-service", "kueue-webhook-server-cert"
 _CONVERTED = ("localqueues", "clusterqueues", "workloads", "cohorts", "multikueueclusters")
 # Those of kinds that the tests use: others would wait for definitions that no one has.
 _WEBHOOKS = ("clusterqueue", "resourceflavor", "workload", "cohort", "job", "jobset")
-_WAIT_S = 120.0
+_WAIT_S = 300.0
 
 
 class KueueManager:

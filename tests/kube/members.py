@@ -179,7 +179,7 @@ class Member:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
 
     def restore(self, step: str, *words: str, stdin: str = "", code: int = 0) -> Any:
@@ -209,7 +209,7 @@ class Member:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert code is None or done.returncode == code, done.stderr + done.stdout
         return done.stdout
@@ -252,7 +252,7 @@ class Kubelet:
     def start(self) -> None:
         """Start, and return when every etcd is healthy."""
         self._thread.start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         for member in self.members:
             while "true" not in member.etcdctl("endpoint", "health", "--write-out=json", code=None):
                 assert time.monotonic() < deadline, (member.folder / "etcd.log").read_text()[-3000:]

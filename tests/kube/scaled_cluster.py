@@ -42,7 +42,7 @@ QUICK = (
 """What the test changes: the autoscaler's pace, and a list of types that no emulated AWS has to return."""
 
 _POLL_S = 0.5
-_LIMIT_S = 180.0
+_LIMIT_S = 600.0
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 
 

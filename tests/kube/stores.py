@@ -33,7 +33,7 @@ def running(port: int, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while (
             f":{port} "
             not in subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
@@ -129,7 +129,7 @@ class Target:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
             env={"PATH": os.environ["PATH"]},
         )
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr

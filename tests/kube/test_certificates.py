@@ -77,7 +77,7 @@ class Plane:
         """Why a renewal changes nothing."""
         before = (pods(member), (member.pki / "etcd" / "server.crt").read_bytes())
         process = self.begin(member, "--turn-s", "0")
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=300)
         assert process.returncode == 1 and "Traceback" not in said, said
         assert before == (pods(member), (member.pki / "etcd" / "server.crt").read_bytes())
         assert "renew" not in (member.folder / "kubeadm.log").read_text()
@@ -118,7 +118,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 def wait_for_servers(plane: Plane) -> None:
     """Wait until every API server listens again."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     for member in plane.members:
         port = f":{member.secure.rpartition(':')[2]} "
         while port not in subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout:
@@ -175,7 +175,7 @@ def test_nothing_is_restarted_while_a_member_or_an_api_server_is_not_healthy(pla
     first, second, third = plane.members
     aside = third.folder / "aside.yaml"
     (third.manifests / "etcd.yaml").rename(aside)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while (third.folder / "run" / "etcd").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -185,7 +185,7 @@ def test_nothing_is_restarted_while_a_member_or_an_api_server_is_not_healthy(pla
     finally:
         aside.rename(third.manifests / "etcd.yaml")
     while "true" not in third.etcdctl("endpoint", "health", "--write-out=json", code=None):
-        assert time.monotonic() < deadline + 60
+        assert time.monotonic() < deadline + 300
         time.sleep(0.2)
     (second.manifests / "kube-apiserver.yaml").rename(second.folder / "aside.yaml")
     try:
@@ -236,7 +236,7 @@ def test_members_that_begin_at_once_are_renewed_one_after_another_without_an_int
         assert not (member.folder / "started").exists()
     # And then there is nothing to do.
     process = plane.begin(plane.members[0])
-    assert "nothing ends soon" in process.communicate(timeout=60)[0]
+    assert "nothing ends soon" in process.communicate(timeout=300)[0]
 
 
 def test_killed_renewal_continues_with_the_restarts_and_renews_once(plane: Plane) -> None:
@@ -245,7 +245,7 @@ def test_killed_renewal_continues_with_the_restarts_and_renews_once(plane: Plane
     before = pods(member)
     process = plane.begin(member)
     started = member.folder / "started"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not started.exists() or "etcd" in started.read_text().split()[:2]:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
@@ -276,7 +276,7 @@ def test_certificate_that_has_ended_is_renewed_although_its_member_is_not_health
     assert "true" not in member.etcdctl("endpoint", "health", "--write-out=json", code=None)
     process = plane.begin(member)
     started = member.folder / "started"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not started.exists() or "renew" in started.read_text():
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
@@ -286,7 +286,7 @@ def test_certificate_that_has_ended_is_renewed_although_its_member_is_not_health
     _, said = process.communicate(timeout=200)
     assert process.returncode == 0, said
     assert renewed_at(member) and not started.exists()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while "true" not in member.etcdctl("endpoint", "health", "--write-out=json", code=None):
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -36,7 +36,7 @@ def read(site: Site, host: str, folder: Path) -> dict[str, Any]:
     path = folder / "config.toml"
     path.write_text(text.replace("/etc/containerd/", f"{folder}/"))
     command = [program("containerd"), "--config", path, "config", "dump"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     # It warns of unknown settings, which nvidia-ctk writes.
     assert not done.stderr or (folder / "conf.d/99-nvidia.toml").exists()
     return tomllib.loads(done.stdout)
@@ -76,7 +76,7 @@ def test_file_that_nvidia_ctk_wrote_before_is_removed_since_it_turns_the_cri_off
     words = ["--runtime=containerd", "--cdi.enabled", f"--config={tmp_path}/config.toml"]
     command = [program("nvidia-ctk"), "runtime", "configure", *words, f"--drop-in-config={written}"]
     # Without a containerd on PATH whose configuration would be read.
-    subprocess.run(command, env={"PATH": ""}, capture_output=True, check=True, timeout=60)
+    subprocess.run(command, env={"PATH": ""}, capture_output=True, check=True, timeout=300)
     assert "io.containerd.grpc.v1.cri" in read(site, "dgx01", tmp_path)["disabled_plugins"]
     written.unlink()
     assert read(site, "dgx01", tmp_path)["disabled_plugins"] == []

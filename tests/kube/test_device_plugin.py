@@ -31,14 +31,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("nvml")
     site = {"system": "dgx-h100", "hosts": [{"name": "dgx01", "role": "gpu"}], "fabric": "infiniband"}
     command = [sys.executable, "tests/rack/kit/describe.py", str(folder / "hosts")]
-    subprocess.run(command, input=json.dumps(site), text=True, check=True, timeout=60)
+    subprocess.run(command, input=json.dumps(site), text=True, check=True, timeout=300)
     version = folder / "kernel/module/nvidia/version"
     version.parent.mkdir(parents=True)
     version.write_text(f"{DRIVER}\n")
     flags = [f'-DDRIVER="{DRIVER}"', "-DCUDA=13000", f'-DHARDWARE="{folder}/hosts/dgx01/gpus"']
     flags += [f'-DKERNEL="{folder}/kernel"', f"-I{nvml_header()}", "-Wl,-soname,libnvidia-ml.so.1"]
     built = folder / "libnvidia-ml.so.1"
-    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", built, SOURCE], check=True, timeout=60)
+    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", built, SOURCE], check=True, timeout=300)
     return str(folder)
 
 

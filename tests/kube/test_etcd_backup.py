@@ -174,7 +174,7 @@ def sender(tmp_path: Path) -> Iterator[Any]:
     def start(fault: str) -> Member:
         words = [sys.executable, "-c", SENDER, fault, made.client.rpartition(":")[2], f"{made.pki}/etcd"]
         running.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words]))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         port = f":{made.client.rpartition(':')[2]}"
         while port not in subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout:
             assert time.monotonic() < deadline
@@ -204,7 +204,7 @@ def test_ended_snapshot_leaves_no_file_after_the_next_run(
     waiting = sender("waits")
     words = ["take", str(folder), "--kubernetes", str(waiting.kubernetes), "--leave-percent", "0"]
     process = subprocess.Popen([sys.executable, FILES / "etcd-backup", *words], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not any(path.stat().st_size > 0 for path in folder.glob(".part-*/snapshot.db")):
         assert time.monotonic() < deadline
         time.sleep(0.05)

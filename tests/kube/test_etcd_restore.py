@@ -291,7 +291,7 @@ def test_next_run_completes_a_step_that_was_killed_at_any_point(
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=300,
         )
         moments[step], different = json.loads(done.stdout)
         assert different == [], (step, done.stderr)

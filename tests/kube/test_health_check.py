@@ -96,7 +96,7 @@ def taints(rest: Rest) -> set[str]:
     return {f"{each['key']}:{each['effect']}" for each in rest.call("GET", NODE)["spec"].get("taints", [])}
 
 
-def wait(true: Callable[[], object], limit_s: float = 60) -> None:
+def wait(true: Callable[[], object], limit_s: float = 300) -> None:
     deadline = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < deadline

@@ -140,7 +140,7 @@ def fill(member: Member, site: Site) -> None:
         member.start(manifest["spec"]["containers"][0]["command"])
     member.start(KUBELET.split())
     member.start(["kube-proxy", "--config=/var/lib/kube-proxy/config.conf", "--hostname-override=ctl01"])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while len(member.sh("ps -C kubelet,kube-proxy,etcd -o pid=").split()) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -272,7 +272,7 @@ def test_real_scheduler_asks_the_extension_and_pods_get_their_node(
 
 
 def _wait_for_node(rest: Rest, name: str, folder: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while rest.call("GET", f"{PODS}/{name}")["spec"].get("nodeName") != "trn1":
         assert time.monotonic() < deadline, (name, (folder / "scheduler.log").read_text()[-3000:])
         time.sleep(0.2)

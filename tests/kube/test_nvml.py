@@ -41,7 +41,7 @@ def hardware(tmp_path: Path) -> Hardware:
     """A host with eight GPUs, whose driver is loaded."""
     site = {"system": "dgx-h100", "hosts": [{"name": "dgx01", "role": "gpu"}], "fabric": "infiniband"}
     command = [sys.executable, "tests/rack/kit/describe.py", str(tmp_path / "hosts")]
-    subprocess.run(command, input=json.dumps(site), text=True, check=True, timeout=60)
+    subprocess.run(command, input=json.dumps(site), text=True, check=True, timeout=300)
     load(tmp_path, DRIVER)
     return Hardware(tmp_path / "hosts/dgx01")
 
@@ -57,7 +57,7 @@ def nvml(tmp_path: Path, hardware: Hardware) -> ctypes.CDLL:
     flags = [f'-DDRIVER="{DRIVER}"', "-DCUDA=13000", f'-DHARDWARE="{hardware.folder}/gpus"']
     flags += [f'-DKERNEL="{tmp_path}/kernel"', f"-I{nvml_header()}", "-Wall", "-Werror"]
     built = tmp_path / "libnvidia-ml.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", built, SOURCE], check=True, timeout=60)
+    subprocess.run(["gcc", "-shared", "-fPIC", *flags, "-o", built, SOURCE], check=True, timeout=300)
     return ctypes.CDLL(str(built))
 
 

@@ -35,7 +35,7 @@ def teams(api_server: ApiServerProcess) -> None:
     assert "NetworkPolicy isolated/team" in module.bring(copy.deepcopy(params), False)["changed_objects"]
     assert module.bring(copy.deepcopy(params), False)["changed"] is False
     volume = {"name": "v", "hostPath": {"path": "/"}}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not refusal(api_server.rest(), "on-hosts", pod(volumes=[volume])):
         assert time.monotonic() < deadline, "the policy is not in force"  # once the server has read it
         time.sleep(0.3)

@@ -152,7 +152,7 @@ class Site:
             (host, change["role"], change["task"]) for change in result["changes"] for host in change["hosts"]
         }
 
-    def wait_for_nodes(self, timeout_s: float = 60) -> None:
+    def wait_for_nodes(self, timeout_s: float = 300) -> None:
         """Wait until all nodes of Slurm are idle."""
         self.lab.sh(
             "ctl01",

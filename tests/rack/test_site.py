@@ -73,7 +73,7 @@ def test_job_runs_on_all_gpus_of_its_team_and_is_accounted(site: Site) -> None:
     said = lab.sh(
         "login01",
         f"cat >/tmp/job.sh <<'END'\n{JOB}END\nchmod 755 /tmp/job.sh\n"
-        "su ada -c 'timeout 60 sbatch --wait /tmp/job.sh'",
+        "su ada -c 'timeout 280 sbatch --wait /tmp/job.sh'",
     )
     number = re.search(r"Submitted batch job (\d+)", said)[1]
 

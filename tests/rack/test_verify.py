@@ -8,7 +8,7 @@ import pytest
 
 from tests.rack.site import Site
 
-SETTLED = "for try in $(seq 60); do chronyc -c tracking | grep -q Normal && break; sleep 0.5; done"
+SETTLED = "for try in $(seq 400); do chronyc -c tracking | grep -q Normal && break; sleep 0.5; done"
 
 
 def found(result: dict[str, Any], host: str) -> dict[tuple[str, str], str]:

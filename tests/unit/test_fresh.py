@@ -70,7 +70,7 @@ def test_folder_of_a_run_is_removed_and_that_of_a_killed_one_by_the_next(
 
 def test_unknown_root_is_refused_with_the_known_ones() -> None:
     words = [sys.executable, SCRIPT, "debian-1"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert (
         done.stderr == "fresh: there is no root 'debian-1'; write one of debian-12, debian-13, ubuntu-24.04\n"

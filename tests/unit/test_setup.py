@@ -55,7 +55,7 @@ class Machine:
             "PYTHON": str(self.bin / "python"),
         }
         words = [self.checkout / "scripts" / "setup", *arguments]
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
         return [line.removeprefix("setup: ").partition(" with")[0] for line in done.stdout.splitlines()]
 

@@ -80,6 +80,7 @@ def test_test_that_fails_in_a_fresh_rack_is_red(suite: pytest.Pytester) -> None:
     done.assert_outcomes(failed=1)
     assert log(suite, "site") == "up down up down"
     assert "UNSTEADY" not in done.stdout.str()
+    assert done.outlines[-3:-1] == ["RED: tests/kube/test_it.py::test_it in its call", "E   assert 2 > 9"]
 
 
 SETUP_FAILS = """
@@ -123,7 +124,9 @@ def test_unmarked(daemon): assert daemon == 2
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.assert_outcomes(passed=1, failed=1)
     assert log(suite, "daemon") == "up down"
-    assert "UNSTEADY: tests/unit/test_it.py::test_marked" in done.outlines[-2]
+    unsteady, red = done.outlines[-4:-2]
+    assert unsteady.startswith("UNSTEADY: tests/unit/test_it.py::test_marked failed")
+    assert red == "RED: tests/unit/test_it.py::test_unmarked in its call"
 
 
 def test_nothing_runs_twice_outside_ci(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_exit_code_and_output_are_those_of_the_program(project: Path) -> None:
                 cwd=project,
                 capture_output=True,
                 text=True,
-                timeout=120,
+                timeout=300,
             )
             for chosen in (path, path.partition(os.pathsep)[2])
         ]

@@ -27,7 +27,7 @@ systemd-run -q --unit=writer python3 {folder}/writer.py https://{endpoint}:6443 
 """
 END = f"""\
 touch {FOLDER}/end
-for try in $(seq 300); do systemctl -q is-active writer || break; sleep 0.1; done
+for try in $(seq 2000); do systemctl -q is-active writer || break; sleep 0.1; done
 cat {FOLDER}/log
 systemctl stop writer 2>/dev/null || true
 rm -rf {FOLDER}

@@ -61,7 +61,7 @@ _ETCDCTL = (
     "crictl exec $(crictl ps --quiet --name '^etcd$') etcdctl --endpoints https://127.0.0.1:2379"
     f" --cacert {_PKI}/ca.crt --cert {_PKI}/server.crt --key {_PKI}/server.key"
 )
-_WAIT_S = 240.0
+_WAIT_S = 600.0
 
 
 def of_whole_life() -> bool:

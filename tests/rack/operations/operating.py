@@ -56,7 +56,7 @@ def lose_power(site: Site, operation: str, run: subprocess.Popen[str]) -> None:
                 continue
 
 
-def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 90) -> None:
+def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 270) -> None:
     """Wait until a command succeeds on a host."""
     site.lab.sh(
         host, f"for try in $(seq {limit_s * 3}); do {true} >/dev/null 2>&1 && exit 0; sleep 0.3; done; exit 1"
@@ -66,7 +66,7 @@ def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 90) -> No
 def complete_job(site: Site) -> int:
     """The number of an ended job that accounting has."""
     said = site.lab.sh(
-        "login01", "cd /tmp; su ada -c 'timeout 60 sbatch --parsable --wait -A research --wrap true'"
+        "login01", "cd /tmp; su ada -c 'timeout 280 sbatch --parsable --wait -A research --wrap true'"
     )
     wait_on(site, f"sacct -X -n -P -a -j {int(said)} -o State | grep -q COMPLETED")
     # While its epilog runs the job has not ended: a slurmctld that starts with such a state ends it

@@ -59,7 +59,7 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
 
     # A job that does not end before the limit.
     lab.sh("login01", "su ada -c 'cd /tmp; sbatch -A research -J long -w dgx01 --wrap \"sleep 900\"'")
-    lab.sh("ctl01", "for try in $(seq 50); do squeue -h -t R | grep -q . && exit; sleep 0.2; done; exit 1")
+    lab.sh("ctl01", "for try in $(seq 1000); do squeue -h -t R | grep -q . && exit; sleep 0.2; done; exit 1")
     stopped = site.configure(*UPGRADE, "-o", "wait=1", verb="operate", code=4)
     assert stopped["states"] == {
         "dgx01": "failed",
@@ -110,7 +110,7 @@ def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) ->
     assert controllers is not None
     cycle = ("power_cycle", "--limit", "dgx03", "-o", "delay=1", "-o", "timeout=120")
     with site.configuring(*cycle, "-o", "confirm=dgx04", verb="operate") as run:
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=300)
     assert run.returncode == 2
     assert "confirm=dgx04 does not match the targets dgx03" in out
     assert controllers.resets == {}
@@ -174,7 +174,7 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
 
     # Only with the node's own name.
     with site.configuring("decommission", "--limit", "dgx04", "-o", "confirm=dgx03", verb="operate") as run:
-        out, _ = run.communicate(timeout=60)
+        out, _ = run.communicate(timeout=300)
     assert run.returncode == 2
     assert "confirm=dgx03 does not match the targets dgx04" in " ".join(out.split())
     assert lab.sh("dgx04", "cat /raid/cache/data") == "data\n"

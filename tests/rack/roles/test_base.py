@@ -146,7 +146,7 @@ def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: RoleRuns) -> N
     lab.sh("dgx01", "nft add table ip containers")
     for port in (80, 5000):
         server = f"systemd-run -q --unit=listen{port} python3 -m http.server {port}"
-        listens = f"timeout 30 sh -c 'until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done'"
+        listens = f"timeout 200 sh -c 'until ss -Hltn sport = :{port} | grep -q .; do sleep 0.1; done'"
         lab.sh("dgx01", f"{server}; {listens}")
     try:
         for port in (80, 5000):
@@ -293,7 +293,7 @@ def ssh(lab: Lab, host: str, user: str, key: Path, command: str) -> str:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return done.stdout + done.stderr

@@ -85,7 +85,7 @@ def ethernet(lab: Lab, host: str) -> None:
             hca |= {"link_type_next": "Ethernet", "netdev": f"ens{int(hca['bus_id'][5:7], 16)}f0np0"}
 
 
-def wait_for(done: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end

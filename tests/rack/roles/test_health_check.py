@@ -96,7 +96,7 @@ def install(lab: Lab, host: str) -> None:
         lab.sh(host, "nvidia-smi -L >/dev/null; systemctl start nvidia-fabricmanager")
 
 
-def wait_for(true: object, limit_s: float = 120) -> None:
+def wait_for(true: object, limit_s: float = 300) -> None:
     assert callable(true)
     until = time.monotonic() + limit_s
     while not true():

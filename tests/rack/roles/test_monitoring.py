@@ -58,7 +58,7 @@ class MonitoredRack:
         return samples
 
 
-def until(true: Callable[[], Any], timeout_s: float = 120) -> Any:
+def until(true: Callable[[], Any], timeout_s: float = 300) -> Any:
     """The output of `true` once there is any; fails with the last one."""
     end = time.monotonic() + timeout_s
     while not (said := true()):

@@ -69,7 +69,7 @@ class Cluster:
         return sorted(said.split()) == ["dgx01", "dgx02"]
 
 
-def wait_for(true: Callable[[], bool], limit_s: float = 60) -> None:
+def wait_for(true: Callable[[], bool], limit_s: float = 300) -> None:
     """Wait until it is true. Looks become rarer: each starts a command on a host."""
     until, pause = time.monotonic() + limit_s, 0.2
     while not true():

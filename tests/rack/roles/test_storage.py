@@ -97,7 +97,7 @@ def test_everything_is_mounted_with_its_data_after_a_reboot(lab: Lab, storage: R
     lab.sh("dgx01", "echo kept >/raid/cache/set")
     lab.rack.stop("dgx01")
     lab.rack.start("dgx01")
-    lab.sh("dgx01", "for try in $(seq 50); do mountpoint -q /shared/home && exit; sleep 0.2; done; exit 1")
+    lab.sh("dgx01", "for try in $(seq 1000); do mountpoint -q /shared/home && exit; sleep 0.2; done; exit 1")
     assert lab.sh("dgx01", "cat /raid/cache/set /shared/home/note").split() == ["kept", "here"]
     assert lab.sh("dgx01", "stat -f -c %T /raid; mountpoint /lustre").startswith("xfs\n")
     again = play(lab, ["local_nvme", "nfs_client", "lustre_client"], "dgx01")

@@ -53,7 +53,7 @@ def udev(rules: Path) -> str:
         f"mkdir -p /etc/udev; {script} /sys/class/net/lo",
         str(rules),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     said = done.stdout + done.stderr
     assert "Reading rules file: /etc/udev/rules.d/" in said, said
     return "\n".join(

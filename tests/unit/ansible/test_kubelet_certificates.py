@@ -169,7 +169,7 @@ class Member:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 
@@ -180,7 +180,7 @@ class Member:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
 
     def conditions(self, name: str) -> list[str]:

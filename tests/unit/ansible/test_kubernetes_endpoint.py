@@ -63,7 +63,7 @@ def proxied(text: str, folder: Path) -> Iterator[int]:
     process = subprocess.Popen([find_program("haproxy"), "-f", config], stderr=subprocess.PIPE, text=True)
     try:
         # Not by a connection: haproxy would pass that to a member, and send others elsewhere meanwhile.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text():
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline

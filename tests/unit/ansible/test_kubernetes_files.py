@@ -102,7 +102,7 @@ def validate(minor: str, path: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -125,7 +125,7 @@ def test_kubeadm_writes_an_api_server_with_encryption_audit_and_pod_security(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     (manifest,) = tmp_path.rglob("kube-apiserver.yaml")
@@ -168,7 +168,7 @@ def test_controllers_and_etcd_serve_metrics_to_other_hosts_only_with_monitoring(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         (manifest,) = (tmp_path / part).rglob(f"{part}.yaml")
@@ -213,7 +213,7 @@ def test_kubeadm_uses_existing_authorities_and_writes_an_etcd_manifest_for_resto
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
 
@@ -266,7 +266,7 @@ def test_kubeadm_of_each_minor_supports_the_commands_that_modules_run(minor: str
         pytest.skip(why)
     for command, flags in WORDS.items():
         words = [kubeadm(minor), *command.split(), "--help"]
-        said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60).stdout
+        said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300).stdout
         assert f"kubeadm {command} [" in said, command
         assert [flag for flag in flags if flag not in said] == [], command
 

@@ -36,7 +36,7 @@ class Member:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
 
     def certificates(self, **days: float) -> None:

@@ -479,7 +479,7 @@ def test_slurmd_finds_mig_instances_and_whole_gpus(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     found = re.findall(r"Name=gpu Type=(\S+) Count=(\d+) .*? File=(\S+)", done.stderr + done.stdout)
     # Those of one line are counted together; every instance is one by itself, with all its files.

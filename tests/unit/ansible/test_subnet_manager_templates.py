@@ -50,7 +50,7 @@ class Fabric:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=300,
         )
         return done.stdout + done.stderr
 
@@ -146,7 +146,7 @@ class Manager:
         return +counts
 
 
-def wait_for(done: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < end

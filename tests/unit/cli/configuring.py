@@ -110,7 +110,7 @@ class Rack:
             ]
             assert playbook
             os.kill(min(playbook), signal.SIGKILL)
-            out, _ = process.communicate(timeout=120)
+            out, _ = process.communicate(timeout=300)
         finally:
             process.kill()
             process.wait()

@@ -208,7 +208,7 @@ def test_closed_output_pipe_is_not_a_failure(workplace: Path) -> None:
             stdout=writing,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         os.close(writing)

@@ -21,7 +21,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -74,7 +74,7 @@ def test_invalid_file_names_and_unencodable_characters_are_escaped() -> None:
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"},
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert ascii_only.returncode == 0

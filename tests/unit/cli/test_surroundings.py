@@ -25,7 +25,7 @@ def gpufleet(folder: Path, *arguments: str, **env: str | None) -> subprocess.Com
         cwd=folder,
         env={key: value for key, value in full.items() if value is not None},
         capture_output=True,
-        timeout=120,
+        timeout=300,
         encoding="utf-8",
         check=False,
     )
@@ -120,7 +120,7 @@ def on_screen(folder: Path, *arguments: str, columns: str) -> str:
             break
         shown += part
     os.close(ours)
-    assert process.wait(timeout=60) == ExitCode.DONE
+    assert process.wait(timeout=300) == ExitCode.DONE
     return shown.decode()
 
 

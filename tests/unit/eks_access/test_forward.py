@@ -26,7 +26,7 @@ from tests.unit.eks_access.way_in import CLUSTER, GPU_NODE, HOST, SYSTEM_NODE, T
 
 Users = Callable[[], subprocess.Popen[bytes]]
 REGION = "us-east-1"
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def until(holds: Callable[[], bool]) -> bool:

@@ -16,7 +16,7 @@ FILES = PLUGINS.parent / "roles" / "slurm_controller" / "files"
 
 def start(program: str, *words: str) -> subprocess.CompletedProcess[str]:
     command = ["sh", str(FILES / program), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_slurmctld_does_not_start_on_a_partly_restored_state(programs: Programs, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def running(folder: Path, rules: list[Path], hours: float) -> Iterator[Prometheu
     if hours:
         series.write_text(simulated.openmetrics(time.time(), hours))
         make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", series, data]
-        subprocess.run(make, check=True, capture_output=True, timeout=120)
+        subprocess.run(make, check=True, capture_output=True, timeout=300)
     config = {"global": {"evaluation_interval": "1s"}, "rule_files": list(map(str, rules))}
     (folder / "prometheus.yml").write_text(json.dumps(config))
     with socket.socket() as found:
@@ -88,7 +88,7 @@ def running(folder: Path, rules: list[Path], hours: float) -> Iterator[Prometheu
 
 def wait_for(prometheus: Prometheus, expression: str) -> None:
     """Wait until a query has a result."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         try:
             if prometheus.query(expression):

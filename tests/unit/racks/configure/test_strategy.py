@@ -150,7 +150,7 @@ def played(folder: Path, environment: dict[str, str]) -> tuple[int, list[dict[st
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert reported, done.stdout + done.stderr

@@ -30,7 +30,7 @@ PAUSE, NODE, COREDNS = (
 )
 INDEX = "application/vnd.oci.image.index.v1+json"
 HOSTS = ("registry.k8s.io", "quay.io", "ghcr.io", "nvcr.io")
-_STARTS_S = 60.0
+_STARTS_S = 300.0
 
 
 def _kit(name: str) -> ModuleType:
