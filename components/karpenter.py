@@ -50,7 +50,8 @@ OWN_RULES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 class KarpenterArgs:
     """Inputs of `Karpenter`: the cluster, the image, and the version of the chart of definitions.
 
-    With `static_capacity` it also keeps nodes that no pod needs (pools with `replicas`), a feature in alpha.
+    With `static_capacity` it also keeps nodes that no pod needs (pools with `replicas`), a feature in alpha,
+    with `reserved_capacity` (beta) it launches into the reservations of pools.
     """
 
     cluster_name: pulumi.Input[str]
@@ -59,6 +60,7 @@ class KarpenterArgs:
     image: str
     version: str
     static_capacity: bool = False
+    reserved_capacity: bool = False
     labels: Mapping[str, str]
 
 
@@ -129,11 +131,10 @@ def environment(args: KarpenterArgs) -> dict[str, pulumi.Input[str]]:
     """Return the settings of the controller, which it reads from its environment.
 
     It has no queue of interruptions: gpufleet's handler acts on AWS's notices, and a node that two programs
-    drain loses its jobs to whichever is first, without the time for checkpoints. It does not use
-    reservations, which node groups launch into.
+    drain loses its jobs to whichever is first, without the time for checkpoints.
     """
     gates = {
-        "ReservedCapacity": False,
+        "ReservedCapacity": args.reserved_capacity,
         "SpotToSpotConsolidation": False,
         "NodeRepair": False,
         "NodeOverlay": False,

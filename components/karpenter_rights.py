@@ -1,9 +1,9 @@
 """What Karpenter may do in AWS, and how a spent budget takes the right to launch away.
 
 The statements follow Karpenter's own policies (cloudformation.yaml of its guide "Getting started", v1.14).
-They allow less: nodes get an instance profile of the stack, images are named by their ids, capacity of
-reservations belongs to node groups, and notices of AWS go to gpufleet's handler. Instances start in the given
-subnets with the given security groups only.
+They allow less: nodes get an instance profile of the stack, images are named by their ids, and notices of AWS
+go to gpufleet's handler. Instances start in the given subnets and reservations with the given security groups
+only.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ _MADE = ("fleet", "instance", "volume", "network-interface", "launch-template", 
 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterRights:
-    """The cluster, and what its nodes get: role, instance profile, subnets and security groups."""
+    """The cluster, and what its nodes get: role, instance profile, subnets, security groups, and reservations
+    with Capacity Blocks by their ids."""
 
     cluster: str
     node_role_arn: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     security_group_ids: Sequence[pulumi.Input[str]]
+    reservation_ids: Sequence[pulumi.Input[str]] = ()
 
 
 def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[str, Any]]:
@@ -55,6 +57,13 @@ def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[st
             "arn:{0}:iam::{1}:instance-profile/*", context.partition, context.account_id
         )
 
+    def reservation(name: pulumi.Input[str]) -> pulumi.Output[str]:
+        # One that another account shares has the account of its owner in its ARN.
+        return pulumi.Output.format(
+            "arn:{0}:ec2:{1}:*:capacity-reservation/{2}", context.partition, context.region, name
+        )
+
+    reads = [*_READS, *(["ec2:DescribeCapacityReservations"] if rights.reservation_ids else [])]
     asked = {
         "StringEquals": {f"aws:RequestTag/{owned}": "owned", f"aws:RequestTag/{CLUSTER_TAG}": rights.cluster},
         "StringLike": {f"aws:RequestTag/{POOL_TAG}": "*"},
@@ -73,6 +82,7 @@ def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[st
                 ec2("placement-group"),
                 *(ec2("subnet", each) for each in rights.subnet_ids),
                 *(ec2("security-group", each) for each in rights.security_group_ids),
+                *(reservation(each) for each in rights.reservation_ids),
             ],
         ),
         _allow(_LAUNCHES, [ec2("launch-template")], had),
@@ -121,7 +131,7 @@ def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[st
                 )
             ],
         ),
-        _allow(_READS, ["*"], {"StringEquals": {"aws:RequestedRegion": context.region}}),
+        _allow(reads, ["*"], {"StringEquals": {"aws:RequestedRegion": context.region}}),
         # Prices are global. It looks for instance profiles that it made, and has none.
         _allow(["pricing:GetProducts", "iam:ListInstanceProfiles"], ["*"]),
         _allow(["iam:GetInstanceProfile"], [profile()]),

@@ -36,12 +36,14 @@ class NodePoolArgs:
     `always` nodes run without a pod that needs them; above these there are nodes up to `limits`, by resource.
     A node ends after `ends_after_s` without work (never if None), with `moves_pods` also if its pods fit on
     others. `after` is what must exist before, and be deleted after it (Karpenter and its definitions).
+    Nodes of the capacity type `reserved` run in the reservation `reservation_id`, or the Capacity `block`.
+    `placement_group` is True for a new one, or the name of that of the reservation.
     """
 
     group: str
     instance_types: Sequence[str]
     zones: Sequence[str]
-    capacity_types: Sequence[Literal["spot", "on-demand"]]
+    capacity_types: Sequence[Literal["reserved", "spot", "on-demand"]]
     always: int = 0
     limits: Mapping[str, int]
     weight: int = 1
@@ -53,7 +55,9 @@ class NodePoolArgs:
     instance_profile: pulumi.Input[str]
     image: NodeImageArgs
     interfaces: Sequence[NodeInterfaceArgs] = (NodeInterfaceArgs(),)
-    placement_group: bool = False
+    placement_group: bool | pulumi.Input[str] = False
+    reservation_id: pulumi.Input[str] | None = None
+    block: bool = False
     public_ip: bool = False
     volume: VolumeArgs = field(default_factory=VolumeArgs)
     stripes_nvme: bool = False
@@ -77,9 +81,11 @@ class NodePool(Component):
         _check(name, args)
         super().__init__("gpufleet:kubernetes:NodePool", name, args.tags, opts)
         self.placement_group_name = None
-        if args.placement_group:
+        if args.placement_group is True:
             made = aws.ec2.PlacementGroup(name, strategy="cluster", tags=self.tags(name), opts=self.child())
             self.placement_group_name = made.name
+        elif args.placement_group is not False:
+            self.placement_group_name = pulumi.Output.from_input(args.placement_group)
         spec = self._class_spec(name, args)
         node_class = self._object(name, NODE_CLASS, args, args.group, spec, args.after)
         self._pools = [
@@ -147,6 +153,8 @@ class NodePool(Component):
             spec["associatePublicIPAddress"] = args.public_ip
         if self.placement_group_name is not None:
             spec["placementGroupSelector"] = {"name": self.placement_group_name}
+        if args.reservation_id is not None:
+            spec["capacityReservationSelectorTerms"] = [{"id": args.reservation_id}]
         if args.stripes_nvme:
             spec["instanceStorePolicy"] = "RAID0"
         if args.user_data:
@@ -184,6 +192,7 @@ def _common(args: NodePoolArgs) -> dict[str, Any]:
                     _one_of("node.kubernetes.io/instance-type", args.instance_types),
                     _one_of("topology.kubernetes.io/zone", args.zones),
                     _one_of("karpenter.sh/capacity-type", args.capacity_types),
+                    *_reservation_type(args),
                 ],
                 **({"taints": taints} if taints else {}),
                 # Its default is 30 days: jobs would end with their nodes.
@@ -200,6 +209,13 @@ def _common(args: NodePoolArgs) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _reservation_type(args: NodePoolArgs) -> list[dict[str, Any]]:
+    if args.reservation_id is None:
+        return []
+    kind = "capacity-block" if args.block else "default"
+    return [_one_of("karpenter.k8s.aws/capacity-reservation-type", [kind])]
 
 
 def _one_of(key: str, values: Sequence[str]) -> dict[str, Any]:
@@ -241,6 +257,11 @@ def _check(name: str, args: NodePoolArgs) -> None:
         raise InputError(
             f"node pool {name}: it has no limit, and Karpenter would start as many nodes as pods request",
             remedy="set limits to {'nodes': ...} and a limit of cpu or of devices, or set always",
+        )
+    if ("reserved" in args.capacity_types) != (args.reservation_id is not None):
+        raise InputError(
+            f"node pool {name}: capacity type 'reserved' needs a reservation, and others have none",
+            remedy="set capacity_types to ['reserved'] and reservation_id, or neither",
         )
     if any(each.interface_type == "efa" for each in args.interfaces):
         raise InputError(

@@ -100,6 +100,9 @@ AutoscalerKind = Literal["cluster-autoscaler", "karpenter", "none"]
 ChangedNodes = Literal["one-at-a-time", "when-idle"]
 """When Karpenter ends nodes whose node class has changed: one after the other, or only those without work."""
 
+ReservedNodesIn = Literal["node-groups", "node-pools"]
+"""What nodes in reservations and Capacity Blocks belong to: EKS node groups, or Karpenter's node pools."""
+
 Expander = Literal["least-waste", "priority"]
 """How the Cluster Autoscaler chooses between node groups that have room for the same pods."""
 

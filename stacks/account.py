@@ -99,12 +99,12 @@ def _stop(plan: FleetPlan, caps: Sequence[CloudBudget]) -> ScaleOutStopArgs | No
 
 
 def _pools(plan: FleetPlan) -> dict[str, DeniedPool]:
-    """Return the groups that Karpenter scales, by the names of their resources."""
+    """Return the groups whose nodes Karpenter buys, by the names of their resources."""
     found: dict[str, DeniedPool] = {}
     for site in plan.cloud:
         name = site_resource_name(plan.fleet, plan.environment, site.site)
         for group in site.node_groups:
-            if group.node_pool is not None:
+            if group.node_pool is not None and not group.node_pool.reserved:
                 label = group_resource_name(plan.fleet, plan.environment, site.site, group.name)
                 found[label] = DeniedPool(
                     role=f"{name}{KARPENTER_SUFFIX}",

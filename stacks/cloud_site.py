@@ -132,7 +132,7 @@ def build_site(
             "node_groups": {
                 group.name: groups[group.name].outputs
                 if group.node_pool is None
-                else pool_outputs(group, group.node_pool, pools.get(group.name))
+                else pool_outputs(group, group.node_pool, pools.get(group.name), karpenter)
                 for group in site.node_groups
             },
             "lustre": {item.name: _lustre_outputs(item, storage[item.name]) for item in site.lustre},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -14,6 +14,7 @@ from gpufleet.components.cluster import EksCluster
 from gpufleet.components.identity import PodRole, PodRoleArgs
 from gpufleet.components.karpenter import Karpenter, KarpenterArgs
 from gpufleet.components.karpenter_rights import KarpenterRights, iam_statements, stop_statements
+from gpufleet.components.node_group import BlockNodes, ReservedNodes
 from gpufleet.components.node_pool import NodePool, NodePoolArgs, pool_names
 from gpufleet.kinds import KARPENTER
 from gpufleet.plan.karpenter import KarpenterPlan, NodePoolPlan
@@ -21,22 +22,25 @@ from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from gpufleet.plan.names import KARPENTER_SUFFIX, STOP_POLICY_SUFFIX
 from gpufleet.plan.user_data import STRIPE_IN_EKS
 from gpufleet.stacks.node_args import interface_args, node_image, node_labels, taint_args, volume_args
-from gpufleet.stacks.node_groups import SiteParts, group_outputs
+from gpufleet.stacks.node_groups import Purchase, SiteParts, buy_capacity, group_outputs
 
 
 @dataclass(frozen=True)
 class KarpenterParts:
-    """The role of Karpenter's pods, and the parts of the site that its nodes need."""
+    """The role of Karpenter's pods, the parts of the site that its nodes need, and what groups in
+    reservations and blocks launch into."""
 
     role: PodRole
     site: SiteParts
+    reserved: Mapping[str, Purchase] = field(default_factory=dict)
 
 
 def build_karpenter_role(
     name: str, site: CloudSitePlan, parts: SiteParts, *, stops: bool
 ) -> KarpenterParts | None:
-    """Create the role of Karpenter's pods, None for a site without it; and if a breach of the budget `stops`
-    growth, a policy for each group that then denies its launches.
+    """Create the role of Karpenter's pods, None for a site without it, with the reservations that it launches
+    into; and if a breach of the budget `stops` growth, a policy for each other group that then denies its
+    launches.
 
     Role and policies have fixed names, by which the budget's function knows them.
     """
@@ -47,6 +51,8 @@ def build_karpenter_role(
     role = f"{name}{KARPENTER_SUFFIX}"
     denials: list[pulumi.Resource] = []
     for group in pools if stops else ():
+        if group.node_pool is not None and group.node_pool.reserved:
+            continue  # paid for, used or not
         label = f"{name}-{group.name}{STOP_POLICY_SUFFIX}"
         denials.append(
             aws.iam.Policy(
@@ -61,13 +67,12 @@ def build_karpenter_role(
                 ),
             )
         )
-    subnets = {
-        subnet: None
+    reserved = {
+        group.name: buy_capacity(f"{name}-{group.name}", group, parts)
         for group in pools
-        for subnet in (
-            parts.network.public_subnet_ids if group.public_ip else parts.network.private_subnet_ids
-        ).values()
+        if group.node_pool is not None and group.node_pool.reserved
     }
+    subnets = {subnet: None for group in pools for subnet in _subnets(group, parts).values()}
     efa = [parts.network.efa_security_group_id] if any(group.efa for group in pools) else []
     made = PodRole(
         role,
@@ -81,6 +86,7 @@ def build_karpenter_role(
                     node_role_arn=parts.roles.node_role_arn,
                     subnet_ids=list(subnets),
                     security_group_ids=[parts.client_group, *efa],
+                    reservation_ids=[_reservation_id(each) for each in reserved.values()],
                 ),
                 cluster.aws_context(),
             ),
@@ -90,7 +96,7 @@ def build_karpenter_role(
         ),
         parts.opts,
     )
-    return KarpenterParts(made, parts)
+    return KarpenterParts(made, parts, reserved)
 
 
 def build_karpenter(
@@ -111,6 +117,7 @@ def build_karpenter(
             image=plan.image,
             version=plan.version,
             static_capacity=plan.static_capacity,
+            reserved_capacity=plan.reserved_capacity,
             labels={"gpufleet.io/site": site.site},
         ),
         pulumi.ResourceOptions(providers=[provider], depends_on=[parts.role.association]),
@@ -119,31 +126,33 @@ def build_karpenter(
     opts = pulumi.ResourceOptions.merge(parts.site.opts, pulumi.ResourceOptions(providers=[provider]))
     return {
         group.name: NodePool(
-            f"{name}-{group.name}", _pool_args(group, group.node_pool, parts.site, karpenter), opts
+            f"{name}-{group.name}", _pool_args(group, group.node_pool, parts, karpenter), opts
         )
         for group in site.node_groups
         if group.node_pool is not None
     }
 
 
-def pool_outputs(group: NodeGroupPlan, pool: NodePoolPlan, made: NodePool | None) -> dict[str, Any]:
+def pool_outputs(
+    group: NodeGroupPlan, pool: NodePoolPlan, made: NodePool | None, parts: KarpenterParts | None
+) -> dict[str, Any]:
     """Return the exports of a group that Karpenter scales; `made` is None where nothing is applied yet."""
+    purchase = parts.reserved.get(group.name) if parts is not None else None
     return group_outputs(
         group,
         kind="karpenter-node-pool",
         group_names=list(pool_names(group.name, pool.limits, pool.always)) if made is not None else [],
         launch_template_id=None,
         placement_group=made.placement_group_name if made is not None else None,
-        reservation=None,
+        reservation=purchase.reservation if purchase is not None else None,
     )
 
 
 def _pool_args(
-    group: NodeGroupPlan, pool: NodePoolPlan, parts: SiteParts, karpenter: Karpenter
+    group: NodeGroupPlan, pool: NodePoolPlan, karpenters: KarpenterParts, karpenter: Karpenter
 ) -> NodePoolArgs:
-    subnets: Mapping[str, pulumi.Input[str]] = (
-        parts.network.public_subnet_ids if group.public_ip else parts.network.private_subnet_ids
-    )
+    parts, purchase = karpenters.site, karpenters.reserved.get(group.name)
+    subnets = _subnets(group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     return NodePoolArgs(
         group=group.name,
@@ -161,7 +170,9 @@ def _pool_args(
         instance_profile=parts.roles.instance_profile_name,
         image=node_image(group.image_kind, group.image),
         interfaces=[interface_args(each) for each in group.network_interfaces],
-        placement_group=group.placement_group,
+        placement_group=group.placement_group if purchase is None else purchase.placement_group,
+        reservation_id=None if purchase is None else _reservation_id(purchase),
+        block=purchase is not None and isinstance(purchase.capacity, BlockNodes),
         public_ip=group.public_ip,
         volume=volume_args(group.volume),
         stripes_nvme=group.local_nvme is not None,
@@ -172,3 +183,16 @@ def _pool_args(
         after=karpenter.ready,
         tags=group.tags,
     )
+
+
+def _subnets(group: NodeGroupPlan, parts: SiteParts) -> Mapping[str, pulumi.Output[str]]:
+    """Return the subnets of a group by zone; like node groups, reserved nodes are in private ones."""
+    reserved = group.node_pool is not None and group.node_pool.reserved
+    network = parts.network
+    return network.public_subnet_ids if group.public_ip and not reserved else network.private_subnet_ids
+
+
+def _reservation_id(purchase: Purchase) -> pulumi.Input[str]:
+    if not isinstance(purchase.capacity, ReservedNodes | BlockNodes):
+        raise AssertionError("a node class selects reservations and blocks by their ids")
+    return purchase.capacity.reservation_id

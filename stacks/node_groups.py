@@ -83,7 +83,7 @@ class NodeGroupOutputs:
 
 
 @dataclass(frozen=True)
-class _Purchase:
+class Purchase:
     """How a group's nodes are bought. Reserved ones have their own subnets and exports."""
 
     capacity: NodeCapacity
@@ -99,7 +99,7 @@ def build_node_group(
     """Create the group, and the reservation that it launches into. An `ordered` group starts with no
     nodes."""
     subnets = parts.network.public_subnet_ids if group.public_ip else parts.network.private_subnet_ids
-    purchase = _purchase(name, group, parts)
+    purchase = buy_capacity(name, group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     cluster = parts.cluster
     image = node_image(group.image_kind, group.image)
@@ -241,24 +241,25 @@ def _refuse_assumed_roles(name: str, settings: StackSettings) -> None:
         )
 
 
-def _purchase(name: str, group: NodeGroupPlan, parts: SiteParts) -> _Purchase:
+def buy_capacity(name: str, group: NodeGroupPlan, parts: SiteParts) -> Purchase:
+    """Return how the nodes of a group are bought. A reservation or block of the plan is made."""
     match group.capacity:
         case OnDemandPlan():
-            return _Purchase(OnDemandNodes(), group.placement_group)
+            return Purchase(OnDemandNodes(), group.placement_group)
         case SpotPlan(on_demand_fallback=fallback, spot_max_price=price):
             spot = SpotNodes(on_demand_fallback=fallback, max_price=None if price is None else f"{price:f}")
-            return _Purchase(spot, group.placement_group)
+            return Purchase(spot, group.placement_group)
         case ReservationPlan() as wanted:
             return _reservation(name, group, wanted, parts)
         case ExistingReservationPlan() as held:
-            return _Purchase(
+            return Purchase(
                 ReservedNodes(reservation_id=held.reservation_id),
                 held.reservation_placement_group or False,
                 _private_subnets(parts, held.reservation_zone),
                 {"id": held.reservation_id, "zone": held.reservation_zone},
             )
         case ReservationGroupPlan() as held:
-            return _Purchase(
+            return Purchase(
                 ReservationGroupNodes(resource_group_arn=held.reservation_group),
                 held.reservation_placement_group or False,
                 [parts.network.private_subnet_ids[zone] for zone in held.zones],
@@ -278,7 +279,7 @@ def _private_subnets(parts: SiteParts, zone: str) -> list[pulumi.Output[str]]:
     return [parts.network.private_subnet_ids[zone]]
 
 
-def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts: SiteParts) -> _Purchase:
+def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts: SiteParts) -> Purchase:
     made = OnDemandReservation(
         name,
         OnDemandReservationArgs(
@@ -292,7 +293,7 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts
         ),
         parts.opts,
     )
-    return _Purchase(
+    return Purchase(
         ReservedNodes(reservation_id=made.reservation_id),
         made.placement_group_name or False,
         _private_subnets(parts, wanted.reservation_zone),
@@ -301,7 +302,7 @@ def _reservation(name: str, group: NodeGroupPlan, wanted: ReservationPlan, parts
     )
 
 
-def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: SiteParts) -> _Purchase:
+def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: SiteParts) -> Purchase:
     settings = parts.settings
     block = CapacityBlock(
         name,
@@ -321,7 +322,7 @@ def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: Si
     )
     by_zone = {zone: parts.network.private_subnet_ids[zone] for zone in wanted.zones}
     subnet_ids = pulumi.Output.all(block.zone, by_zone).apply(lambda found: [found[1][found[0]]])
-    return _Purchase(
+    return Purchase(
         BlockNodes(reservation_id=block.reservation_id),
         subnet_ids=subnet_ids,
         reservation={
@@ -335,7 +336,7 @@ def _block(name: str, group: NodeGroupPlan, wanted: CapacityBlockPlan, parts: Si
     )
 
 
-def _existing_block(name: str, group: NodeGroupPlan, held: ExistingBlockPlan, parts: SiteParts) -> _Purchase:
+def _existing_block(name: str, group: NodeGroupPlan, held: ExistingBlockPlan, parts: SiteParts) -> Purchase:
     settings = parts.settings
     last = extend_block(
         name,
@@ -349,7 +350,7 @@ def _existing_block(name: str, group: NodeGroupPlan, held: ExistingBlockPlan, pa
         client=settings.aws_client,
         opts=pulumi.ResourceOptions.merge(parts.opts, pulumi.ResourceOptions(protect=settings.protect)),
     )
-    return _Purchase(
+    return Purchase(
         BlockNodes(reservation_id=held.reservation_id),
         subnet_ids=_private_subnets(parts, held.reservation_zone),
         reservation={"id": held.reservation_id, "zone": held.reservation_zone}

@@ -253,6 +253,14 @@ SITES: Mapping[str, tuple[FieldChange, ...]] = {
     "cloud[].kubernetes.autoscaler.changed_nodes": in_place(
         "the other one", "no one: it is for later changes of a group"
     ),
+    "cloud[].kubernetes.autoscaler.reserved_nodes": (
+        FieldChange(
+            "the other one",
+            Effect.REPLACEMENT,
+            "jobs in reservations and Capacity Blocks: node pools take the place of node groups (or the other"
+            " way round), and their nodes drain and end; the reservations stay",
+        ),
+    ),
     "cloud[].kubernetes.autoscaler.scale_down": in_place("on or off", _AUTOSCALER),
     "cloud[].kubernetes.autoscaler.scale_down_after": in_place("another duration", _AUTOSCALER),
     "cloud[].kubernetes.autoscaler.expander": in_place("another one", _AUTOSCALER),

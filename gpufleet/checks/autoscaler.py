@@ -7,7 +7,16 @@ from datetime import timedelta
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.ordered_capacity import drawn_groups
-from gpufleet.spec.models import Autoscaler, CloudSite, NodeGroup, OnDemand, Spot, SystemNodes
+from gpufleet.spec.models import (
+    Autoscaler,
+    CapacityBlock,
+    CloudSite,
+    NodeGroup,
+    OnDemand,
+    OnDemandReservation,
+    Spot,
+    SystemNodes,
+)
 
 SHORTEST = timedelta(minutes=1)
 """Below it nodes end between the pods of one job: the autoscaler looks every 10 s (`--scan-interval`), and at
@@ -30,12 +39,13 @@ def scale_down_after(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("autoscaler-of-nothing", "ordered_capacity")
 def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
     """The autoscaler sets sizes between `min` and `max` of on-demand and spot groups. A Capacity Block has
-    its dates, a reservation its size, and the groups of an order belong to the order. Karpenter launches no
-    system nodes: it runs on them."""
+    its dates, a reservation its size (but with `reserved_nodes: node-pools`), and the groups of an order
+    belong to the order. Karpenter launches no system nodes: it runs on them."""
     for path, site, wanted in _installed(fleet):
         system = site.kubernetes.system_nodes if site.kubernetes is not None else SystemNodes()
         scales_system = wanted.kind == "cluster-autoscaler" and system.min < system.max
-        if not any(True for _ in scaled_groups(fleet, site)) and not scales_system:
+        groups = [*scaled_groups(fleet, site), *reserved_pools(fleet, site)]
+        if not groups and not scales_system:
             yield FieldFinding(
                 (*path, "kubernetes", "autoscaler"),
                 f"no node group of site {site.site!r} has a size that can change",
@@ -63,6 +73,12 @@ def autoscaler_fields(fleet: Fleet) -> Iterator[FieldFinding]:
                 f"changed_nodes: {wanted.changed_nodes} has no effect with kind: cluster-autoscaler",
                 "remove it, or write `kind: karpenter`",
             )
+        if wanted.kind == "cluster-autoscaler" and wanted.reserved_nodes != "node-groups":
+            yield FieldFinding(
+                (*where, "reserved_nodes"),
+                f"reserved_nodes: {wanted.reserved_nodes} has no effect with kind: cluster-autoscaler",
+                "remove it, or write `kind: karpenter`",
+            )
 
 
 def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Autoscaler]]:
@@ -81,6 +97,21 @@ def scaled_groups(fleet: Fleet, site: CloudSite) -> Iterator[tuple[int, NodeGrou
             continue
         if option.min < option.max or (isinstance(option, Spot) and option.falls_back):
             yield index, group, option
+
+
+def reserved_pools(fleet: Fleet, site: CloudSite) -> Iterator[tuple[int, NodeGroup]]:
+    """Yield (index, group) of each group whose reservation or Capacity Block Karpenter launches into."""
+    wanted = site.kubernetes.autoscaler if site.kubernetes is not None else None
+    if wanted is None or wanted.kind != "karpenter" or wanted.reserved_nodes != "node-pools":
+        return
+    drawn = drawn_groups(fleet.spec)
+    for index, group in enumerate(site.node_groups):
+        option = group.capacity.option
+        selected = isinstance(option, CapacityBlock) or (
+            isinstance(option, OnDemandReservation) and option.group is None
+        )
+        if selected and (site.site, group.name) not in drawn:
+            yield index, group
 
 
 CHECKS = (scale_down_after, autoscaler_of_nothing, autoscaler_fields)

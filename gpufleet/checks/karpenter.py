@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.checks.autoscaler import scaled_groups
+from gpufleet.checks.autoscaler import reserved_pools, scaled_groups
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, listed
 from gpufleet.plan.gpu_sharing import plan_gpu_sharing
 from gpufleet.plan.karpenter import has_karpenter
@@ -21,14 +21,22 @@ _BY_GROUPS = "or write `kind: cluster-autoscaler`"
 def karpenter_shared_gpus(fleet: Fleet) -> Iterator[FieldFinding]:
     """Karpenter computes what a node will have from the instance type. It knows whole GPUs and Neuron
     devices, and starts no node for pods that request a share of a GPU or a MIG device."""
-    for path, _, group, _ in _pools(fleet):
+    bought = [
+        (path, group, "give the group a `min` equal to its `max`") for path, _, group, _ in _pools(fleet)
+    ]
+    reserved = [
+        ((*path, "node_groups", index), group, "write `reserved_nodes: node-groups`")
+        for path, site in fleet.cloud()
+        for index, group in reserved_pools(fleet, site)
+    ]
+    for path, group, remedy in (*bought, *reserved):
         first = fleet.catalog.instances.get(group.instance_types[0])
         sharing = plan_gpu_sharing(first, group.gpu_sharing, group.mig_profile) if first else None
         if sharing is not None:
             yield FieldFinding(
                 (*path, "mig_profile" if group.mig_profile is not None else "gpu_sharing"),
                 f"node group {group.name!r} has {sharing.resource}, for which Karpenter starts no nodes",
-                f"give the group a `min` equal to its `max`, {_BY_GROUPS}",
+                f"{remedy}, {_BY_GROUPS}",
                 value=group.name,
             )
 

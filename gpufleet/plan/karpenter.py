@@ -15,27 +15,40 @@ from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import KARPENTER_IMAGE, ChangedNodes
 from gpufleet.plan.accelerators import RESOURCES, AcceleratorPlan
 from gpufleet.plan.autoscaler import can_scale
-from gpufleet.plan.capacity_models import CapacityPlan, SpotPlan
+from gpufleet.plan.capacity_models import (
+    CapacityBlockPlan,
+    CapacityPlan,
+    ExistingBlockPlan,
+    ExistingReservationPlan,
+    OnDemandPlan,
+    ReservationPlan,
+    SpotPlan,
+)
 from gpufleet.spec.models import CloudSite, Kubernetes
 
-CapacityType = Literal["spot", "on-demand"]
+CapacityType = Literal["reserved", "spot", "on-demand"]
+
+SELECTED = ReservationPlan | ExistingReservationPlan | CapacityBlockPlan | ExistingBlockPlan
+"""What a node class can select, by its id. It has no selector for a resource group of reservations."""
 
 NODES = "nodes"
 """The limit of a pool's nodes. Karpenter does not count the nodes that it starts for one batch of pods
 (`subtractMax`), but their vCPUs and devices: these are limited too."""
 
-SPOT_WEIGHT, ON_DEMAND_WEIGHT = 20, 10
-"""Karpenter tries the pool with the higher weight first: spot is cheaper."""
+RESERVED_WEIGHT, SPOT_WEIGHT, ON_DEMAND_WEIGHT = 30, 20, 10
+"""Karpenter tries the pool with the higher weight first: what is paid for, then spot, which is cheaper."""
 
 
 @dataclass(frozen=True, slots=True)
 class KarpenterPlan:
-    """Karpenter of a site: the version of its chart of definitions, its image, and whether a group has nodes
-    that always run, which takes its feature StaticCapacity (alpha)."""
+    """Karpenter of a site: the version of its chart of definitions, its image, whether a group has nodes that
+    always run, which takes its feature StaticCapacity (alpha), and whether it launches into reservations
+    (ReservedCapacity, beta)."""
 
     version: str
     image: str
     static_capacity: bool
+    reserved_capacity: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,11 @@ class NodePoolPlan:
     def falls_back(self) -> bool:
         """Whether it buys on-demand where there is no spot."""
         return len(self.capacity_types) > 1
+
+    @property
+    def reserved(self) -> bool:
+        """Whether its nodes run in a reservation or Capacity Block, and nowhere else."""
+        return self.capacity_types == ("reserved",)
 
 
 class _Group(Protocol):
@@ -88,6 +106,7 @@ def plan_karpenter(
         version=lock.karpenter,
         image=f"{KARPENTER_IMAGE}:{lock.karpenter}@{lock.karpenter_digest}",
         static_capacity=any(pool.always for pool in pools),
+        reserved_capacity=any(pool.reserved for pool in pools),
     )
 
 
@@ -99,27 +118,45 @@ def plan_node_pool(
     *,
     drawn: bool,
 ) -> NodePoolPlan | None:
-    """The node pool in the place of a group; None for one of fixed size, a reservation or an order."""
+    """The node pool in the place of a group; None for one of fixed size, or of an order, and for one in a
+    reservation unless the fleet file wants pools for these."""
     settings = site.kubernetes
     if settings is None or settings.autoscaler is None or not has_karpenter(site):
         return None
-    if drawn or not can_scale(capacity):
+    wanted = settings.autoscaler
+    in_pool = wanted.reserved_nodes == "node-pools" and isinstance(capacity, SELECTED)
+    if drawn or not (in_pool or can_scale(capacity)):
         return None
-    wanted, spot = settings.autoscaler, isinstance(capacity, SpotPlan)
-    falls_back = isinstance(capacity, SpotPlan) and capacity.on_demand_fallback
-    kinds: tuple[CapacityType, ...] = ("spot", "on-demand") if falls_back else ("on-demand",)
+    always = 0 if in_pool else capacity.min
     after = int(wanted.scale_down_after.delta.total_seconds())
     return NodePoolPlan(
-        always=capacity.min,
+        always=always,
         most=capacity.max,
-        limits=_limits(capacity.max - capacity.min, types),
-        capacity_types=("spot",) if spot and not falls_back else kinds,
-        weight=SPOT_WEIGHT if spot else ON_DEMAND_WEIGHT,
+        limits=_limits(capacity.max - always, types),
+        capacity_types=_capacity_types(capacity),
+        weight=_weight(capacity),
         # A job on accelerators loses hours when it moves.
         moves_pods=accelerator is None,
         ends_after_s=after if wanted.scale_down else None,
         changed_nodes=wanted.changed_nodes,
     )
+
+
+def _capacity_types(capacity: CapacityPlan) -> tuple[CapacityType, ...]:
+    match capacity:
+        case SpotPlan(on_demand_fallback=True):
+            return "spot", "on-demand"
+        case SpotPlan():
+            return ("spot",)
+        case OnDemandPlan():
+            return ("on-demand",)
+    return ("reserved",)
+
+
+def _weight(capacity: CapacityPlan) -> int:
+    if isinstance(capacity, SpotPlan):
+        return SPOT_WEIGHT
+    return ON_DEMAND_WEIGHT if isinstance(capacity, OnDemandPlan) else RESERVED_WEIGHT
 
 
 def node_size(instance: InstanceType) -> dict[str, int]:

@@ -239,17 +239,14 @@ class _Site:
 
     def _node_group(self, group: NodeGroupPlan) -> None:
         name, team = group_resource_name(*self._about, group.name), group.team or ""
-        if group.node_pool is not None:
-            kubernetes = self._site.kubernetes
-            # Without access to the cluster nothing is applied in it yet.
-            if kubernetes is not None and kubernetes.access != "phased":
-                for suffix, pooled in _pools(group, group.node_pool):
-                    thing = self._thing(types.NODE_POOL, f"{name}{suffix}", group.name, team)
-                    self._launch(thing, pooled)
-            return
-        kind = types.NODE_GROUP if self._site.kubernetes is not None else types.AUTO_SCALING_GROUP
+        kubernetes, pool = self._site.kubernetes, group.node_pool
+        kind = types.NODE_GROUP if kubernetes is not None else types.AUTO_SCALING_GROUP
         if self._site.slurm is not None:
             kind = types.LAUNCHED_NODES
+        if pool is not None:
+            kind = types.NODE_POOL
+        # Without access to the cluster nothing is applied in it yet.
+        applied = pool is None or (kubernetes is not None and kubernetes.access != "phased")
         match group.capacity:
             case ReservationPlan() as held:
                 self._book.price(
@@ -261,15 +258,20 @@ class _Site:
                 self._block(thing, group, block.nodes, block.duration, paid=False)
             case ExistingBlockPlan() as block:
                 thing = self._thing(kind, name, group.name, team)
-                self._block(thing, group, block.nodes, block.duration, paid=True)
+                if applied:
+                    self._block(thing, group, block.nodes, block.duration, paid=True)
             case OnDemandPlan() | SpotPlan() | ExistingReservationPlan() | ReservationGroupPlan():
                 pass  # charged per node
             case other:
                 assert_never(other)
         if isinstance(group.capacity, CapacityBlockPlan | ExistingBlockPlan):
             self._extensions(name, group, group.capacity)
-        by_slurm = self._site.slurm is not None
-        for suffix, launched in [_launched_by_slurm(group)] if by_slurm else _launches(group):
+        launches = _launches(group)
+        if self._site.slurm is not None:
+            launches = iter([_launched_by_slurm(group)])
+        elif pool is not None:
+            launches = _pools(group, pool)
+        for suffix, launched in launches if applied else ():
             self._launch(self._thing(kind, f"{name}{suffix}", group.name, team), launched)
 
     def _extensions(
@@ -326,7 +328,14 @@ def _launches(group: NodeGroupPlan) -> Iterator[tuple[str, PricedGroup]]:
 
 
 def _pools(group: NodeGroupPlan, pool: NodePoolPlan) -> Iterator[tuple[str, PricedGroup]]:
-    """Yield (name suffix, group) for each of Karpenter's pools of a node group."""
+    """Yield (name suffix, group) for each of Karpenter's pools of a node group.
+
+    A reservation costs the same without nodes.
+    """
+    if pool.reserved:
+        ((_, whole),) = _launches(group)
+        yield "", replace(whole, existing=Sizes(0, 0, pool.most))
+        return
     market = SPOT_OR_ON_DEMAND if pool.falls_back else SPOT if "spot" in pool.capacity_types else ON_DEMAND
 
     def launch(sizes: Sizes) -> PricedGroup:

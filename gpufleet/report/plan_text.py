@@ -18,7 +18,7 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.report.cost_text import cost_table, owner_cost, print_budget, print_cost, site_cost
 from gpufleet.report.image_text import print_images
 from gpufleet.report.queue_text import queue_lines
-from gpufleet.report.scaling_text import repair_lines, scaling_lines, sharing_lines
+from gpufleet.report.scaling_text import least_nodes, repair_lines, scaling_lines, sharing_lines
 from gpufleet.report.tables import print_table
 
 _SOURCES: Mapping[SoftwareSource, str] = {
@@ -175,13 +175,14 @@ def _access(cluster: KubernetesPlan) -> str:
 
 
 def _nodes(group: NodeGroupPlan) -> str:
-    capacity = group.capacity
-    return str(capacity.max) if capacity.min == capacity.max else f"{capacity.min}-{capacity.max}"
+    least, most = least_nodes(group), group.capacity.max
+    return str(most) if least == most else f"{least}-{most}"
 
 
 def _nodes_wanted(group: NodeGroupPlan) -> str:
-    capacity = group.capacity
-    return str(capacity.max) if capacity.min == capacity.max else f"{capacity.desired} ({_nodes(group)})"
+    nodes, pool = _nodes(group), group.node_pool
+    expected = pool.always if pool is not None else group.capacity.desired
+    return f"{expected} ({nodes})" if "-" in nodes else nodes
 
 
 def _bought(group: NodeGroupPlan) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.plan.autoscaler import AutoscalerPlan, can_scale
 from gpufleet.plan.karpenter import KarpenterPlan
-from gpufleet.plan.models import CloudSitePlan, KubernetesPlan
+from gpufleet.plan.models import CloudSitePlan, KubernetesPlan, NodeGroupPlan
 from gpufleet.plan.names import SYSTEM
 
 
@@ -14,9 +14,9 @@ def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]
     """Yield `Cluster Autoscaler v1.35.2 (...) adds nodes for pods that wait, ...: sweep 0-16`, or what is not
     scaled."""
     open_ended = [
-        f"{group.name} {group.capacity.min}-{group.capacity.max}"
+        f"{group.name} {least_nodes(group)}-{group.capacity.max}"
         for group in site.node_groups
-        if not group.ordered and can_scale(group.capacity)
+        if group.node_pool is not None or (not group.ordered and can_scale(group.capacity))
     ]
     if cluster.karpenter is not None:
         yield f"{_karpenter(site, cluster.karpenter)}: {', '.join(open_ended) or 'no group'}"
@@ -28,6 +28,11 @@ def scaling_lines(site: CloudSitePlan, cluster: KubernetesPlan) -> Iterator[str]
     system = cluster.system_nodes
     groups = [f"{SYSTEM} {system.min}-{system.max}"] * cluster.scales_system_nodes + open_ended
     yield f"{_how(cluster.autoscaler)}: {', '.join(groups) or 'no group'}"
+
+
+def least_nodes(group: NodeGroupPlan) -> int:
+    """Return the nodes of a group that run without work; Karpenter starts those in a reservation for pods."""
+    return group.node_pool.always if group.node_pool is not None else group.capacity.min
 
 
 def sharing_lines(site: CloudSitePlan) -> Iterator[str]:

@@ -20,6 +20,8 @@ from gpufleet.resources.types import NODE_CLASS, NODE_POOL
 TYPE_KEY = "node.kubernetes.io/instance-type"
 ZONE_KEY = "topology.kubernetes.io/zone"
 CAPACITY_KEY = "karpenter.sh/capacity-type"
+RESERVATION_KEY = "karpenter.k8s.aws/capacity-reservation-type"
+RESERVATION_TERMS = "spec.capacityReservationSelectorTerms"
 ALL_CAPACITY = ("reserved", "spot", "on-demand")
 """What a pool without a requirement may buy."""
 
@@ -34,8 +36,9 @@ WORKLOAD_LABEL = "gpufleet.io/workload"
 @dataclass(frozen=True, slots=True)
 class Pool:
     """A node pool. `types` are the instance types that it lists, None if it does not list them (or if they
-    are not known yet), and so are `zones` and `capacity_types`. `replicas` is the number of nodes of a static
-    pool, None for one that pods grow. `node_class` is None if it is not in this stack.
+    are not known yet), and so are `zones`, `capacity_types` and `reservation_types` (`default`,
+    `capacity-block`). `replicas` is the number of nodes of a static pool, None for one that pods grow.
+    `node_class` is None if it is not in this stack.
     """
 
     resource: Resource
@@ -43,6 +46,7 @@ class Pool:
     types: tuple[str, ...] | None
     zones: tuple[str, ...] | None
     capacity_types: tuple[str, ...] | None
+    reservation_types: tuple[str, ...] | None
     replicas: Number | None
     limits: Mapping[str, Number]
 
@@ -85,6 +89,7 @@ def read_pool(stack: Stack, resource: Resource) -> Pool:
         types=_values(resource, TYPE_KEY),
         zones=_values(resource, ZONE_KEY),
         capacity_types=_values(resource, CAPACITY_KEY, ALL_CAPACITY),
+        reservation_types=_values(resource, RESERVATION_KEY),
         replicas=None if replicas is None else number(replicas),
         limits={str(name): number(value) for name, value in limits.items()}
         if isinstance(limits, Mapping)

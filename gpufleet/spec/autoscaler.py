@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gpufleet.kinds import AutoscalerKind, ChangedNodes, Expander
+from gpufleet.kinds import AutoscalerKind, ChangedNodes, Expander, ReservedNodesIn
 from gpufleet.spec.base import Model
 from gpufleet.spec.fields import Switch
 from gpufleet.spec.quantity import Duration
@@ -16,8 +16,9 @@ from gpufleet.spec.quantity import Duration
 class Autoscaler(Model):
     """An autoscaler of a Kubernetes site: it adds nodes for pods that wait, and ends nodes without work.
 
-    It keeps to `min` and `max` of each node group. Groups of a fixed size, Capacity Blocks, and groups that
-    an order of `ordered_capacity` draws from are not its own.
+    It keeps to `min` and `max` of each node group. Groups of a fixed size, and groups that an order of
+    `ordered_capacity` draws from, are not its own; reservations and Capacity Blocks are if `reserved_nodes`
+    says so.
     """
 
     kind: Annotated[
@@ -55,3 +56,12 @@ class Autoscaler(Model):
             " work keeps its old settings)."
         ),
     ] = "one-at-a-time"
+    reserved_nodes: Annotated[
+        ReservedNodesIn,
+        Field(
+            description="With karpenter, what launches nodes into reservations and Capacity Blocks:"
+            " node-groups (all nodes, at once or from the block's start to its end), or node-pools (nodes"
+            " start for pods that wait, before any that are bought, and end without work; the capacity is"
+            " paid for all the same)."
+        ),
+    ] = "node-groups"

@@ -310,10 +310,13 @@ def small(site: str, region: str, cidr: str) -> dict[str, Any]:
 
 
 def pooled() -> dict[str, Any]:
-    """A site whose group is a node pool of Karpenter."""
-    return small("pooled", "us-west-2", "10.50.0.0/16") | {
+    """A site whose groups are node pools of Karpenter, one in a reservation."""
+    site = small("pooled", "us-west-2", "10.50.0.0/16")
+    capacity = {"reserved": {"odcr": {"nodes": 1}}}
+    site["node_groups"].append({**site["node_groups"][0], "name": "kept", "capacity": capacity})
+    return site | {
         "scheduler": "kubernetes",
-        "kubernetes": {"autoscaler": {"kind": "karpenter"}},
+        "kubernetes": {"autoscaler": {"kind": "karpenter", "reserved_nodes": "node-pools"}},
     }
 
 

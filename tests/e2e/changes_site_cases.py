@@ -215,7 +215,13 @@ def _autoscaler() -> Iterator[Case]:
         "cloud[].kubernetes.autoscaler.changed_nodes",
         "the other one",
         {f"{pools}.changed_nodes": "when-idle"},
-        "NodePool chg-test-pooled-only$",
+        "NodePool chg-test-pooled-(only|kept)$",
+    )
+    yield Case(
+        "cloud[].kubernetes.autoscaler.reserved_nodes",
+        "the other one",
+        {f"{pools}.reserved_nodes": "node-groups"},
+        " chg-test-pooled-(kept|karpenter)",
     )
 
 

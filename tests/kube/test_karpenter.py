@@ -57,7 +57,11 @@ FLEET: dict[str, Any] = {
             "zones": ["us-east-1a", "us-east-1b"],
             "network": {"cidr": "10.42.0.0/16"},
             "scheduler": "kubernetes",
-            "kubernetes": {"version": "1.35", "access": "ssm", "autoscaler": {"kind": "karpenter"}},
+            "kubernetes": {
+                "version": "1.35",
+                "access": "ssm",
+                "autoscaler": {"kind": "karpenter", "reserved_nodes": "node-pools"},
+            },
             "node_groups": [
                 {
                     "name": "sweep",
@@ -78,6 +82,19 @@ FLEET: dict[str, Any] = {
                     "capacity": {"on_demand": {"min": 1, "max": 3}},
                     "user_data": ["#!/bin/sh\nsysctl -w vm.max_map_count=1000000\n"],
                     "labels": {"tier": "online"},
+                },
+                {
+                    "name": "held",
+                    "instance_types": ["g6.xlarge"],
+                    "capacity": {"reserved": {"odcr": {"nodes": 1}}},
+                    "zones": ["us-east-1a"],
+                },
+                {
+                    "name": "later",
+                    "instance_types": ["p5.48xlarge"],
+                    "capacity": {
+                        "reserved": {"capacity_block": {"nodes": 1, "duration": "7 d", "start": "in 14 d"}}
+                    },
                 },
                 {
                     "name": "fixed",
@@ -137,8 +154,8 @@ def test_installed_version_is_that_of_the_definitions(rest: Rest) -> None:
 
 
 def test_server_accepts_all_pools_and_classes(rest: Rest) -> None:
-    assert set(items(rest, POOLS)) == {"sweep", "train", "serve", "serve.always"}
-    assert set(items(rest, CLASSES)) == {"sweep", "train", "serve"}
+    assert set(items(rest, POOLS)) == {"sweep", "train", "serve", "serve.always", "held", "later"}
+    assert set(items(rest, CLASSES)) == {"sweep", "train", "serve", "held", "later"}
 
 
 def test_server_refuses_what_its_definitions_do_not_allow(
@@ -210,6 +227,30 @@ def test_instance_is_as_the_node_group_would_launch_it(karpenter: Controller) ->
     assert device["Ebs"]["Encrypted"] is True
     text = base64.b64decode(data["UserData"]).decode()
     assert "vm.max_map_count=1000000" in text and f"name: {CLUSTER}" in text
+
+
+def test_reserved_node_starts_in_its_reservation_for_a_pod(karpenter: Controller) -> None:
+    assert claims(karpenter.rest, "held") == []
+    for number in range(2):
+        wait_for_node(karpenter.rest, f"held-{number}", "held", {GPU: "1"})
+    karpenter.waits("a reserved node is launched", lambda: len(launched(karpenter.rest, "held")) == 1)
+    (claim,) = claims(karpenter.rest, "held")
+    labels = claim["metadata"]["labels"]
+    own = items(karpenter.rest, CLASSES)["held"]["spec"]["capacityReservationSelectorTerms"]
+    assert labels["karpenter.sh/capacity-type"] == "reserved"
+    assert [{"id": labels["karpenter.k8s.aws/capacity-reservation-id"]}] == own
+    ec2 = boto3.client("ec2", region_name=REGION, **karpenter.keys)
+    (held,) = ec2.describe_capacity_reservations(CapacityReservationIds=[own[0]["id"]])[
+        "CapacityReservations"
+    ]
+    assert (held["TotalInstanceCount"], held["AvailableInstanceCount"]) == (1, 0)
+
+
+def test_node_of_a_block_does_not_start_before_it(karpenter: Controller) -> None:
+    wait_for_node(karpenter.rest, "later", "later", {GPU: "8"})
+    time.sleep(15)
+    assert claims(karpenter.rest, "later") == []
+    assert "capacity-reservation-type" in str(items(karpenter.rest, POOLS)["later"])
 
 
 def test_pods_get_nodes_of_their_group_up_to_its_limit(karpenter: Controller) -> None:

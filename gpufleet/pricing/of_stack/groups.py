@@ -15,7 +15,7 @@ from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, SPOT, Choice, Mark
 from gpufleet.pricing.of_stack.context import Pricing, priced_resource
 from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
 from gpufleet.pricing.of_stack.inputs import count, declared, held, price, text, whole
-from gpufleet.pricing.of_stack.reservations import extended_hours, price_existing_block, read_block, take
+from gpufleet.pricing.of_stack.reservations import block_hours, price_existing_block, take
 from gpufleet.pricing.of_stack.scaling import raised, with_warm_pool
 from gpufleet.pricing.of_stack.templates import (
     configuration_of,
@@ -247,6 +247,6 @@ def _block_hours(pricing: Pricing, resource: Resource, launch: _Launch, owner: O
         raise UnpricedError("no Capacity Block is set")
     block = reservation_of(pricing, launch.targets)
     if block is not None and block.type == CAPACITY_BLOCK:
-        hours = read_block(pricing.stack, block).hours + extended_hours(pricing.stack, block)
-        return min(MONTH, hours)
-    return min(MONTH, price_existing_block(pricing, resource, named_reservation(launch.targets), owner))
+        return block_hours(pricing, block)
+    named, prices = named_reservation(launch.targets), pricing.prices(resource)
+    return min(MONTH, price_existing_block(pricing, resource, named, owner, prices))

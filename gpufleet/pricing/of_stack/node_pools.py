@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.plan.karpenter import node_size
+from gpufleet.pricing.book import Owner
 from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.disks import Disk
 from gpufleet.pricing.nodes import (
+    IN_RESERVATION,
     ON_DEMAND,
     SPOT,
     SPOT_OR_ON_DEMAND,
@@ -21,9 +23,20 @@ from gpufleet.pricing.nodes import (
 )
 from gpufleet.pricing.of_stack.context import Pricing, priced_resource
 from gpufleet.pricing.of_stack.inputs import held, whole
-from gpufleet.pricing.rates import Prices, UnpricedError
-from gpufleet.resources.node_pools import CAPACITY_KEY, TYPE_KEY, Pool, read_pool, root_volumes
+from gpufleet.pricing.of_stack.reservations import block_hours, price_existing_block, take
+from gpufleet.pricing.of_stack.templates import reservation_named
+from gpufleet.pricing.rates import MONTH, Prices, UnpricedError
+from gpufleet.resources.node_pools import (
+    CAPACITY_KEY,
+    RESERVATION_KEY,
+    RESERVATION_TERMS,
+    TYPE_KEY,
+    Pool,
+    read_pool,
+    root_volumes,
+)
 from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown, shown
+from gpufleet.resources.types import CAPACITY_BLOCK
 
 _SIZE = re.compile(r"(\d+)(Gi|Ti)")
 
@@ -41,17 +54,47 @@ def price_node_pool(pricing: Pricing, resource: Resource) -> None:
     if pool.region is None:
         raise UnpricedError("its region is not known: no requirement lists its zones")
     owner = pricing.owners.of(resource, replace(node_class, props={"tags": pool.tags}))
-    addresses = _addresses(node_class)
-    sizes = _sizes(pricing, pool)
+    prices, sizes = Prices(pricing.catalog, pool.region), _sizes(pricing, pool)
+    reserved = pool.capacity_types == ("reserved",)
     group = PricedGroup(
         [Choice(name) for name in pool.types],
-        _market(pool),
+        IN_RESERVATION if reserved else _market(pool),
         sizes,
         sizes,
         lambda: [_disk(path, each) for path, each in _mapped(node_class)],
-        addresses,
+        _addresses(node_class),
     )
-    price_group(pricing.book, priced_resource(resource, owner), Prices(pricing.catalog, pool.region), group)
+    if reserved:
+        group = _in_reservation(pricing, pool, node_class, group, owner, prices)
+    price_group(pricing.book, priced_resource(resource, owner), prices, group)
+
+
+def _in_reservation(
+    pricing: Pricing, pool: Pool, node_class: Resource, group: PricedGroup, owner: Owner, prices: Prices
+) -> PricedGroup:
+    """Return what nodes of a pool cost whose reservation or block is paid for, used or not.
+
+    One of the stack has a line of its own.
+    """
+    terms = list(node_class.items(RESERVATION_TERMS))
+    term = terms[0][1] if len(terms) == 1 else None
+    if not isinstance(term, Mapping) or set(term) != {"id"}:
+        raise UnpricedError(f"{RESERVATION_TERMS} does not name one reservation by its id")
+    named = term["id"] if isinstance(term["id"], str) else None
+    found = reservation_named(pricing, node_class, "spec", named)
+    if found is not None and found.type == CAPACITY_BLOCK:
+        return replace(group, running=None, hours=block_hours(pricing, found))
+    if found is not None:
+        take(pricing, found, set(pool.types or ()), group.existing)
+        return replace(group, running=None)
+    if pool.reservation_types == ("capacity-block",):
+        hours = price_existing_block(pricing, pool.resource, named, owner, prices)
+        return replace(group, running=None, hours=min(MONTH, hours))
+    if pool.reservation_types != ("default",):
+        raise UnpricedError(
+            f"no requirement limits {RESERVATION_KEY}: the reservation may be a Capacity Block"
+        )
+    return replace(group, running=Sizes.fixed(group.existing.maximum))
 
 
 def _sizes(pricing: Pricing, pool: Pool) -> Sizes:
@@ -74,7 +117,8 @@ def _market(pool: Pool) -> Market:
     kinds = set(pool.capacity_types or ())
     if not kinds or "reserved" in kinds:
         raise UnpricedError(
-            f"no requirement limits {CAPACITY_KEY} to spot and on-demand, so nodes may start in reservations"
+            f"no requirement limits {CAPACITY_KEY} to spot and on-demand, or to reserved, so nodes may start"
+            " in reservations"
         )
     if kinds == {"spot"}:
         return SPOT

@@ -13,7 +13,7 @@ from gpufleet.pricing.cost import Sizes
 from gpufleet.pricing.of_stack.context import Pricing
 from gpufleet.pricing.of_stack.inputs import count, declared, held, text, whole
 from gpufleet.pricing.of_stack.templates import shared_hardware
-from gpufleet.pricing.rates import MONTH, UnpricedError, hours_of
+from gpufleet.pricing.rates import MONTH, Prices, UnpricedError, hours_of
 from gpufleet.resources.resource import Resource, shown
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING
@@ -132,8 +132,13 @@ def extended_hours(stack: Stack, block: Resource) -> Decimal:
     )
 
 
+def block_hours(pricing: Pricing, block: Resource) -> Decimal:
+    """Return the hours per month in which nodes of a block of the stack can run."""
+    return min(MONTH, read_block(pricing.stack, block).hours + extended_hours(pricing.stack, block))
+
+
 def price_existing_block(
-    pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner
+    pricing: Pricing, resource: Resource, reservation: str | None, owner: Owner, prices: Prices
 ) -> Decimal:
     """Price the monthly share of a block bought outside of the stack, and return its hours.
 
@@ -146,7 +151,7 @@ def price_existing_block(
             "the Capacity Block is not in this stack, and no node group of the fleet file declares its"
             " duration"
         )
-    instance, nodes, prices = group.instance_type, block.nodes, pricing.prices(resource)
+    instance, nodes = group.instance_type, block.nodes
     hours = None if block.duration is None else hours_of(block.duration)
     pricing.price(resource, lambda: capacity.price_block(prices, instance, nodes, hours, paid=True), owner)
     return (

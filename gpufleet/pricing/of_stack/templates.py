@@ -92,14 +92,18 @@ def targets_reservation(resource: Resource) -> bool:
 
 def reservation_of(pricing: Pricing, resource: Resource) -> Resource | None:
     """Return the targeted reservation of the stack, None if there is none or it is outside of the stack."""
-    target = declared(resource, _TARGET)
-    if target is None:
+    if declared(resource, _TARGET) is None:
         return None
+    return reservation_named(pricing, resource, RESERVATION, named_reservation(resource))
+
+
+def reservation_named(pricing: Pricing, resource: Resource, prop: str, named: str | None) -> Resource | None:
+    """Return the reservation of the stack with this ID; if that is not known, the one that `prop` of the
+    resource was computed from."""
     kinds = [CAPACITY_RESERVATION, CAPACITY_BLOCK]
-    named = named_reservation(resource)
     if named is not None:
         return next((each for each in pricing.stack.of_type(*kinds) if each.get("id") == named), None)
-    found = pricing.stack.references(resource, RESERVATION, types=kinds)
+    found = pricing.stack.references(resource, prop, types=kinds)
     return found[0] if len(found) == 1 else None
 
 

@@ -1,13 +1,14 @@
-"""Reservations of a stack: what each holds, and which launches use it."""
+"""Reservations of a stack: what each holds, and which launches and node pools use it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from gpufleet.resources.launch_inputs import Number, number
 from gpufleet.resources.launches import Launch, declared, launches
+from gpufleet.resources.node_pools import RESERVATION_TERMS, Pool, node_pools
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown
 from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import (
@@ -84,6 +85,10 @@ class Reservations:
         for launch in self.launches:
             for each in self.use(launch).held:
                 self._into.setdefault(each.resource.urn, []).append(launch)
+        self._pools: dict[str, list[Pool]] = {}
+        for pool in node_pools(stack):
+            for each in self._selected(pool):
+                self._pools.setdefault(each.resource.urn, []).append(pool)
 
     def use(self, launch: Launch) -> ReservationUse:
         """Return how the launch uses reservations."""
@@ -92,6 +97,22 @@ class Reservations:
     def into(self, held: HeldReservation) -> list[Launch]:
         """Return the launches that refer to the reservation."""
         return self._into.get(held.resource.urn, [])
+
+    def pools_into(self, held: HeldReservation) -> list[Pool]:
+        """Return the node pools of Karpenter that launch into the reservation."""
+        return self._pools.get(held.resource.urn, [])
+
+    def _selected(self, pool: Pool) -> list[HeldReservation]:
+        node_class = pool.node_class
+        if node_class is None or (pool.capacity_types is not None and "reserved" not in pool.capacity_types):
+            return []
+        terms = [each for _, each in node_class.items(RESERVATION_TERMS)]
+        if not terms:
+            return []
+        ids = {each.get("id") for each in terms if isinstance(each, Mapping)}
+        found = self._stack.references(node_class, "spec", types=(CAPACITY_BLOCK, CAPACITY_RESERVATION))
+        urns = {each.urn for each in found}
+        return [each for each in self.held if each.resource.urn in urns or each.resource.get("id", "") in ids]
 
     def falls_into(self, launch: Launch, held: HeldReservation) -> bool:
         """Return whether every instance of the launch matches an open reservation."""

@@ -115,7 +115,8 @@ def maximum_gpus(stack: Stack, context: RuleContext[MaximumGpusSettings]) -> Ite
 
 
 def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts | str]]:
-    """Yield the GPUs of each reservation with its launches, and of each other launch; text if unknown."""
+    """Yield the GPUs of each reservation with its launches and node pools, and of each other one; text if
+    unknown."""
     found = reservations(stack)
     inside: set[str] = set()
     for held in found.held:
@@ -130,10 +131,14 @@ def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts 
         own = _of_type(catalog, held.type, held.count)
         filled: Counts = {}
         unclear = own if isinstance(own, str) else ""
-        for launch in filling:
-            counts = _of_launch(catalog, launch)
+        pools = [each for each in found.pools_into(held) if each.resource.urn not in inside]
+        inside.update(each.resource.urn for each in pools)
+        for name, counts in (
+            *((launch.resource.name, _of_launch(catalog, launch)) for launch in filling),
+            *((pool.resource.name, _of_pool(catalog, pool)) for pool in pools),
+        ):
             if isinstance(counts, str):
-                unclear = unclear or f"{launch.resource.name}: {counts}"
+                unclear = unclear or f"{name}: {counts}"
             else:
                 filled = {kind: filled.get(kind, 0) + counts.get(kind, 0) for kind in {*filled, *counts}}
         if unclear or isinstance(own, str):
@@ -144,7 +149,8 @@ def _counted(stack: Stack, catalog: Catalog) -> Iterator[tuple[Resource, Counts 
         if launch.resource.urn not in inside:
             yield launch.resource, _of_launch(catalog, launch)
     for pool in node_pools(stack):
-        yield pool.resource, _of_pool(catalog, pool)
+        if pool.resource.urn not in inside:
+            yield pool.resource, _of_pool(catalog, pool)
 
 
 def _of_launch(catalog: Catalog, launch: Launch) -> Counts | str:

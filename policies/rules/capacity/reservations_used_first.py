@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.catalog import Catalog
+from gpufleet.plan.karpenter import node_size
 from gpufleet.policies.rules.capacity._reservations import HeldReservation, Reservations, reservations
 from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Settings, Violation, stack_rule
+from gpufleet.resources.launch_inputs import Number
 from gpufleet.resources.launches import LAUNCHERS, TEMPLATES, Launch
+from gpufleet.resources.node_pools import POOL_REQUIREMENTS, Pool
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.resources.stack import Stack
-from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, INSTANCE
+from gpufleet.resources.types import CAPACITY_BLOCK, CAPACITY_RESERVATION, INSTANCE, NODE_CLASS, NODE_POOL
 
 _PREFERENCE = "capacityReservationSpecification.capacityReservationPreference"
 _RESERVATION = {
@@ -33,7 +37,7 @@ _RESERVATION = {
     "pays for the same nodes a second time.",
     fix="Let the node group's launch template target the reservation, or release the reservation.",
     severity="high",
-    types=(*LAUNCHERS, *TEMPLATES, CAPACITY_BLOCK, CAPACITY_RESERVATION),
+    types=(*LAUNCHERS, *TEMPLATES, CAPACITY_BLOCK, CAPACITY_RESERVATION, NODE_POOL, NODE_CLASS),
     fleet_field="cloud",
     passes=Example(
         (
@@ -58,11 +62,13 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
     found = reservations(stack)
     spare: dict[str, list[HeldReservation]] = {}
     for held in found.held:
-        into = found.into(held)
+        into, pools = found.into(held), found.pools_into(held)
         open_to = held.open and any(found.falls_into(each, held) for each in found.launches)
-        if not held.block and not held.shared and held.type is not UNKNOWN and _has_room(held, into):
+        nodes = _most(held, into, pools, context.shared.catalog)
+        counted = not held.block and not held.shared
+        if counted and held.type is not UNKNOWN and _has_room(held, nodes, used=bool(into or pools)):
             spare.setdefault(held.type, []).append(held)
-        if not into and not open_to:
+        if not into and not pools and not open_to:
             yield Violation(
                 f"nothing in this stack launches into these {_what(held)}, and they are paid for",
                 "target it from a node group (`reserved:` in the fleet file), or remove it",
@@ -70,26 +76,36 @@ def reservations_used_first(stack: Stack, context: RuleContext[Settings]) -> Ite
             )
         for launch in into:
             yield from _fits(held, launch, found)
-        total = [launch.nodes(1) for launch in into]
-        if held.count is not UNKNOWN and UNKNOWN not in total:
-            nodes = sum(each for each in total if each is not UNKNOWN)
-            if nodes > held.count:
-                yield Violation(
-                    f"{', '.join(launch.resource.name for launch in into)} may launch {nodes} instances into "
-                    f"it, and it holds {held.count}: the remaining ones never start",
-                    f"reserve {nodes}, or lower the maximum to {held.count}",
-                    urn=held.resource.urn,
-                    prop="" if held.block else "instanceCount",
-                )
+        for pool in pools:
+            yield from _pool_fits(held, pool)
+        if held.count is not UNKNOWN and nodes is not UNKNOWN and nodes > held.count:
+            users = ", ".join(
+                [*(each.resource.name for each in into), *(each.resource.name for each in pools)]
+            )
+            yield Violation(
+                f"{users} may launch {nodes} instances into it, and it holds {held.count}: the remaining ones"
+                " never start",
+                f"reserve {nodes}, or lower the maximum to {held.count}",
+                urn=held.resource.urn,
+                prop="" if held.block else "instanceCount",
+            )
     for launch in found.launches:
         yield from _passed_by(launch, found, spare)
 
 
-def _has_room(held: HeldReservation, into: list[Launch]) -> bool:
+def _has_room(held: HeldReservation, nodes: Number, *, used: bool) -> bool:
+    if held.count is UNKNOWN or nodes is UNKNOWN:
+        return not used
+    return nodes < held.count
+
+
+def _most(held: HeldReservation, into: list[Launch], pools: list[Pool], catalog: Catalog) -> Number:
+    """Return the most nodes that launches and pools may start in a reservation."""
+    known = catalog.instances.get(held.type) if held.type is not UNKNOWN else None
     taken = [launch.nodes(1) for launch in into]
-    if held.count is UNKNOWN or UNKNOWN in taken:
-        return not into
-    return sum(each for each in taken if each is not UNKNOWN) < held.count
+    taken += [UNKNOWN if known is None else pool.most(node_size(known)) for pool in pools]
+    found = [each for each in taken if each is not UNKNOWN]
+    return sum(found) if len(found) == len(taken) else UNKNOWN
 
 
 def _what(held: HeldReservation) -> str:
@@ -122,6 +138,25 @@ def _fits(held: HeldReservation, launch: Launch, found: Reservations) -> Iterato
             "use a subnet of the reservation's zone",
             urn=resource.urn,
             prop="subnetIds",
+        )
+
+
+def _pool_fits(held: HeldReservation, pool: Pool) -> Iterator[Violation]:
+    others = [name for name in pool.types or () if name != held.type]
+    if others and held.type is not UNKNOWN:
+        yield Violation(
+            f"it launches {', '.join(others)} into a reservation of {held.type}, and these never start",
+            f"list only {held.type}",
+            urn=pool.resource.urn,
+            prop=POOL_REQUIREMENTS,
+        )
+    if pool.zones is not None and held.zones is not UNKNOWN and not held.zones & set(pool.zones):
+        yield Violation(
+            f"its zones are {', '.join(sorted(pool.zones))}, and the reservation is in "
+            f"{', '.join(sorted(held.zones))}",
+            "list the reservation's zone",
+            urn=pool.resource.urn,
+            prop=POOL_REQUIREMENTS,
         )
 
 

@@ -145,7 +145,7 @@ def test_groups_of_karpenter_may_launch_again(account: Named) -> None:
     of = plan()
     kubernetes = of.cloud[0].kubernetes
     assert kubernetes is not None
-    karpenter = KarpenterPlan("1.14.1", "image", static_capacity=False)
+    karpenter = KarpenterPlan("1.14.1", "image", static_capacity=False, reserved_capacity=False)
     site = replace(of.cloud[0], kubernetes=replace(kubernetes, karpenter=karpenter))
     role, iam = "atlas-prod-use1-karpenter", account.client("iam", "us-east-1")
     iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))

@@ -72,6 +72,42 @@ def test_settings_of_the_other_autoscaler_are_refused(judge: Judge) -> None:
     finding = judge({FIELD: {"changed_nodes": "when-idle"}}).only("autoscaler-field")
     assert finding.field == "cloud[0].kubernetes.autoscaler.changed_nodes"
     assert "kind: cluster-autoscaler" in finding.message
+    finding = judge({FIELD: {"reserved_nodes": "node-pools"}}).only("autoscaler-field")
+    assert finding.field == "cloud[0].kubernetes.autoscaler.reserved_nodes"
+    assert judge({FIELD: {"kind": "karpenter", "reserved_nodes": "node-pools"}}).rules == set()
+
+
+HELD = "cloud.0.node_groups.2"
+IN_POOLS = {FIELD: {"kind": "karpenter", "reserved_nodes": "node-pools"}}
+
+
+def test_parts_of_reserved_gpus_are_refused_in_pools_only(judge: Judge) -> None:
+    changes = {f"{HELD}.mig_profile": "1g.5gb", "cloud.0.kubernetes.gpu_stack": "gpu-operator"}
+    (finding,) = judge({**IN_POOLS, **changes}).of("karpenter-shared-gpus")
+    assert finding.field == "cloud[0].node_groups[2].mig_profile"
+    assert "reserved_nodes: node-groups" in finding.remedy
+    assert "karpenter-shared-gpus" not in judge({**KARPENTER, **changes}).rules
+
+
+@pytest.mark.parametrize(
+    ("reserved", "empty"),
+    [
+        ({"odcr": {"nodes": 1, "zone": "us-east-1b"}}, False),
+        ({"capacity_block": {"nodes": 1, "duration": "7 d", "start": "in 14 d"}}, False),
+        ({"odcr": {"nodes": 1, "group": "arn:aws:resource-groups:us-east-1:111122223333:group/a"}}, True),
+    ],
+)
+def test_reservation_that_a_node_class_can_select_is_something_to_scale(
+    judge: Judge, reserved: dict[str, Any], empty: bool
+) -> None:
+    groups = [
+        {"name": "only", "instance_types": ["p5.48xlarge"], "capacity": {"reserved": reserved}},
+    ]
+    changes = {"cloud.0.node_groups": groups}
+    assert bool(judge({**IN_POOLS, **changes}).of("autoscaler-of-nothing")) is empty
+    assert judge({**KARPENTER, **changes}).of("autoscaler-of-nothing")
+    order = {"cloud.0.ordered_capacity": [{"name": "drawn", "nodes": 1, "groups": ["only"]}]}
+    assert judge({**IN_POOLS, **changes, **order}).of("autoscaler-of-nothing")
 
 
 def test_site_with_fixed_groups_has_nothing_to_scale_whatever_its_system_nodes(judge: Judge) -> None:

@@ -146,12 +146,13 @@ def gates(built: Recording) -> dict[str, str]:
     return dict(each.split("=") for each in settings(built)["FEATURE_GATES"].split(","))
 
 
-def statements() -> list[dict[str, Any]]:
+def statements(**changes: Any) -> list[dict[str, Any]]:
+    rights = dataclasses.replace(RIGHTS, **changes)
     context = AwsContext(*(pulumi.Output.from_input(each) for each in ("1", "aws", "us-east-1")))
     found: list[Any] = []
 
     def program() -> None:
-        pulumi.Output.all(*iam_statements(RIGHTS, context)).apply(found.extend)
+        pulumi.Output.all(*iam_statements(rights, context)).apply(found.extend)
 
     record(program)
     return found
@@ -170,8 +171,11 @@ def keys_of(statement: Mapping[str, Any]) -> set[str]:
     return {key for operator in statement.get("Condition", {}).values() for key in operator}
 
 
+RESERVED = {"reservation_ids": ["cr-0123456789abcdef0"]}
+
+
 def test_each_right_is_one_that_karpenter_publishes_with_all_of_its_conditions() -> None:
-    for statement in statements():
+    for statement in statements(**RESERVED):
         for action in statement["Action"]:
             for arn in statement["Resource"]:
                 allowing = [
@@ -186,6 +190,8 @@ def test_rights_that_are_published_and_not_given_are_known() -> None:
     published = {action for _, actions, _, _ in PUBLISHED for action in actions}
     given = {action for statement in statements() for action in statement["Action"]}
     assert published - given == NOT_GIVEN
+    with_reservations = {action for statement in statements(**RESERVED) for action in statement["Action"]}
+    assert with_reservations - given == {"ec2:DescribeCapacityReservations"}
 
 
 def test_conditions_name_the_cluster() -> None:
@@ -209,6 +215,13 @@ def test_instances_start_in_the_given_places_only() -> None:
         "arn:aws:ec2:us-east-1:1:subnet/subnet-b",
         "arn:aws:ec2:us-east-1:1:security-group/sg-nodes",
     }
+    assert not any(kind_of(arn) == "capacity-reservation" for arn in launching["Resource"])
+
+
+def test_instances_start_in_the_given_reservations_also_of_another_account() -> None:
+    launching = next(each for each in statements(**RESERVED) if "Condition" not in each)
+    found = [arn for arn in launching["Resource"] if kind_of(arn) == "capacity-reservation"]
+    assert found == ["arn:aws:ec2:us-east-1:*:capacity-reservation/cr-0123456789abcdef0"]
 
 
 def test_stop_denies_every_action_that_launches_and_nothing_else() -> None:
@@ -273,6 +286,7 @@ def test_it_reads_no_secret_and_writes_what_it_must(made: Recording) -> None:
 def test_features_that_it_must_not_use_are_off(made: Recording) -> None:
     assert set(gates(made).values()) == {"false"}
     assert gates(build(static_capacity=True)) == {**gates(made), "StaticCapacity": "true"}
+    assert gates(build(reserved_capacity=True)) == {**gates(made), "ReservedCapacity": "true"}
     # The handler of notices drains nodes: two that do are one too many.
     assert "INTERRUPTION_QUEUE" not in settings(made)
 

@@ -143,6 +143,34 @@ def test_placement_group_is_selected_by_its_name() -> None:
     assert "placementGroupSelector" not in node_class()
 
 
+RESERVED: dict[str, Any] = {
+    "capacity_types": ["reserved"],
+    "reservation_id": "cr-0123456789abcdef0",
+    "placement_group": "ring",
+}
+
+
+@pytest.mark.parametrize(("block", "kind"), [(False, "default"), (True, "capacity-block")])
+def test_reserved_nodes_run_in_one_reservation_and_nowhere_else(block: bool, kind: str) -> None:
+    made = build(**RESERVED, block=block)
+    spec = made.one("EC2NodeClass").inputs["spec"]
+    assert spec["capacityReservationSelectorTerms"] == [{"id": "cr-0123456789abcdef0"}]
+    needs = made.one(POOL).inputs["spec"]["template"]["spec"]["requirements"]
+    values = {each["key"]: each["values"] for each in needs}
+    assert values["karpenter.sh/capacity-type"] == ["reserved"]
+    assert values["karpenter.k8s.aws/capacity-reservation-type"] == [kind]
+    # Reserved in a placement group, capacity is used from inside that one only.
+    assert spec["placementGroupSelector"] == {"name": "ring"}
+    assert made.of("PlacementGroup") == []
+    assert "capacityReservationSelectorTerms" not in node_class()
+
+
+@pytest.mark.parametrize("lacking", ["capacity_types", "reservation_id"])
+def test_reserved_nodes_without_a_reservation_and_the_reverse_are_refused(lacking: str) -> None:
+    with pytest.raises(InputError, match="needs a reservation"):
+        build(**{key: value for key, value in RESERVED.items() if key != lacking})
+
+
 def test_user_data_is_a_document_that_karpenter_extends() -> None:
     spec = node_class(user_data=["#!/bin/sh\nsysctl -w vm.max_map_count=1000000\n"], stripes_nvme=True)
     found = message_from_string(spec["userData"])

@@ -69,6 +69,40 @@ def test_groups_whose_size_belongs_to_something_else_stay_node_groups() -> None:
     assert not cluster(site).scales_system_nodes
 
 
+def test_reservations_and_blocks_are_pools_if_the_fleet_file_says_so() -> None:
+    held = {"id": "cr-0123456789abcdef0", "zone": "us-east-1a"}
+    arn = "arn:aws:resource-groups:us-east-1:111122223333:group/a"
+    site = plan(
+        group("made", "g6.xlarge", odcr(2), zones=["us-east-1a"]),
+        group("held", "g6.xlarge", odcr(2, **held)),
+        group("of-a-group", "g6.xlarge", odcr(2, group=arn)),
+        group("bought", "p5.48xlarge", block(1), zones=["us-east-1a"]),
+        group("theirs", "p5.48xlarge", block(1, start=None, **held)),
+        group("drawn", "g6.xlarge", odcr(2), zones=["us-east-1a"]),
+        group("steady", "g6.xlarge", on_demand(2, 2)),
+        group("sweep", "g6.xlarge", spot(0, 2)),
+        ordered_capacity=[{"name": "order", "nodes": 2, "groups": ["drawn"]}],
+        karpenter={"reserved_nodes": "node-pools"},
+    )
+    pools = {each.name: each.node_pool for each in site.node_groups if each.node_pool is not None}
+    assert set(pools) == {"made", "held", "bought", "theirs", "sweep"}
+    assert {name for name, found in pools.items() if found.reserved} == set(pools) - {"sweep"}
+    made = pools["made"]
+    assert (made.capacity_types, made.always, made.most) == (("reserved",), 0, 2)
+    assert made.limits == {"nodes": 2, "cpu": 8, "nvidia.com/gpu": 2}
+    # Pods that any pool could take start on what is paid for.
+    assert made.weight > pools["sweep"].weight
+    karpenter = cluster(site).karpenter
+    assert karpenter is not None
+    assert (karpenter.reserved_capacity, karpenter.static_capacity) == (True, False)
+
+
+def test_site_without_such_pools_does_not_turn_reservations_on() -> None:
+    site = plan(group("sweep", "g6.xlarge", spot(0, 2)), karpenter={"reserved_nodes": "node-pools"})
+    karpenter = cluster(site).karpenter
+    assert karpenter is not None and not karpenter.reserved_capacity
+
+
 def test_limits_count_devices_and_vcpus_besides_nodes() -> None:
     found = pool(group("train", "p5.48xlarge", on_demand(0, 3), zones=["us-east-1a"]))
     assert found.limits == {"nodes": 3, "cpu": 576, "nvidia.com/gpu": 24}

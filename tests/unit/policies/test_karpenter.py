@@ -106,6 +106,8 @@ def judged(autoscaler: dict[str, Any]) -> list[tuple[str, str]]:
 def test_our_program_breaks_no_rule_with_karpenter_that_it_keeps_without() -> None:
     before = {rule for rule, _ in judged({})}
     assert [each for each in judged({"kind": "karpenter"}) if each[0] not in before] == []
+    reserved = {"kind": "karpenter", "reserved_nodes": "node-pools"}
+    assert [each for each in judged(reserved) if each[0] not in before] == []
 
 
 def test_ordinary_pool_passes_every_rule() -> None:
@@ -219,7 +221,7 @@ def test_pool_without_a_region_or_with_reservations_or_without_its_class_has_an_
     for needs in (
         [kind, need(CAPACITY, "on-demand")],
         [kind, ZONE],
-        [kind, need(CAPACITY, "reserved"), ZONE],
+        [kind, need(CAPACITY, "reserved", "on-demand"), ZONE],
     ):
         assert cost(pool(*needs)).unknown
     assert price_stack(examples.stack([pool()]), CATALOG, None).unknown

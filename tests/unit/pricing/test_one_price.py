@@ -35,7 +35,7 @@ from gpufleet.resources.types import (
 from gpufleet.spec.init import TEMPLATES, write_environment
 from gpufleet.spec.load import load_fleet
 from gpufleet.spec.models import FleetSpec
-from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec, spot
+from tests.unit.plan.fleets import CATALOG, block, cloud_site, group, odcr, on_demand, spec, spot
 from tests.unit.plan.random_fleets import random_fleet
 from tests.unit.pricing.programs import registered
 
@@ -124,6 +124,27 @@ def test_plan_and_stack_price_node_pools_of_karpenter_alike(preview: bool) -> No
     autoscaler = {"autoscaler": {"kind": "karpenter"}}
     site = cloud_site(*groups, scheduler="kubernetes", kubernetes=autoscaler)
     assert_one_price(spec(cloud=[site]), preview=preview)
+
+
+@pytest.mark.parametrize("access", [{}, {"access": "phased"}], ids=["applied", "phased"])
+@pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
+def test_plan_and_stack_price_reservations_in_node_pools_alike(preview: bool, access: dict[str, str]) -> None:
+    held = {"id": "cr-0123456789abcdef0", "zone": "us-east-1a"}
+    theirs = {"id": "cr-0123456789abcdef1", "zone": "us-east-1a"}
+    site = cloud_site(
+        group("made", "g6.xlarge", odcr(2), zones=["us-east-1a"]),
+        group("held", "g6.xlarge", odcr(2, **held), team="a"),
+        group("bought", "p5.48xlarge", block(1), zones=["us-east-1a"]),
+        group("theirs", "p5.48xlarge", block(1, start=None, **theirs)),
+        scheduler="kubernetes",
+        kubernetes={"autoscaler": {"kind": "karpenter", "reserved_nodes": "node-pools"}, **access},
+    )
+    fleet = spec(cloud=[site])
+    assert_one_price(fleet, preview=preview)
+    # Used or not: only the volumes depend on the nodes that run.
+    cost, reserved = price_plan(build_plan(fleet, CATALOG), CATALOG), ("made", "held", "bought", "theirs")
+    depends = {each.kind for each in cost.lines if each.owner in reserved and each.minimum != each.maximum}
+    assert depends == (set() if access else {"storage"})
 
 
 def _is_unpriced_block(line: CostLine) -> bool:

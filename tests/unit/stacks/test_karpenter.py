@@ -135,6 +135,44 @@ def test_plan_and_stack_have_one_price(preview: bool) -> None:
     assert_one_price(fleet({"kind": "karpenter"}, access="phased"), preview=preview)
 
 
+@pytest.fixture(scope="module")
+def reserved() -> Recording:
+    wanted = {"kind": "karpenter", "reserved_nodes": "node-pools"}
+    return build(build_plan(fleet(wanted, on_breach="stop-scale-out"), CATALOG))
+
+
+def test_reservation_is_the_one_of_the_node_group_and_its_nodes_are_a_pool(
+    made: Recording, reserved: Recording
+) -> None:
+    kind = "aws:ec2/capacityReservation:CapacityReservation"
+    (before,), (after,) = made.of(kind), reserved.of(kind)
+    assert (after.urn, after.inputs) == (before.urn, before.inputs)
+    assert {each.name for each in reserved.of("aws:eks/nodeGroup:NodeGroup")} == {f"{NAME}-system"}
+    pool, own = (reserved.one(each, f"{NAME}-held").inputs["spec"] for each in (POOL, NODE_CLASS))
+    template = made.one("LaunchTemplate", f"{NAME}-held").inputs["capacityReservationSpecification"]
+    held = template["capacityReservationTarget"]["capacityReservationId"]
+    assert own["capacityReservationSelectorTerms"] == [{"id": held}]
+    assert pool["limits"] == {"nodes": "1", "cpu": "4", "nvidia.com/gpu": "1"}
+    others = [each for each in reserved.of(NODE_CLASS) if each.name != f"{NAME}-held"]
+    assert not any("capacityReservationSelectorTerms" in each.inputs["spec"] for each in others)
+
+
+def test_karpenter_uses_reservations_only_where_a_pool_has_one(made: Recording, reserved: Recording) -> None:
+    def reads(built: Recording) -> tuple[bool, bool]:
+        pod = built.one("Deployment", f"{NAME}-karpenter").inputs["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        gates = next(each["value"] for each in container["env"] if each["name"] == "FEATURE_GATES")
+        policy = next(each for each in built.of("RolePolicy") if each.name.startswith(f"{NAME}-karpenter"))
+        return "ReservedCapacity=true" in gates, "capacity-reservation/" in str(policy.inputs["policy"])
+
+    assert (reads(made), reads(reserved)) == ((False, False), (True, True))
+
+
+def test_spent_budget_does_not_stop_what_is_paid_for(reserved: Recording) -> None:
+    policies = {each.inputs["name"] for each in reserved.of("aws:iam/policy:Policy")}
+    assert policies == {f"{NAME}-{each}-stop" for each in ("sweep", "serve", "train")}
+
+
 def test_preflight_asks_for_policies_only_with_karpenter_and_a_budget_that_stops() -> None:
     def actions(autoscaler: dict[str, Any], on_breach: str) -> set[str]:
         return simulated_actions(build_plan(fleet(autoscaler, on_breach), CATALOG))
