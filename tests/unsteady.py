@@ -18,8 +18,8 @@ FOLDERS = ("tests/rack/", "tests/kube/")
 MARK = "daemon"
 # More failures than these in one process are no accident: a fresh rack for each would take an hour.
 LIMIT = 3
-# Of each failed test in the last lines of a run.
-LAST_LINES, LINE = 12, 200
+# What the last lines of a run have of the first failed tests.
+SHOWN, LAST_LINES, LINE = 5, 12, 200
 
 FAILED = pytest.StashKey[bool]()
 FRESH = pytest.StashKey[bool]()
@@ -93,8 +93,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Ite
             f"First failure: {file}",
             yellow=True,
         )
-    for name, report in red.items():
+    for place, (name, report) in enumerate(red.items()):
         lines = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
         terminalreporter.write_line(f"RED: {name} in its {report.when}", red=True)
+        if place >= SHOWN:
+            continue
         for line in lines[:LAST_LINES]:
             terminalreporter.write_line(line[:LINE], red=True)
