@@ -90,7 +90,8 @@ def _flavors(
     for group in groups:
         if group.accelerator is not None and group.name not in drawn:
             # Nodes that a program adds for pods do not exist when Kueue looks for a place.
-            grows = settings.autoscaler is not None and can_scale(group.capacity)
+            scaled = settings.autoscaler is not None and can_scale(group.capacity)
+            grows = scaled or group.node_pool is not None
             labels, nodes = {GROUP_LABEL: group.name}, group.capacity.max
             yield _flavor(site, group.name, [group], labels, nodes, placed=topology and not grows)
     for order in orders:

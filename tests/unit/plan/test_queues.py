@@ -192,6 +192,10 @@ def test_nodes_that_are_added_for_pods_have_no_topology() -> None:
     assert only(grows).topology != ()
     assert only(grows, autoscaler={}).topology == ()
     assert only(grows, autoscaler={"kind": "none"}).topology == (), "another program adds nodes"
+    held = group("a", "p5.48xlarge", odcr(2), **EFA)
+    karpenter = {"kind": "karpenter"}
+    assert only(held, autoscaler=karpenter).topology != ()
+    assert only(held, autoscaler=karpenter | {"reserved_nodes": "node-pools"}).topology == ()
     assert only(fixed, autoscaler={}).topology != ()
     order = {"ordered_capacity": [{"name": "train", "nodes": 2, "groups": ["a"]}]}
     assert only(grows, autoscaler={}, **order).topology != (), "the order adds them"
