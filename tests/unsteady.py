@@ -68,7 +68,8 @@ def tear_down_everything(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around all that pytest and other plugins print
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Iterator[None]:
-    """Print and keep the first failures of unsteady tests; the last lines name those and failed tests.
+    """Print the first failures of tests that ran twice, and keep those of unsteady ones; the last lines name
+    these and failed tests.
 
     Readers of a long run see its end first.
     """
@@ -76,15 +77,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Ite
     red = {report.nodeid: report for kind in ("failed", "error") for report in stats.get(kind, ())}
     failures: dict[str, str] = {}
     for report in stats.get("rerun", ()):
-        if report.nodeid not in red:
-            captured = [f"--- {title}\n{text}" for title, text in report.sections]
-            text = "\n".join([f"--- {report.when}\n{report.longreprtext}", *captured])
-            failures[report.nodeid] = f"{failures.get(report.nodeid, '')}{text}\n"
+        captured = [f"--- {title}\n{text}" for title, text in report.sections]
+        text = "\n".join([f"--- {report.when}\n{report.longreprtext}", *captured])
+        failures[report.nodeid] = f"{failures.get(report.nodeid, '')}{text}\n"
     for name, text in failures.items():
         terminalreporter.write_sep("=", f"first failure of {name}")
         terminalreporter.write_line(text)
     yield
     for name, text in failures.items():
+        if name in red:
+            continue
         label = re.sub(r"[^\w.-]+", "-", name)[-150:]
         file = config.cache.mkdir("unsteady") / f"{label}.txt"
         file.write_text(text, encoding="utf-8")

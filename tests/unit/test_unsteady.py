@@ -80,6 +80,7 @@ def test_test_that_fails_in_a_fresh_rack_is_red(suite: pytest.Pytester) -> None:
     done.assert_outcomes(failed=1)
     assert log(suite, "site") == "up down up down"
     assert "UNSTEADY" not in done.stdout.str()
+    assert "first failure of tests/kube/test_it.py::test_it" in done.stdout.str()
     assert done.outlines[-3:-1] == ["RED: tests/kube/test_it.py::test_it in its call", "E   assert 2 > 9"]
 
 

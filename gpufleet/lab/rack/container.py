@@ -28,7 +28,7 @@ HARDWARE = "/srv/hardware"
 SHARED = "/srv/shared"
 # systemd-nspawn --keep-unit leaves a reboot to its caller, with this exit code.
 _REBOOT = 133
-_POWEROFF_S = 30.0
+_POWEROFF_S = 180.0
 _LOOK_S = 0.2
 # systemd colours its console output.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")

@@ -87,6 +87,8 @@ def records(site: Site) -> str:
     """All jobs in accounting, and the queue."""
     return site.lab.sh(
         "ctl01",
+        # sacct prints its header before it asks slurmdbd.
+        "set -o pipefail; "
         f"sacct -X -P -a -S 1970-01-01 -o {FIELDS} | sort; squeue -h -a -o '%i %u %a %q %T %r %V'; "
         "sacctmgr -n -P show assoc format=Account,User,GrpTRES | sort",
     )
