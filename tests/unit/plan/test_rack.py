@@ -44,7 +44,11 @@ def test_teams_have_accounts_with_limits_and_a_qos_per_priority() -> None:
         ("normal", ("low",)),
         ("high", ("low", "normal")),
     ]
-    assert plan.cluster == "dc1"
+
+
+def test_cluster_is_called_as_declared_or_as_the_site() -> None:
+    assert slurm().cluster == "dc1"
+    assert slurm(slurm={"cluster": "hopper"}).cluster == "hopper"
 
 
 def test_no_qos_preempts_with_preemption_disabled() -> None:
