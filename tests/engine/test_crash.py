@@ -52,7 +52,7 @@ def start(lab: Lab, tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen
         process.communicate()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "timed out"
@@ -158,7 +158,7 @@ def test_interrupted_run_ends_its_child_processes_and_keeps_the_state(
     wait_for(lambda: (lab.cloud / "reached").exists())
     assert len(processes_of(lab)) == 2
     process.send_signal(sign)
-    out, _ = process.communicate(timeout=300)
+    out, _ = process.communicate(timeout=30)
     assert out.strip() == "False"
     assert processes_of(lab) == []
     # The running step was finished, the next one was not started.
@@ -177,7 +177,7 @@ def test_second_interruption_kills_and_leaves_the_operation_pending(
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=50)
+    out, _ = process.communicate(timeout=8)
     assert out.strip() == "False"
     assert processes_of(lab) == []
     (pending,) = lab.export()["pending_operations"]

@@ -18,7 +18,7 @@ from tests.rack.roles.proof import RoleRuns, play, prove
 
 MEMBERS = ("ctl01", "ctl02", "login01")
 ADDRESS = "10.90.0.9"
-MOVED_S = 200.0
+MOVED_S = 60.0
 """Seconds for the address to move: five when idle, more where many racks share two processors."""
 
 API = """\

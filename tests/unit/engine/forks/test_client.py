@@ -62,11 +62,11 @@ def ended(process: Process | None) -> tuple[int, str, str]:
     assert process.stderr is not None
     with process.stdout, process.stderr:
         said = process.stdout.read(), process.stderr.read()
-    return process.wait(timeout=120), *said
+    return process.wait(timeout=10), *said
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

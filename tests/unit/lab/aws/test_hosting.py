@@ -60,7 +60,7 @@ def test_providers_of_two_processes_share_the_account_of_its_clients() -> None:
         finally:
             for process in processes.values():
                 process.terminate()
-                process.communicate(timeout=300)
+                process.communicate(timeout=30)
 
 
 def test_hosted_provider_gets_the_environment_of_its_process() -> None:
@@ -78,11 +78,11 @@ def test_hosted_provider_gets_the_environment_of_its_process() -> None:
                     raise AssertionError("real credentials were accepted")
         finally:
             process.terminate()
-            process.communicate(timeout=300)
+            process.communicate(timeout=30)
 
 
 def test_hosted_provider_without_its_account_says_so() -> None:
     process = _start({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert err == "the emulated AWS at http://127.0.0.1:9 has started no provider\n"

@@ -39,7 +39,7 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
     )
     yield running
     running.terminate()
-    running.communicate(timeout=300)
+    running.communicate(timeout=30)
 
 
 def test_plugin_process_prints_its_port_and_answers(process: subprocess.Popen[str], endpoint: str) -> None:

@@ -105,7 +105,7 @@ def test_idle_server_stops_and_keeps_its_state(root: Path, client: Any) -> None:
     # As long as a client may take until it asks for the first time.
     endpoint = daemon.ensure(root, idle_s=3)
     client(endpoint, "s3").create_bucket(Bucket="kept-over-idleness")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 15
     while process_start(endpoint.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert process_start(endpoint.pid) == ""
@@ -120,7 +120,7 @@ def test_server_of_a_deleted_folder_ends_and_keeps_its_successor(root: Path, cli
     shutil.rmtree(root)
     successor = daemon.ensure(root)
     assert successor.pid != orphan.pid
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 15
     while process_start(orphan.pid) == started and time.monotonic() < deadline:
         time.sleep(0.05)
     assert process_start(orphan.pid) != started
@@ -160,7 +160,7 @@ def test_server_of_a_moved_folder_is_replaced_and_its_state_kept(
     endpoint = daemon.ensure(root)
     started = process_start(endpoint.pid)
     client(endpoint, "s3").create_bucket(Bucket="moved")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 15
     while not Files(root).snapshot.exists():  # it is written soon after a change
         assert time.monotonic() < deadline
         time.sleep(0.05)

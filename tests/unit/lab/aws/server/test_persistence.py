@@ -92,7 +92,7 @@ def _observe(endpoint: daemon.Endpoint, make: Any) -> dict[str, Any]:
 
 
 def _ended(pid: int) -> bool:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 10
     while process_start(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not process_start(pid)
