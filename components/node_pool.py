@@ -36,7 +36,8 @@ class NodePoolArgs:
     `always` nodes run without a pod that needs them; above these there are nodes up to `limits`, by resource.
     A node ends after `ends_after_s` without work (never if None), with `moves_pods` also if its pods fit on
     others. `after` is what must exist before, and be deleted after it (Karpenter and its definitions).
-    Nodes of the capacity type `reserved` run in the reservation `reservation_id`, or the Capacity `block`.
+    Nodes of the capacity type `reserved` run in the reservation `reservation_id`, which is a Capacity Block
+    with `block`.
     `placement_group` is True for a new one, or the name of that of the reservation.
     """
 

@@ -104,7 +104,7 @@ def _pools(plan: FleetPlan) -> dict[str, DeniedPool]:
     for site in plan.cloud:
         name = site_resource_name(plan.fleet, plan.environment, site.site)
         for group in site.node_groups:
-            if group.node_pool is not None and not group.node_pool.reserved:
+            if group.node_pool is not None and not group.in_reserved_pool:
                 label = group_resource_name(plan.fleet, plan.environment, site.site, group.name)
                 found[label] = DeniedPool(
                     role=f"{name}{KARPENTER_SUFFIX}",

@@ -51,7 +51,7 @@ def build_karpenter_role(
     role = f"{name}{KARPENTER_SUFFIX}"
     denials: list[pulumi.Resource] = []
     for group in pools if stops else ():
-        if group.node_pool is not None and group.node_pool.reserved:
+        if group.in_reserved_pool:
             continue  # paid for, used or not
         label = f"{name}-{group.name}{STOP_POLICY_SUFFIX}"
         denials.append(
@@ -70,7 +70,7 @@ def build_karpenter_role(
     reserved = {
         group.name: buy_capacity(f"{name}-{group.name}", group, parts)
         for group in pools
-        if group.node_pool is not None and group.node_pool.reserved
+        if group.in_reserved_pool
     }
     subnets = {subnet: None for group in pools for subnet in _subnets(group, parts).values()}
     efa = [parts.network.efa_security_group_id] if any(group.efa for group in pools) else []
@@ -149,9 +149,9 @@ def pool_outputs(
 
 
 def _pool_args(
-    group: NodeGroupPlan, pool: NodePoolPlan, karpenters: KarpenterParts, karpenter: Karpenter
+    group: NodeGroupPlan, pool: NodePoolPlan, around: KarpenterParts, karpenter: Karpenter
 ) -> NodePoolArgs:
-    parts, purchase = karpenters.site, karpenters.reserved.get(group.name)
+    parts, purchase = around.site, around.reserved.get(group.name)
     subnets = _subnets(group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     return NodePoolArgs(
@@ -187,9 +187,8 @@ def _pool_args(
 
 def _subnets(group: NodeGroupPlan, parts: SiteParts) -> Mapping[str, pulumi.Output[str]]:
     """Return the subnets of a group by zone; like node groups, reserved nodes are in private ones."""
-    reserved = group.node_pool is not None and group.node_pool.reserved
-    network = parts.network
-    return network.public_subnet_ids if group.public_ip and not reserved else network.private_subnet_ids
+    public = group.public_ip and not group.in_reserved_pool
+    return parts.network.public_subnet_ids if public else parts.network.private_subnet_ids
 
 
 def _reservation_id(purchase: Purchase) -> pulumi.Input[str]:
