@@ -28,6 +28,7 @@ from gpufleet.plan.names import (
     stopped_groups_parameter,
 )
 from gpufleet.pricing.cloud_budget import CloudBudget, cloud_budgets
+from gpufleet.stacks.karpenter import in_reserved_pool
 from gpufleet.stacks.settings import StackSettings
 
 
@@ -104,7 +105,7 @@ def _pools(plan: FleetPlan) -> dict[str, DeniedPool]:
     for site in plan.cloud:
         name = site_resource_name(plan.fleet, plan.environment, site.site)
         for group in site.node_groups:
-            if group.node_pool is not None and not group.in_reserved_pool:
+            if group.node_pool is not None and not in_reserved_pool(group):
                 label = group_resource_name(plan.fleet, plan.environment, site.site, group.name)
                 found[label] = DeniedPool(
                     role=f"{name}{KARPENTER_SUFFIX}",

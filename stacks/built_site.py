@@ -10,7 +10,8 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.plan.models import CloudSitePlan
-from gpufleet.stacks.node_groups import NodeGroupOutputs, SiteParts
+from gpufleet.stacks.node_groups import NodeGroupOutputs
+from gpufleet.stacks.site_parts import SiteParts
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,9 @@ from gpufleet.stacks.connections import build_connections, build_dns
 from gpufleet.stacks.interruptions import NoticeParts, build_notices
 from gpufleet.stacks.karpenter import KarpenterParts, build_karpenter_role, pool_outputs
 from gpufleet.stacks.node_args import node_image, volume_args
-from gpufleet.stacks.node_groups import SiteParts, build_node_group
+from gpufleet.stacks.node_groups import build_node_group
 from gpufleet.stacks.settings import StackSettings
+from gpufleet.stacks.site_parts import SiteParts
 from gpufleet.stacks.slurm_servers import build_servers, server_outputs
 from gpufleet.stacks.team_buckets import build_team_buckets
 

@@ -22,7 +22,9 @@ from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from gpufleet.plan.names import KARPENTER_SUFFIX, STOP_POLICY_SUFFIX
 from gpufleet.plan.user_data import STRIPE_IN_EKS
 from gpufleet.stacks.node_args import interface_args, node_image, node_labels, taint_args, volume_args
-from gpufleet.stacks.node_groups import Purchase, SiteParts, buy_capacity, group_outputs
+from gpufleet.stacks.node_groups import group_outputs
+from gpufleet.stacks.purchases import Purchase, buy_capacity
+from gpufleet.stacks.site_parts import SiteParts
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ class KarpenterParts:
     role: PodRole
     site: SiteParts
     reserved: Mapping[str, Purchase] = field(default_factory=dict)
+
+
+def in_reserved_pool(group: NodeGroupPlan) -> bool:
+    """Whether Karpenter starts the nodes of a group, in a reservation or Capacity Block and nowhere else."""
+    return group.node_pool is not None and group.node_pool.reserved
 
 
 def build_karpenter_role(
@@ -51,7 +58,7 @@ def build_karpenter_role(
     role = f"{name}{KARPENTER_SUFFIX}"
     denials: list[pulumi.Resource] = []
     for group in pools if stops else ():
-        if group.in_reserved_pool:
+        if in_reserved_pool(group):
             continue  # paid for, used or not
         label = f"{name}-{group.name}{STOP_POLICY_SUFFIX}"
         denials.append(
@@ -70,7 +77,7 @@ def build_karpenter_role(
     reserved = {
         group.name: buy_capacity(f"{name}-{group.name}", group, parts)
         for group in pools
-        if group.in_reserved_pool
+        if in_reserved_pool(group)
     }
     subnets = {subnet: None for group in pools for subnet in _subnets(group, parts).values()}
     efa = [parts.network.efa_security_group_id] if any(group.efa for group in pools) else []
@@ -187,7 +194,7 @@ def _pool_args(
 
 def _subnets(group: NodeGroupPlan, parts: SiteParts) -> Mapping[str, pulumi.Output[str]]:
     """Return the subnets of a group by zone; like node groups, reserved nodes are in private ones."""
-    public = group.public_ip and not group.in_reserved_pool
+    public = group.public_ip and not in_reserved_pool(group)
     return parts.network.public_subnet_ids if public else parts.network.private_subnet_ids
 
 

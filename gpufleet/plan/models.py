@@ -93,11 +93,6 @@ class NodeGroupPlan:
         """Public IPv4 addresses of each node: EC2 gives none to a node with several interfaces."""
         return int(self.public_ip and len(self.network_interfaces) == 1)
 
-    @property
-    def in_reserved_pool(self) -> bool:
-        """Whether Karpenter starts its nodes, in a reservation or Capacity Block and nowhere else."""
-        return self.node_pool is not None and self.node_pool.reserved
-
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:

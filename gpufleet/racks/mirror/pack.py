@@ -31,6 +31,7 @@ from gpufleet.racks.mirror.skopeo import CopyError, copy_image, find_skopeo, is_
 
 LIST = "mirror.json"
 _PARTIAL = ".partial"
+_REMOVED = ".removed"
 
 OnStep = Callable[[str, str], None]
 """Called after each image and chart, with its name and `copied`, `complete` or `failed`."""
@@ -141,8 +142,7 @@ def _still_there(listed: Any, folder: Path) -> dict[str, dict[str, Any]]:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one run at a time write to the folder, and start without leftovers of an earlier one."""
-    leftovers = folder / _PARTIAL
-    leftovers.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -152,8 +152,20 @@ def _locked(folder: Path) -> Iterator[None]:
                 f"another run is packing into {folder}",
                 remedy="wait until it has ended, or use another folder",
             ) from None
-        shutil.rmtree(leftovers)
-        leftovers.mkdir()
+        _remove_leftovers(folder)
+        (folder / _PARTIAL).mkdir()
         yield
     finally:
         os.close(handle)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what earlier runs did not complete.
+
+    The skopeo of a run that was killed may still add and remove files there. It cannot under another name.
+    """
+    removed = folder / _REMOVED
+    for path in (removed, folder / _PARTIAL):
+        if path.exists():
+            path.replace(removed)
+            shutil.rmtree(removed)
