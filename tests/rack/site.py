@@ -161,6 +161,17 @@ class Site:
             f"{len(self.lab.names('gpu'))} ] && exit 0; sleep 0.2; done; sinfo -N -o '%N %T %E'; exit 1",
         )
 
+    def run_job(self, *words: str, user: str = "ada", timeout_s: float = 600) -> int:
+        """Run a batch job to its end, and return its number. A failure says what Slurm did with it."""
+        submit = f"timeout {timeout_s} sbatch --parsable --wait {' '.join(words)}"
+        said = self.lab.sh(
+            "login01",
+            f"cd /tmp; su {user} -c '{submit}' && exit; code=$?; "
+            "scontrol show jobs; sinfo -N -o '%N %T %E'; scontrol show nodes; exit $code",
+            timeout_s=timeout_s + 60,
+        )
+        return int(said)
+
 
 class ArgumentWatcher:
     """Watches the command lines of all processes of this machine, including the rack's hosts."""

@@ -65,14 +65,12 @@ def wait_on(site: Site, true: str, host: str = "ctl01", limit_s: int = 270) -> N
 
 def complete_job(site: Site) -> int:
     """The number of an ended job that accounting has."""
-    said = site.lab.sh(
-        "login01", "cd /tmp; su ada -c 'timeout 280 sbatch --parsable --wait -A research --wrap true'"
-    )
-    wait_on(site, f"sacct -X -n -P -a -j {int(said)} -o State | grep -q COMPLETED")
+    job = site.run_job("-A research --wrap true")
+    wait_on(site, f"sacct -X -n -P -a -j {job} -o State | grep -q COMPLETED")
     # While its epilog runs the job has not ended: a slurmctld that starts with such a state ends it
     # again, and reports a job without nodes to accounting.
     wait_on(site, "! squeue -h -a -t CG | grep .")
-    return int(said)
+    return job
 
 
 def hold_job(site: Site) -> int:
