@@ -108,13 +108,14 @@ class Workspace:
         An unreadable state counts as empty: the commands that use it report why.
         """
         from gpufleet.changes.bought_blocks import blocks_of_state
-        from gpufleet.engine.embedded.engine import EmbeddedEngine
 
         name = self.environment()
         with contextlib.suppress(GpufleetError):
-            return blocks_of_state(
-                EmbeddedEngine().export(self.offline_request(name, self.cloud(name, None)))
-            )
+            state_file = self.state_file(name, self.cloud(name, None))
+            if state_file.parent.is_dir():  # without it there was no run: most plans need no engine
+                from gpufleet.engine.embedded.stored_state import export_state
+
+                return blocks_of_state(export_state(state_file))
         return ()
 
     def stack_config(self, environment: str, *, plain_only: bool = False) -> dict[str, str]:

@@ -36,7 +36,7 @@ def select_engine(
         if preload:
             # Before this process imports the engine, which takes as long.
             forks.prepare({**os.environ, **(env or {})}, preload)
-        from gpufleet.engine.embedded import EmbeddedEngine
+        from gpufleet.engine.embedded.engine import EmbeddedEngine
 
         return EmbeddedEngine()
     if name in ("auto", "pulumi"):

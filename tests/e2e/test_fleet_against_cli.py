@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from gpufleet.engine.api import Engine, RunResult
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.pulumi_cli import PulumiCliEngine
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.api import DiagnosticEvent, Engine, Event, ResourceEvent, RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.embedded.recovery.search import Answer, Candidates, Finder, ProviderCall
 from gpufleet.engine.embedded.resource import ResourceState
 

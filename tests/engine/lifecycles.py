@@ -24,8 +24,9 @@ from google.protobuf import struct_pb2
 from pulumi.runtime.proto import provider_pb2_grpc, resource_pb2, resource_pb2_grpc
 
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine, checkpoint, files, journal, run, stored_state
+from gpufleet.engine.embedded import checkpoint, files, journal, run, stored_state
 from gpufleet.engine.embedded.context import RunContext
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.embedded.integrity import problems
 from gpufleet.engine.embedded.provider import Provider
 from gpufleet.engine.embedded.registry import ProviderRegistry

@@ -23,7 +23,7 @@ from .conftest import Lab
 
 RUNNER = """
 import pickle, sys
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 request = pickle.loads(open(sys.argv[1], "rb").read())
 result = getattr(EmbeddedEngine(), sys.argv[2])(request, lambda event: None)
 print(result.ok, flush=True)
@@ -328,7 +328,7 @@ def test_full_disk_stops_the_run_and_keeps_the_recorded_steps(
 
 LIMITED = """
 import pickle, resource, sys
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.errors import GpufleetError
 request = pickle.loads(open(sys.argv[1], "rb").read())
 limit = int(sys.argv[3])

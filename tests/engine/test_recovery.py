@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.api import Changes
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.embedded.recovery.search import (
     Answer,
     Candidates,

@@ -16,7 +16,7 @@ from typing import Any
 import boto3
 import pytest
 
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.lab.aws import daemon
 
 from .conftest import Lab
@@ -24,7 +24,8 @@ from .conftest import Lab
 # Crashes when the journal is about to record the creation of the named resource.
 KILLED = """
 import os, pickle, signal, sys
-from gpufleet.engine.embedded import EmbeddedEngine, journal
+from gpufleet.engine.embedded import journal
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 
 genuine = journal._write_all
 
@@ -186,7 +187,7 @@ def test_run_killed_during_a_slow_operation_creates_nothing_twice(
 def killed_once(request: Path, verb: str, condition: Callable[[], bool]) -> None:
     """Run a verb in its own process and kill it as soon as the cloud shows its result."""
     text = (
-        "import pickle, sys\nfrom gpufleet.engine.embedded import EmbeddedEngine\n"
+        "import pickle, sys\nfrom gpufleet.engine.embedded.engine import EmbeddedEngine\n"
         "request = pickle.loads(open(sys.argv[1], 'rb').read())\n"
         "getattr(EmbeddedEngine(), sys.argv[2])(request, lambda event: None)\n"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 
 pytestmark = pytest.mark.xdist_group("kube")

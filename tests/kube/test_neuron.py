@@ -23,7 +23,7 @@ import yaml
 from gpufleet.components.cluster_base import PRIORITIES, priority_class
 from gpufleet.components.neuron_scheduler import EXTENSION, EXTENSION_PORT, scheduler_configuration
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.kinds import NEURON_SCHEDULER
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.kube.build import program

@@ -15,7 +15,7 @@ import yaml
 
 from gpufleet.components.team_queues import jobset_values, leader_worker_set_values
 from gpufleet.engine.api import RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import KubernetesPlan

@@ -3,7 +3,3 @@
 It implements Pulumi's own gRPC protocol, so programs, providers and states are those of the CLI. It supports
 what this project's programs use and rejects everything else with a message.
 """
-
-from gpufleet.engine.embedded.engine import EmbeddedEngine
-
-__all__ = ["EmbeddedEngine"]

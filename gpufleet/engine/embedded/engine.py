@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from gpufleet.engine.api import OnEvent, Op, RunResult, StackRequest, Verb
 from gpufleet.engine.embedded import first_run
-from gpufleet.engine.embedded.checkpoint import deployment_json
 from gpufleet.engine.embedded.crypter import ROUNDS
 from gpufleet.engine.embedded.policy_project import load_packs
 from gpufleet.engine.embedded.recovery import FINDERS
@@ -20,7 +19,7 @@ from gpufleet.engine.embedded.reporter import Reporter
 from gpufleet.engine.embedded.resource import from_json
 from gpufleet.engine.embedded.run import Run
 from gpufleet.engine.embedded.store import StateStore
-from gpufleet.engine.embedded.stored_state import load_state
+from gpufleet.engine.embedded.stored_state import export_state, load_state
 from gpufleet.engine.embedded.urns import ROOT_STACK_TYPE, matches
 from gpufleet.engine.embedded.values import present
 from gpufleet.engine.errors import PluginError
@@ -70,14 +69,7 @@ class EmbeddedEngine:
 
     def export(self, request: StackRequest) -> dict[str, Any] | None:
         """Return the state as `pulumi stack export` prints it; None if there was never a run."""
-        state = load_state(request.state_file)
-        if not state.exists:
-            return None
-        replayed = state.replayed
-        return {
-            "version": 3,
-            "deployment": deployment_json(replayed.resources, replayed.pending, replayed.salt),
-        }
+        return export_state(request.state_file)
 
     def is_complete(self, request: StackRequest) -> bool:
         """Return whether an `up` of the stack ever completed."""

@@ -51,6 +51,18 @@ def load_state(state_file: Path) -> StateOnDisk:
     )
 
 
+def export_state(state_file: Path) -> dict[str, Any] | None:
+    """Return the state as `pulumi stack export` prints it; None if there was never a run."""
+    state = load_state(state_file)
+    if not state.exists:
+        return None
+    replayed = state.replayed
+    return {
+        "version": 3,
+        "deployment": checkpoint.deployment_json(replayed.resources, replayed.pending, replayed.salt),
+    }
+
+
 def _read(state_file: Path) -> tuple[dict[str, Any], str, list[Record]]:
     """Return the checkpoint, its digest and the journal that continues it.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.embedded.engine_service import in_range
 from gpufleet.engine.embedded.goal import seconds
 from gpufleet.engine.embedded.provider_errors import clean_message

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gpufleet.engine.api import Engine, RunResult, StackRequest
-from gpufleet.engine.embedded import EmbeddedEngine
+from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.engine.pulumi_cli import PulumiCliEngine
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.provider.clients import Clients
