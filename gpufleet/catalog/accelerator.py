@@ -23,7 +23,7 @@ class Accelerator(BaseModel):
     fraction. `cores` are the NeuronCores of one device, None for GPUs.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: AcceleratorKind
     name: str

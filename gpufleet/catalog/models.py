@@ -25,7 +25,7 @@ ImageName = Annotated[str, Field(pattern=r"^[a-z0-9.-]+\.[a-z]+(/[a-z0-9._-]+)+:
 class Fact(BaseModel):
     """Base of every catalog entry."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Price(Fact):

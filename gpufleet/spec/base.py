@@ -18,7 +18,7 @@ class Model(BaseModel):
     it is reported with other errors of the same model.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     exactly_one_of: ClassVar[tuple[str, ...]] = ()
     narrowed_by: ClassVar[Narrowed] = {}
