@@ -98,3 +98,18 @@ def test_reading_checking_and_planning_load_no_pulumi_and_no_cloud_client(module
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_plan_beside_the_state_of_a_stack_loads_no_pulumi(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    shutil.copytree(ROOT / "stacks" / "sandbox", tmp_path / "stacks" / "sandbox")
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    (tmp_path / ".gpufleet" / "state" / "sandbox").mkdir(parents=True)
+    script = (
+        "import sys; from gpufleet.cli.main import main; sys.argv[1:] = ['plan', 'sandbox', '--json']; "
+        "code = main(); print(code, sorted({'pulumi', 'boto3', 'grpc'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stderr.splitlines()[-1] == "0 []"
