@@ -1,7 +1,7 @@
 """A pytest plugin: with --durations the run prints the seconds of its tests by group, the longest first.
 
 A group is what one process of a run takes in order (mark `xdist_group`); tests without one count for their
-folder in tests/. The seconds of set-up and tear-down count for the test that waits for them.
+folder in tests/ or tests/unit/. The seconds of set-up and tear-down count for the test that waits for them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ def group_of(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
     if mark:
         return str(mark.kwargs.get("name") or mark.args[0])
-    folder, slash, _ = item.nodeid.removeprefix("tests/").partition("/")
-    return folder + slash if slash else "./"
+    *folders, _ = item.nodeid.partition("::")[0].removeprefix("tests/").split("/")
+    depth = 2 if folders[:1] == ["unit"] else 1
+    return "".join(f"{folder}/" for folder in folders[:depth]) or "./"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -30,7 +30,7 @@ def test_three(): pass
 
 def run_suite(folder: Path, *options: str) -> str:
     """Return the output of a run of three tests with the plugin."""
-    place = folder / "tests" / "unit" / "test_it.py"
+    place = folder / "tests" / "unit" / "plan" / "test_it.py"
     place.parent.mkdir(parents=True)
     place.write_text(TEXT)
     words = [sys.executable, "-m", "pytest", "-p", "tests.timings", "-c", "/dev/null", "--rootdir", folder]
@@ -47,7 +47,7 @@ def test_groups_are_printed_with_seconds_and_tests_longest_first(
 ) -> None:
     lines = run_suite(tmp_path, "--durations=20", *options).splitlines()
     found = [match for line in lines if (match := re.fullmatch(r" *([\d.]+) s +(\d+) tests  (\S+)", line))]
-    assert [(each[2], each[3]) for each in found] == [("2", "racks"), ("1", "unit/")]
+    assert [(each[2], each[3]) for each in found] == [("2", "racks"), ("1", "unit/plan/")]
     assert float(found[0][1]) >= 0.3
 
 
