@@ -248,6 +248,7 @@ def test_an_interrupted_pack_leaves_whole_images_only_and_continues(
         assert f"what is complete stays in {folder}" in said and "run the same command to continue" in said
         assert list(listed(folder)["images"]) == ["pause:3.10.1"]
     assert images_in(folder) == {"pause:3.10.1": True}
+    (folder / ".removed" / "of an earlier run").mkdir(parents=True)
     held.go_on.set()
     result = packed(folder, PAUSE, COREDNS, NODE)
     assert (result.complete, result.copied) == ((PAUSE,), (COREDNS, NODE))
