@@ -119,6 +119,8 @@ def test_cap_of_a_team_without_spot_is_a_warning(judge: Judge) -> None:
     finding = judge({**DRAINING, **caps}).only("budget-drain-of-nothing", "warning")
     assert finding.field == "budget.teams.research"
     assert "no node drains" in finding.message
+    ours = {**DRAINING, **caps, "cloud.0.node_groups.3.team": "research"}
+    assert "budget-drain-of-nothing" not in judge(ours).rules
 
 
 ANOMALIES = {"budget.anomalies": {"above": "500 USD"}, "budget.notify": ["a@example.com"]}
