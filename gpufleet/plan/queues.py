@@ -14,7 +14,7 @@ from gpufleet.plan.gpu_quotas import GpuPool
 from gpufleet.plan.kubernetes_models import TeamPlan
 from gpufleet.plan.kueue import GPU_SUM, NEURON_SUM, Devices, Flavor, Object, kueue_objects, kueue_values
 from gpufleet.plan.marks import LABEL_PREFIX
-from gpufleet.plan.models import NodeGroupPlan
+from gpufleet.plan.models import AcceleratorPlan, NodeGroupPlan
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.queue_models import FlavorPlan, QueuesPlan
 from gpufleet.spec.models import CloudSite, Kubernetes
@@ -87,42 +87,43 @@ def _flavors(
 ) -> Iterator[FlavorPlan]:
     """One flavor per group with devices, and one per order: no more nodes than it draws have a quota."""
     drawn = {name for order in orders for name in order.expected}
-    for group in groups:
-        if group.accelerator is not None and group.name not in drawn:
+    equipped = [(group, group.accelerator) for group in groups if group.accelerator is not None]
+    for group, device in equipped:
+        if group.name not in drawn:
             # Nodes that a program adds for pods do not exist when Kueue looks for a place.
             scaled = settings.autoscaler is not None and can_scale(group.capacity)
             grows = scaled or group.node_pool is not None
             labels, nodes = {GROUP_LABEL: group.name}, group.capacity.max
-            yield _flavor(site, group.name, [group], labels, nodes, placed=topology and not grows)
+            yield _flavor(site, group.name, [(group, device)], labels, nodes, placed=topology and not grows)
     for order in orders:
-        kinds: dict[str, list[NodeGroupPlan]] = {}
-        for group in groups:
-            if group.accelerator is not None and group.name in order.expected:
-                kinds.setdefault(group.accelerator.kind, []).append(group)
+        kinds: dict[str, list[tuple[NodeGroupPlan, AcceleratorPlan]]] = {}
+        for group, device in equipped:
+            if group.name in order.expected:
+                kinds.setdefault(device.kind, []).append((group, device))
         for kind, members in kinds.items():
             # A name with a dot is no group's.
             name = f"ordered.{order.name}" + (f".{kind}" if len(kinds) > 1 else "")
             labels = {ORDER_LABEL: order.name}
             if len(kinds) > 1:
                 key = f"{LABEL_PREFIX}{kind}"
-                labels[key] = members[0].labels[key]
+                labels[key] = members[0][0].labels[key]
             yield _flavor(site, name, members, labels, order.nodes, placed=topology)
 
 
 def _flavor(
     site: CloudSite,
     name: str,
-    groups: Sequence[NodeGroupPlan],
+    equipped: Sequence[tuple[NodeGroupPlan, AcceleratorPlan]],
     labels: Mapping[str, str],
     nodes: int,
     *,
     placed: bool,
 ) -> FlavorPlan:
-    """`nodes` nodes of groups; by topology if they are to be close together and all show their place."""
-    counts, layers = [], set()
+    """`nodes` nodes of groups with devices; by topology if they are to be close together and all show their
+    place."""
+    groups = [group for group, _ in equipped]
+    layers = set()
     for group in groups:
-        # A fraction of a GPU is one device.
-        counts.append(max(group.accelerator.count, 1) if group.accelerator is not None else 0)
         close = group.efa or group.placement_group or group.capacity.kind == "capacity-block"
         layers |= {network_layers(each, site.region) if close else 0 for each in group.instance_types}
     deep = layers.pop() if placed and len(layers) == 1 else 0
@@ -132,15 +133,15 @@ def _flavor(
         # Kueue keeps labels, tolerations and topology of such a flavor for good: others are another flavor.
         facts = [dict(labels), [[each.key, each.value, each.effect] for each in taints], topology]
         name = f"{name}.{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:6]}"
-    first, sharing = groups[0].accelerator, groups[0].gpu_sharing
-    whole = first.resource if first is not None else ""
+    sharing = groups[0].gpu_sharing
     return FlavorPlan(
         name=name,
         node_groups=tuple(group.name for group in groups),
         labels=labels,
         taints=taints,
-        resource=whole if sharing is None else sharing.resource,
-        devices=nodes * min(counts),
+        resource=equipped[0][1].resource if sharing is None else sharing.resource,
+        # A fraction of a GPU is one device.
+        devices=nodes * min(max(device.count, 1) for _, device in equipped),
         per_device=1 if sharing is None else sharing.per_gpu,
         topology=topology,
     )
