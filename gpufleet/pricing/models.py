@@ -155,14 +155,16 @@ def _merged(lines: list[CostLine]) -> CostLine:
     first, count = lines[0], len(lines)
     if count == 1:
         return first
-    total = sums_by(lines, lambda line: "").get("", Amount())
+    total = sums_by(lines, lambda line: "")[""]
+    costs = (total.minimum, total.expected, total.maximum)
+    minimum, expected, maximum = costs if total.known else (None, None, None)
     return replace(
         first,
         name=first.name if len({line.name for line in lines}) == 1 else "",
         what=f"{count} x {first.what}",
-        minimum=total.minimum if first.known else None,
-        expected=total.expected if first.known else None,
-        maximum=total.maximum if first.known else None,
+        minimum=minimum,
+        expected=expected,
+        maximum=maximum,
         upfront=sum((line.upfront for line in lines), Decimal(0)),
         basis=f"{count} x {first.basis}" if first.basis else "",
         count=count,

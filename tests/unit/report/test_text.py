@@ -127,14 +127,6 @@ def test_all_cost_lines_and_uncounted_items_are_listed(
         assert f"    {words}" in lines
 
 
-def test_equal_items_are_one_line_with_their_sum() -> None:
-    (line,) = _cost(1, 2, 3).lines
-    (both,) = grouped((line, replace(line, name="other")))
-    assert (both.what, both.name, both.count) == ("2 x nodes", "", 2)
-    assert (both.minimum, both.expected, both.maximum) == (2, 4, 6)
-    assert grouped((line, replace(line, owner="b"), UNKNOWN)) == (line, replace(line, owner="b"), UNKNOWN)
-
-
 def test_site_without_a_price_is_unknown_and_one_without_cost_is_not_priced() -> None:
     cost = FleetCost((*_cost(1, 2, 3).lines, UNKNOWN, replace(UNKNOWN, site="usw2")))
     assert site_cost(cost, "use1", "USD").startswith("at least ")

@@ -1,0 +1,37 @@
+"""Sums and merges of cost lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from gpufleet.pricing.models import CostLine, grouped
+
+LINE = CostLine(
+    urn="",
+    type="",
+    name="one",
+    what="nodes",
+    kind="compute",
+    minimum=Decimal(1),
+    expected=Decimal(2),
+    maximum=Decimal(3),
+    upfront=Decimal(5),
+    site="use1",
+    owner="a",
+    basis="2 USD",
+)
+UNKNOWN = replace(LINE, minimum=None, expected=None, maximum=None, reason="no price")
+
+
+def test_equal_items_are_one_line_with_their_sum() -> None:
+    (both,) = grouped((LINE, replace(LINE, name="other")))
+    assert (both.what, both.name, both.count, both.basis) == ("2 x nodes", "", 2, "2 x 2 USD")
+    assert (both.minimum, both.expected, both.maximum, both.upfront) == (2, 4, 6, 10)
+    assert grouped((LINE, replace(LINE, owner="b"), UNKNOWN)) == (LINE, replace(LINE, owner="b"), UNKNOWN)
+
+
+def test_equal_items_without_a_price_stay_unknown() -> None:
+    (both,) = grouped((UNKNOWN, UNKNOWN))
+    assert (both.name, both.count, both.known) == ("one", 2, False)
+    assert (both.minimum, both.expected, both.maximum) == (None, None, None)
