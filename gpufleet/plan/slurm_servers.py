@@ -26,11 +26,11 @@ def plan_slurm_servers(site: CloudSite, servers: SlurmServers) -> SlurmServersPl
         ("login", "login", servers.login),
     ):
         for index in range(declared.hosts):
-            zone = site.zones[index % len(site.zones)]
+            zone, host = site.zones[index % len(site.zones)], f"{label}{index + 1}"
             found.append(
                 ServerPlan(
-                    name=f"{site.site}-{label}{index + 1}",
-                    label=f"{label}{index + 1}",
+                    name=f"{site.site}-{host}",
+                    label=host,
                     role="controller" if role == "controller" else "login",
                     zone=zone,
                     address=str(blocks[zone][_FIRST[role] + index]),

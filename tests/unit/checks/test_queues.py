@@ -33,6 +33,8 @@ def test_queues_without_teams_or_devices_are_a_warning(judge: Judge) -> None:
     (finding,) = judge({FIELD: {}, GROUPS: [CPU]}).of("queues-of-nothing")
     assert "no node with devices" in finding.message
     assert "queues-of-nothing" not in judge({FIELD: {"kind": "none"}, GROUPS: [CPU]}).rules
+    slurm = judge({FIELD: {}, GROUPS: [CPU], "cloud.0.scheduler": "slurm"}).rules
+    assert "one-scheduler" in slurm and "queues-of-nothing" not in slurm
 
 
 def test_queue_holds_64_flavors_and_groups_of_an_order_are_one(judge: Judge) -> None:
