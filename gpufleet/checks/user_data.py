@@ -27,8 +27,6 @@ def user_data_fits(fleet: Fleet) -> Iterator[FieldFinding]:
     """EC2 takes 16 KB of user data, before base64, with the part by which an EKS node joins its cluster."""
     for each in fleet.groups():
         types = fleet.types(each.group)
-        if not each.group.user_data or len(types) != len(each.group.instance_types):
-            continue
         parts = plan_user_data(
             each.group,
             plan_local_nvme(each.site, each.group, types),
