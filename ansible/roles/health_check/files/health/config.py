@@ -33,7 +33,7 @@ class Config:
     mark: str = "gpufleet: "
     recovery_runs: int = 2
     timeout_s: float = 15.0
-    prolog_timeout_s: float = 6.0
+    prolog_timeout_s: float = 15.0
     actions: dict[str, str] = field(default_factory=dict)
     xid_actions: dict[str, list[int]] = field(default_factory=dict)
     xid_overrides: dict[str, dict[str, list[int]]] = field(default_factory=dict)
