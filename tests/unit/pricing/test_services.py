@@ -145,6 +145,19 @@ def test_service_without_a_price_is_unknown_with_a_reason(described: dict[str, A
     assert reason in why_unknown(cost(described))
 
 
+def test_node_pool_without_a_limit_is_unknown() -> None:
+    limited = {
+        "node.kubernetes.io/instance-type": "g6.xlarge",
+        "topology.kubernetes.io/zone": "us-east-1a",
+        "karpenter.sh/capacity-type": "on-demand",
+    }
+    requirements = [{"key": key, "operator": "In", "values": [value]} for key, value in limited.items()]
+    of_class = {"requirements": requirements, "nodeClassRef": {"name": "gpus"}}
+    pool = one("kubernetes:karpenter.sh/v1:NodePool", spec={"template": {"spec": of_class}})
+    node_class = one("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", metadata={"name": "gpus"}, spec={})
+    assert "spec.limits has no known limit" in why_unknown(cost(pool, node_class | {"name": "gpus"}))
+
+
 @pytest.mark.parametrize(
     "described",
     [
