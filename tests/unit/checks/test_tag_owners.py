@@ -32,7 +32,7 @@ AROUND = st.text(alphabet=" -_.:/=+@" + INVISIBLE, max_size=4)
         "\uff4e\uff4f\uff4e\uff45",
         "\u3164",
         "\u200b",
-        *("n\u043ene", "n\u00f3ne", "\u0640\u0640", "none/none", "none1", "aaa", "0000"),
+        *("n\u043ene", "n\u00f3ne", "\u0640\u0640", "no\u0640ne", "none/none", "none1", "aaa", "0000"),
         *("default", "all", "someone", "your-team", "TEAM_NAME", "unknown-team", "no owner", "TBD 2031"),
         *("to be defined", "change-me-1", "cost center", "keine", "\u7121"),
     ],

@@ -29,6 +29,13 @@ def test_two_controllers_share_their_state(
     assert slurm.servers.file_systems == file_systems
 
 
+def test_hosts_mount_the_shared_folder_of_users() -> None:
+    (site,) = planned(shared="/shared").server_hosts
+    assert [(each.kind, each.mount) for each in site.mounts] == [("nfs", "/shared")]
+    (site,) = planned(shared=None).server_hosts
+    assert site.mounts == ()
+
+
 def test_servers_are_hosts_of_a_site_without_gpus() -> None:
     (site,) = planned(controllers={"hosts": 2}, login={"hosts": 1}).server_hosts
     assert [(each.name, each.role) for each in site.hosts] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpufleet.plan.assumptions import amount_of, assumptions_of
 from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policy import examples
 from gpufleet.pricing import CostLine, price_stack
+from gpufleet.pricing.assume import key_for
 from gpufleet.resources.resource import UNKNOWN
 from gpufleet.spec.models import FleetSpec
 from tests.unit.pricing.racks import PRICED_RACKS
@@ -129,6 +131,11 @@ def test_assumed_amount_counts_and_is_marked_as_assumed() -> None:
     assert line.assumed
     assert "no price of NAT gateway" in line.basis
     assert line.source == "fleet file"
+
+
+def test_key_of_nodes_covers_nodes_alone() -> None:
+    (line,) = cost(gateway("nat-a")).lines
+    assert (key_for(line), key_for(replace(line, kind="compute"))) == ("nat-a", "nat-a/compute")
 
 
 @pytest.mark.parametrize("pattern", ["nat-?", "nat-?/network", "nat-a/*"])
