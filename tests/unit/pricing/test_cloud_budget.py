@@ -86,6 +86,9 @@ def test_unknown_cost_of_racks_is_said_and_a_cap_takes_its_place() -> None:
     (whole,) = cloud_budgets(capped)
     assert whole.complete is True
     assert whole.monthly == 25000
+    nothing = [replace(site, power=None, ownership=None, running_costs={}) for site in fleet.onprem]
+    (whole,) = cloud_budgets(replace(fleet, onprem=tuple(nothing)))
+    assert (whole.complete, whole.basis) == (False, "45,000 USD")
 
 
 @pytest.mark.parametrize("monthly", [1, 500])

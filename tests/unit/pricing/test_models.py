@@ -21,7 +21,7 @@ LINE = CostLine(
     owner="a",
     basis="2 USD",
 )
-UNKNOWN = replace(LINE, minimum=None, expected=None, maximum=None, reason="no price")
+UNKNOWN = replace(LINE, minimum=None, expected=None, maximum=None, basis="", reason="no price")
 
 
 def test_equal_items_are_one_line_with_their_sum() -> None:
@@ -33,5 +33,5 @@ def test_equal_items_are_one_line_with_their_sum() -> None:
 
 def test_equal_items_without_a_price_stay_unknown() -> None:
     (both,) = grouped((UNKNOWN, UNKNOWN))
-    assert (both.name, both.count, both.known) == ("one", 2, False)
+    assert (both.name, both.count, both.basis, both.known) == ("one", 2, "", False)
     assert (both.minimum, both.expected, both.maximum) == (None, None, None)
