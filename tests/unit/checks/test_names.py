@@ -98,7 +98,8 @@ def test_group_of_an_unknown_team_is_refused_with_the_nearest(judge: Judge) -> N
 
 
 def test_team_in_a_site_without_teams_is_a_warning(judge: Judge) -> None:
-    judge({"cloud.0.kubernetes.teams": []}).only("team-known", "warning")
+    finding = judge({"cloud.0.kubernetes.teams": []}).only("team-known", "warning")
+    assert "declare it under `kubernetes.teams`" in finding.remedy
 
 
 def test_quota_above_the_size_of_the_site_is_a_warning(judge: Judge) -> None:
