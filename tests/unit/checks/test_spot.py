@@ -31,6 +31,8 @@ def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
     said.only("spot-price-unseen", "warning")
     never = judge({f"{GROUP}.instance_types": ["p6e-gb200.36xlarge"]})
     assert never.of("spot-unsupported") and not never.of("spot-price-unseen")
+    elsewhere = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
+    assert elsewhere.rules and not elsewhere.of("spot-price-unseen")
 
 
 def test_other_type_fallback_with_one_type_is_a_warning(judge: Judge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -45,6 +46,14 @@ def test_servers_are_hosts_of_a_site_without_gpus() -> None:
     ]
     assert (site.site, site.scheduler, site.gpus_per_node) == ("use1", "slurm", 0)
     assert [(team.name, team.gpus) for team in site.teams] == [("research", 8)]
+
+
+def test_servers_have_addresses_of_private_subnets() -> None:
+    (site,) = planned(controllers={"hosts": 2}, login={"hosts": 1}).cloud
+    assert site.slurm is not None and site.slurm.servers is not None
+    private = {each.zone: ip_network(each.cidr) for each in site.subnets if each.kind == "private"}
+    for server in site.slurm.servers.servers:
+        assert ip_address(server.address) in private[server.zone]
 
 
 def test_site_without_servers_has_no_hosts() -> None:
