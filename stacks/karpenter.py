@@ -156,9 +156,9 @@ def pool_outputs(
 
 
 def _pool_args(
-    group: NodeGroupPlan, pool: NodePoolPlan, around: KarpenterParts, karpenter: Karpenter
+    group: NodeGroupPlan, pool: NodePoolPlan, karpenter_parts: KarpenterParts, karpenter: Karpenter
 ) -> NodePoolArgs:
-    parts, purchase = around.site, around.reserved.get(group.name)
+    parts, purchase = karpenter_parts.site, karpenter_parts.reserved.get(group.name)
     subnets = _subnets(group, parts)
     efa_groups = [parts.network.efa_security_group_id] if group.efa else []
     return NodePoolArgs(
