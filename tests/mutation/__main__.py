@@ -37,6 +37,9 @@ def main() -> int:
         help="change N conditions of plan, checks, pricing and security rules",
     )
     parser.add_argument("--seed", type=int, default=1, help="which conditions are changed")
+    parser.add_argument(
+        "--tests", nargs="*", default=[], metavar="FILE", help="the tests that judge conditions; default: all"
+    )
     options = parser.parse_args()
     if options.conditions is not None:
         return _conditions(options)
@@ -60,7 +63,9 @@ def _conditions(options: argparse.Namespace) -> int:
     """Change conditions at random."""
     console = Console(width=160, soft_wrap=True, highlight=False)
     survivors, count = 0, 0
-    for mutant, outcome in conditions.run(options.conditions, options.seed, options.workers, options.only):
+    for mutant, outcome in conditions.run(
+        options.conditions, options.seed, options.workers, options.only, options.tests
+    ):
         why = reason(mutant.plain) if outcome.by == "nothing" else ""
         survivors += outcome.by == "nothing" and not why
         count += 1

@@ -1,8 +1,8 @@
 """Random mutants of comparisons, operators and conditions of `plan`, `checks`, `pricing` and security rules.
 
 One comparison, operator or condition of a function is changed. The function's code is replaced in a forked
-process that has imported everything; the tests that mirror its module run first, then all of its package,
-then those of the others. A security rule is judged by the tests of security rules only.
+process that has imported everything, and the tests that reach the changed line run (`reached`). A security
+rule is judged by the tests of security rules only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 from tests.collected import ROOT
+from tests.mutation import reached
 from tests.mutation.run import Outcome, collect_tests, failed_tests, forked
 
 RULES = "policies.rules.security"
 PACKAGES = ("plan", "checks", "pricing", RULES)
 TIMEOUT_S = 600.0
 KILLED_OF_100 = 95
-_SLOW = ("test_one_price.py", "test_partial.py")
-"""Slow test files."""
-
 PREVIEWS = (
     "test_our_environments.py",
     "test_mutants_of_our_stack.py",
@@ -37,27 +35,6 @@ PREVIEWS = (
     "test_provider_account.py::test_shipped_environments_have_providers_that_the_rule_checks",
 )
 """Tests of security rules that preview whole environments first: files, and single tests."""
-
-_EXAMPLES = "test_examples.py"
-"""Tests of all rules, by the examples that each rule states itself."""
-
-_FIRST = {
-    "test_hostile_policies.py": (
-        "_grants",
-        "_patterns",
-        "_conditions",
-        "_documents",
-        "_subjects",
-        "_actions",
-    ),
-    "test_hostile_actions.py": ("_action_forms",),
-    "test_hostile_kubernetes.py": ("_rbac", "_kubernetes"),
-    "test_shares.py": ("_shares", "_policy_paths", "no_public_policies", "no_public_services"),
-    "test_hostile_networks.py": ("_networks", "_openings", "_groups"),
-    "test_kubernetes.py": ("_kubernetes", "_rbac", "kubernetes_", "eks_admins"),
-    "test_public_routes.py": ("_routes", "no_public_ip", "no_public_load"),
-}
-"""Tests of security rules -> starts of the modules that they are likeliest to find a mutant in."""
 
 _OF_RACKS = ("test_variables.py", "test_kubernetes_gpu_variables.py", "test_inventory.py", "test_secrets.py")
 """Tests in `tests/unit/racks` of the variables of racks, which are made of their plan."""
@@ -88,11 +65,12 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class ConditionMutant:
-    """The `number`th change of a module's functions: the text before and after, and its line."""
+    """The `number`th change of a module's functions: its first and last line, the text before and after."""
 
     module: str
     number: int
     line: int
+    last: int
     before: str
     after: str
 
@@ -116,34 +94,48 @@ def path_of(module: str) -> Path:
 def all_mutants() -> list[ConditionMutant]:
     """Every mutant of the packages, in the order of their text."""
     return [
-        ConditionMutant(module, number, node.lineno, ast.unparse(node), ast.unparse(changed))
+        ConditionMutant(
+            module,
+            number,
+            node.lineno,
+            node.end_lineno or node.lineno,
+            ast.unparse(node),
+            ast.unparse(changed),
+        )
         for module in _modules()
         for number, (node, changed) in enumerate(conditions_of(_tree(module)))
     ]
 
 
-def run(count: int, seed: int, workers: int, only: str) -> Iterator[tuple[ConditionMutant, Outcome]]:
+def run(
+    count: int, seed: int, workers: int, only: str, tests: Sequence[str] = ()
+) -> Iterator[tuple[ConditionMutant, Outcome]]:
     """Random mutants whose names match `only`, with their outcomes as they finish.
 
-    The same ones for the same seed and code.
+    The same ones for the same seed and code. `tests` are the files that judge them (default: all).
     """
     mutants = [mutant for mutant in all_mutants() if re.search(only, mutant.name)]
     chosen = random.Random(seed).sample(mutants, min(count, len(mutants)))
     for module in _modules():
         importlib.import_module(module)
-    collect_tests(_folders())
+    files = list(tests) or _files()
+    collect_tests(files)
     functions = _functions()
     gc.freeze()
-    yield from forked(chosen, lambda mutant: _judge(mutant, functions), workers, TIMEOUT_S)
+    lines = reached.measure(files, {str(path_of(each.module)) for each in chosen}, _previews(), workers)
+    yield from forked(chosen, lambda mutant: _judge(mutant, functions, lines), workers, TIMEOUT_S)
 
 
-def _judge(mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]]) -> Outcome:
+def _judge(
+    mutant: ConditionMutant, functions: dict[tuple[str, int, str], list[FunctionType]], lines: reached.Lines
+) -> Outcome:
     _install(mutant, functions)
-    for files in _tests_of(mutant.module):
-        failed = failed_tests(files, broken=_previews())
+    tests = lines.tests(str(path_of(mutant.module)), mutant.line, mutant.last)
+    for part in (tests[:12], tests[12:60], tests[60:]):
+        failed = failed_tests(part) if part else []
         if failed:
             return Outcome("test", failed[0], True)
-    return Outcome("nothing", "", True)
+    return Outcome("nothing", "" if tests else "no test reaches it", True)
 
 
 def trees_of(mutant: ConditionMutant) -> tuple[ast.Module, ast.Module]:
@@ -170,54 +162,17 @@ def _modules() -> list[str]:
     ]
 
 
-def _folders() -> list[str]:
-    return [*(str(_folder(package)) for package in PACKAGES), *(str(_racks() / name) for name in _OF_RACKS)]
-
-
-def _racks() -> Path:
-    return ROOT / "tests" / "unit" / "racks"
-
-
-def _folder(package: str) -> Path:
-    return ROOT.joinpath("tests", "unit", *package.replace(".rules.", ".").split("."))
-
-
-def _tests_of(module: str) -> Iterator[Sequence[str]]:
-    """Test files in order: the likeliest to fail first, the slowest last."""
-    if module.startswith(f"gpufleet.{RULES}"):
-        yield from _rule_tests_of(module.rpartition(".")[2])
-        return
-    _, package, *rest = module.split(".")
-    files = sorted(
-        (path for other in PACKAGES if other != RULES for path in _folder(other).glob("test_*.py")),
-        key=lambda path: (
-            path.name in _SLOW,
-            path.stem != f"test_{rest[-1] if rest else package}",
-            path.parent.name != package,
-        ),
-    )
-    slow = [path for path in files if path.name in _SLOW]
-    # One file first: collecting the others takes longer than most need to fail.
-    racks = [_racks() / name for name in _OF_RACKS] if module.startswith("gpufleet.plan.rack") else []
-    for part in (files[:1], racks, files[1 : len(files) - len(slow)], slow):
-        if part:
-            yield [str(path) for path in part]
-
-
-def _rule_tests_of(module: str) -> Iterator[Sequence[str]]:
-    """Test files of a module of the security rules: those of its family first, previews never."""
-    folder = _folder(RULES)
-    files = sorted(
-        (path for path in folder.glob("test_*.py") if path.name not in PREVIEWS),
-        key=lambda path: not module.startswith(_FIRST.get(path.name, ("?",))),
-    )
-    for part in (files[:1], [folder.parent / _EXAMPLES], files[1:]):
-        yield [str(path) for path in part]
+def _files() -> list[str]:
+    """All test files that judge mutants."""
+    folders = [ROOT.joinpath("tests", "unit", *each.replace(".rules.", ".").split(".")) for each in PACKAGES]
+    found = [path for folder in folders for path in sorted(folder.glob("test_*.py"))]
+    found += [ROOT / "tests" / "unit" / "policies" / "test_examples.py"]
+    found += [ROOT / "tests" / "unit" / "racks" / name for name in _OF_RACKS]
+    return [str(path) for path in found if path.name not in PREVIEWS]
 
 
 def _previews() -> list[str]:
-    folder = _folder(RULES).relative_to(ROOT)
-    return [f"{folder}/{each}" for each in PREVIEWS if "::" in each]
+    return [f"tests/unit/policies/security/{each}" for each in PREVIEWS if "::" in each]
 
 
 def _tree(module: str) -> ast.Module:

@@ -191,8 +191,14 @@ def _baseline() -> tuple[dict[str, EnvironmentResult], list[str]]:
     return seen, [name for name in added if not name.startswith("_")]
 
 
-def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_them: bool = False) -> list[str]:
-    """Failing tests of the files; only the first, or all. `broken` ones are skipped."""
+def failed_tests(
+    files: Sequence[str],
+    *,
+    broken: Iterable[str] = (),
+    all_of_them: bool = False,
+    plugins: Sequence[object] = (),
+) -> list[str]:
+    """Failing tests of the files (or single tests); only the first, or all. `broken` ones are skipped."""
     import pytest
 
     class Failures:
@@ -209,7 +215,7 @@ def failed_tests(files: Sequence[str], *, broken: Iterable[str] = (), all_of_the
     failures = Failures()
     options = [*([] if all_of_them else ["-x"]), *(f"--deselect={each}" for each in broken)]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        code = pytest.main([*_QUIETLY, *options, *files], plugins=[failures])
+        code = pytest.main([*_QUIETLY, *options, *files], plugins=[failures, *plugins])
     if not failures.found and code != pytest.ExitCode.OK:
         raise RuntimeError(f"pytest ended with {code!r} before a test failed: {', '.join(files)}")
     return failures.found

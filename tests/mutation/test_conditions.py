@@ -110,6 +110,8 @@ def test_mutation_run_reports_whether_the_tests_find_the_mutant() -> None:
             "1",
             "--only",
             r"plan\.accelerators:\d+ scheduler == 'slurm' ->",
+            "--tests",
+            "tests/unit/plan/test_accelerators.py",
         ],
         cwd=ROOT,
         capture_output=True,
