@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,80 +14,22 @@ from gpufleet.policy.examples import policy_context
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.rule import Example
 from gpufleet.policy.settings import ConfiguredRule
-from gpufleet.pricing import FleetCost, price_stack
 from gpufleet.resources.launches import declared
 from gpufleet.resources.resource import UNKNOWN
-from gpufleet.resources.types import NODE_CLASS, NODE_POOL
 from tests.conftest import ROOT
 from tests.unit.plan.fleets import CATALOG
+from tests.unit.pricing.node_pools import CAPACITY, TYPE, ZONE, need, node_class, pool, pool_cost
 from tests.unit.pricing.programs import registered
 from tests.unit.stacks.test_karpenter import fleet
 
 RULES = {rule.name: rule for rule in load_rules(ROOT)}
 WITHOUT_FLEET = ("allowed-regions", "cost-allocation-tags")
-TAGS = {
-    "team": "ml",
-    "cost-center": "cc-1",
-    "project": "atlas",
-    "gpufleet:site": "use1",
-    "gpufleet:node-group": "own",
-}
-CLASS: Mapping[str, Any] = {
-    "metadata": {"name": "own"},
-    "spec": {
-        "amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}],
-        "associatePublicIPAddress": False,
-        "blockDeviceMappings": [
-            {
-                "deviceName": "/dev/xvda",
-                "ebs": {"encrypted": True, "volumeSize": "100Gi", "volumeType": "gp3"},
-            }
-        ],
-        "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
-        "tags": TAGS,
-    },
-}
-
-
-def need(key: str, *values: str) -> dict[str, Any]:
-    return {"key": key, "operator": "In", "values": list(values)}
-
-
-TYPE, CAPACITY = "node.kubernetes.io/instance-type", "karpenter.sh/capacity-type"
-ZONE = need("topology.kubernetes.io/zone", "us-east-1a")
-
-
-def pool(*needs: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    requirements = list(needs) or [need(TYPE, "g6.xlarge"), need(CAPACITY, "on-demand"), ZONE]
-    template = {"spec": {"nodeClassRef": {"name": "own"}, "requirements": requirements}}
-    limits = {} if "replicas" in spec else {"limits": {"nvidia.com/gpu": "4"}}
-    props = {"metadata": {"name": "own"}, "spec": {"template": template, **limits, **spec}}
-    return {"type": NODE_POOL, "name": "pool", "props": props}
-
-
-def node_class(path: str = "", value: Any = None) -> dict[str, Any]:
-    props = copy.deepcopy(dict(CLASS))
-    if path:
-        *above, last = path.split(".")
-        inner = props["spec"]
-        for part in above:
-            inner = inner[int(part)] if part.isdigit() else inner[part]
-        if value is None:
-            del inner[last]
-        else:
-            inner[last] = value
-    return {"type": NODE_CLASS, "name": "class", "props": props}
 
 
 def ask(rule: str, *resources: Mapping[str, Any], **settings: Any) -> list[RuleViolation]:
     found = examples.evaluate(RULES[rule], Example(resources, settings=settings))
     assert all(each.violation.message and each.violation.remedy for each in found)
     return found
-
-
-def cost(wanted: Mapping[str, Any]) -> FleetCost:
-    """The cost of a node pool with its class."""
-    return price_stack(examples.stack([node_class(), wanted]), CATALOG, None)
 
 
 def judged(autoscaler: dict[str, Any]) -> list[tuple[str, str]]:
@@ -189,7 +130,7 @@ def test_node_with_several_interfaces_gets_no_public_address() -> None:
 )
 def test_pool_without_a_limit_that_holds_is_found(spec: dict[str, Any]) -> None:
     assert ask("node-pools-limited", node_class(), pool(**spec))
-    assert cost(pool(**spec)).unknown
+    assert pool_cost(pool(**spec)).unknown
 
 
 @pytest.mark.parametrize(
@@ -197,7 +138,7 @@ def test_pool_without_a_limit_that_holds_is_found(spec: dict[str, Any]) -> None:
 )
 def test_pool_with_a_limit_of_what_its_types_have_passes(spec: dict[str, Any]) -> None:
     assert ask("node-pools-limited", node_class(), pool(**spec)) == []
-    assert cost(pool(**spec)).unknown == ()
+    assert pool_cost(pool(**spec)).unknown == ()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +153,7 @@ def test_pool_with_a_limit_of_what_its_types_have_passes(spec: dict[str, Any]) -
 def test_pool_whose_types_are_not_listed_is_found(needs: list[Any]) -> None:
     for rule in ("node-pools-limited", "allowed-instance-types"):
         assert ask(rule, node_class(), pool(*needs)), rule
-    assert cost(pool(*needs)).unknown
+    assert pool_cost(pool(*needs)).unknown
     assert ask("maximum-gpus", node_class(), pool(*needs), max_gpus={"all": 1000})
 
 
@@ -223,21 +164,8 @@ def test_pool_without_a_region_or_with_reservations_or_without_its_class_has_an_
         [kind, ZONE],
         [kind, need(CAPACITY, "reserved", "on-demand"), ZONE],
     ):
-        assert cost(pool(*needs)).unknown
-    assert price_stack(examples.stack([pool()]), CATALOG, None).unknown
+        assert pool_cost(pool(*needs)).unknown
     assert ask("propagated-tags", pool())
-
-
-def test_pool_costs_nothing_to_the_most_expensive_node_times_its_limit() -> None:
-    types = need(TYPE, "g6.xlarge", "g6.2xlarge")
-    found = cost(pool(types, need(CAPACITY, "on-demand"), ZONE, limits={"nvidia.com/gpu": 3}))
-    (nodes,) = [line for line in found.lines if line.kind == "compute"]
-    hourly = CATALOG.on_demand("g6.2xlarge", "us-east-1").amount
-    assert (nodes.minimum, nodes.expected, nodes.maximum) == (0, 0, 3 * 730 * hourly)
-    assert (nodes.site, nodes.owner, nodes.team) == ("use1", "own", "")
-    either = cost(pool(types, need(CAPACITY, "spot", "on-demand"), ZONE, limits={"nvidia.com/gpu": 3}))
-    assert [each.maximum for each in either.lines if each.kind == "compute"] == [nodes.maximum]
-    assert {each.what for each in either.lines if each.kind == "storage"} == {"0 root volumes, gp3 100 GiB"}
 
 
 def test_gpus_of_a_pool_count_at_its_limit() -> None:

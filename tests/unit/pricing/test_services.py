@@ -23,15 +23,6 @@ VPN = "aws:ec2/vpnConnection:VpnConnection"
 RESOLVER = "aws:route53/resolverEndpoint:ResolverEndpoint"
 KEY = "aws:kms/key:Key"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
-OF_ONE_TYPE = {
-    "template": {
-        "spec": {
-            "requirements": [
-                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
-            ]
-        }
-    }
-}
 
 
 def one(kind: str, region: str = "us-east-1", **props: Any) -> dict[str, Any]:
@@ -115,7 +106,6 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
         (one("aws:sagemaker/endpoint:Endpoint"), "aws:sagemaker/endpoint:Endpoint"),
         (one("aws:ec2/dedicatedHost:DedicatedHost"), "DedicatedHost"),
         (one("kubernetes:karpenter.sh/v1:NodePool"), "Karpenter"),
-        (one("kubernetes:karpenter.sh/v1:NodePool", spec=OF_ONE_TYPE), "EC2NodeClass is not in this stack"),
         (one("kubernetes:core/v1:Service", spec={"type": "LoadBalancer"}), "load balancer"),
         (one("kubernetes:core/v1:Service", spec=UNKNOWN), "load balancer"),
         (one("kubernetes:core/v1:ServicePatch", spec={"type": "LoadBalancer"}), "load balancer"),
@@ -143,19 +133,6 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
 )
 def test_service_without_a_price_is_unknown_with_a_reason(described: dict[str, Any], reason: str) -> None:
     assert reason in why_unknown(cost(described))
-
-
-def test_node_pool_without_a_limit_is_unknown() -> None:
-    limited = {
-        "node.kubernetes.io/instance-type": "g6.xlarge",
-        "topology.kubernetes.io/zone": "us-east-1a",
-        "karpenter.sh/capacity-type": "on-demand",
-    }
-    requirements = [{"key": key, "operator": "In", "values": [value]} for key, value in limited.items()]
-    of_class = {"requirements": requirements, "nodeClassRef": {"name": "gpus"}}
-    pool = one("kubernetes:karpenter.sh/v1:NodePool", spec={"template": {"spec": of_class}})
-    node_class = one("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass", metadata={"name": "gpus"}, spec={})
-    assert "spec.limits has no known limit" in why_unknown(cost(pool, node_class | {"name": "gpus"}))
 
 
 @pytest.mark.parametrize(
