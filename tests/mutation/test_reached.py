@@ -50,7 +50,8 @@ def test_a_test_that_fails_without_a_mutant_ends_the_run(tmp_path: Path) -> None
         measure(tmp_path, kept=5)
 
 
-def test_tests_of_the_mirror_come_first_and_then_the_fastest() -> None:
-    seconds = {"a/test_slow.py::t": 2.0, "a/test_fast.py::t": 1.0, "a/test_sizes.py::t": 3.0}
-    lines = reached.Lines({("sizes.py", 7): set(seconds)}, seconds)
-    assert lines.tests("sizes.py", 6, 7) == ["a/test_sizes.py::t", "a/test_fast.py::t", "a/test_slow.py::t"]
+def test_tests_of_the_mirror_come_first_then_those_of_the_package_then_the_fastest() -> None:
+    order = ["a/test_sizes.py::t", "a/test_slow.py::t", "b/test_fast.py::t", "b/test_others.py::t"]
+    seconds = dict(zip(order, (3.0, 4.0, 1.0, 2.0), strict=True))
+    lines = reached.Lines({("a/sizes.py", 7): set(seconds)}, seconds)
+    assert lines.tests("a/sizes.py", 6, 7) == order
