@@ -74,4 +74,4 @@ def assume(lines: Iterable[CostLine], assumptions: Assumptions) -> tuple[CostLin
 
 
 def _lowest(line: CostLine, amount: Decimal | None) -> Decimal:
-    return Decimal(0) if amount is None or not line.estimated else settle(amount * line.lowest_ratio)
+    return Decimal(0) if amount is None else settle(amount * line.lowest_ratio)

@@ -27,7 +27,7 @@ class Lines:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def tests(self, file: str, first: int, last: int) -> list[str]:
-        """The tests that reach one of the lines: of the file's mirror, its package, then others; fast first."""
+        """Tests that reach one of the lines: of the file's mirror, its package, then others; fast first."""
         found = {test for line in range(first, last + 1) for test in self.by_line.get((file, line), ())}
         source = Path(file)
 

@@ -347,6 +347,14 @@ def test_budget_is_shown_with_the_cost() -> None:
     assert [each["basis"] for each in budget["aws"]] == ["100,000 USD"]
 
 
+def test_lines_without_a_price_are_named_apart_from_the_others() -> None:
+    plan = plan_of(group("a", "p5.48xlarge", block(1, start=None, duration=None, id="cr-0123456789abcdef0")))
+    found = cost_to_json(cost_of(plan), plan)
+    assert [each["owner"] for each in found["monthly"]["unknown"]] == ["a"]
+    assert found["lines"]
+    assert all(each["monthly"]["expected"] is not None for each in found["lines"])
+
+
 def test_every_line_has_a_basis_and_a_source() -> None:
     plan = build_plan(
         spec(

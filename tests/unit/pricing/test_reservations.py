@@ -371,3 +371,4 @@ def test_extended_block_costs_its_fee_and_not_its_dates() -> None:
     extended = extension(24, 24) | {"depends": {"reservation_id": ["reserved"]}}
     found = cost(offering(upfront_fee="100.00"), block(instanceType=H100, instanceCount=2, **dates), extended)
     assert [line.expected for line in found.lines] == [Decimal("100.00"), 2 * 24 * BLOCK_HOUR]
+    assert found.lines[0].basis == "24 of 24 h of the fee of 100 USD"

@@ -64,6 +64,12 @@ def test_monthly_services_have_their_price(described: dict[str, Any], monthly: s
     assert line.basis
 
 
+@pytest.mark.parametrize(("zones", "what"), [(1, "in 1 zone"), (2, "in 2 zones")])
+def test_line_of_an_endpoint_says_in_how_many_zones_it_is(zones: int, what: str) -> None:
+    found = cost(one(ENDPOINT, vpcEndpointType="Interface", subnetIds=["a", "b"][:zones]))
+    assert [line.what for line in found.lines] == [f"VPC interface endpoint {what}"]
+
+
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
