@@ -91,6 +91,10 @@ def pytest_collection_finish() -> None:
     """Collect garbage only among new objects from here on, and less often; read AWS's models once."""
     if "botocore.session" in sys.modules:
         share_models()
+    if "moto" in sys.modules:
+        from gpufleet.lab.aws.server.caches import cache_moto
+
+        cache_moto()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     gc.enable()

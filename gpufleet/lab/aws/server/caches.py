@@ -1,7 +1,7 @@
 """Caches for what moto and botocore compute again: for each request half of its processor time.
 
-Service models, names of a class's methods, the service of a host, and names of events do not change while a
-server runs.
+Service models, names of a class's methods and attributes, the service of a host, and names of events do not
+change while a server runs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import moto.core.responses
 import moto.core.routing
 import moto.core.utils
 from moto.core.loaders import create_loader
+from moto.core.serialize import AttributePicker, AttributePickerContext
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 _CACHED = ("get_service_model", "method_names_from_class")
+_MISSING = object()
 _HANDLERS = 2_000
 """Handlers of botocore's events. Every session and client has the same ones; only a few are its own."""
 
@@ -40,11 +42,7 @@ class Dispatcher(DomainDispatcherApplication):  # type: ignore[misc]
 @functools.cache
 def enable() -> None:
     """Enable the caches of this process."""
-    for name in _CACHED:
-        cached = functools.cache(getattr(moto.core.utils, name))
-        for module in (moto.core.utils, moto.core.responses, moto.core.routing):
-            if hasattr(module, name):
-                setattr(module, name, cached)
+    cache_moto()
     # moto often creates sessions (for example for the regions of a service), and each would read the same
     # files again.
     loader, of_a_folder = create_loader(), botocore.loaders.create_loader
@@ -55,6 +53,17 @@ def enable() -> None:
     for module in (botocore.loaders, botocore.session, moto.core.utils):
         module.create_loader = shared
     _share_event_names()
+
+
+@functools.cache
+def cache_moto() -> None:
+    """Enable the caches of moto alone: service models, names of methods and of attributes."""
+    for name in _CACHED:
+        cached = functools.cache(getattr(moto.core.utils, name))
+        for module in (moto.core.utils, moto.core.responses, moto.core.routing):
+            if hasattr(module, name):
+                setattr(module, name, cached)
+    _remember_attributes()
 
 
 def _share_event_names() -> None:
@@ -76,3 +85,29 @@ def _share_event_names() -> None:
     aliaser._alias_event_name = alias
     # Of each handler again: whether it accepts any keyword.
     botocore.hooks.accepts_kwargs = functools.lru_cache(_HANDLERS)(botocore.hooks.accepts_kwargs)
+
+
+def _remember_attributes() -> None:
+    """Let moto find out once under which names an object of a class has what a shape of an answer asks for.
+
+    For each value it would ask six classes for names, and compare the value's path with those of all
+    transformers.
+    """
+
+    def pick(self: AttributePicker, context: AttributePickerContext) -> Any:
+        # Only one place of one operation's answer has this shape.
+        known = vars(context.shape).setdefault("_attributes", {})
+        asked = type(self), type(context.obj), context.key
+        if asked not in known:
+            path = f"{context.key_path}.{context.key}"
+            transformers = self.response_transformers.items()
+            known[asked] = (
+                tuple(dict.fromkeys(self.get_possible_keys(context))),
+                next((transform for end, transform in transformers if path.endswith(end)), None),
+            )
+        names, transform = known[asked]
+        values = (moto.core.utils.get_value(context.obj, name, _MISSING) for name in names)
+        value = next((each for each in values if each is not _MISSING), None)
+        return value if transform is None else transform(value)
+
+    AttributePicker.__call__ = pick

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,53 @@ def test_sessions_with_a_folder_of_models_do_not_share(tmp_path: Path) -> None:
         "False",
         "True",
     ]
+
+
+_ANSWERS = """
+import boto3
+from moto import mock_aws
+from gpufleet.lab.aws.server import caches
+
+def answers():
+    for name in ("instances", "volumes", "subnets", "security_groups", "images", "vpcs", "route_tables"):
+        yield getattr(ec2, f"describe_{name}")()
+    yield boto3.client("iam").get_role(RoleName="nodes")
+    yield boto3.client("eks").describe_cluster(name="fleet")
+    yield boto3.client("autoscaling").describe_auto_scaling_groups()
+    yield boto3.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])
+
+def plain():
+    for each in answers():
+        del each["ResponseMetadata"]
+        yield each
+
+with mock_aws():
+    ec2 = boto3.client("ec2")
+    subnets = [each["SubnetId"] for each in ec2.describe_subnets()["Subnets"][:2]]
+    ec2.run_instances(ImageId=ec2.describe_images()["Images"][0]["ImageId"], MinCount=2, MaxCount=2)
+    role = boto3.client("iam").create_role(RoleName="nodes", AssumeRolePolicyDocument="{}")["Role"]["Arn"]
+    boto3.client("eks").create_cluster(name="fleet", roleArn=role, resourcesVpcConfig={"subnetIds": subnets})
+    queue = boto3.client("sqs").create_queue(QueueName="notices")["QueueUrl"]
+    scaling = boto3.client("autoscaling")
+    scaling.create_launch_configuration(
+        LaunchConfigurationName="nodes", ImageId="ami-12c6146b", InstanceType="t3.micro"
+    )
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName="group",
+        LaunchConfigurationName="nodes",
+        MinSize=1,
+        MaxSize=1,
+        VPCZoneIdentifier=subnets[0],
+    )
+    before = list(plain())
+    caches.cache_moto()
+    print(before == list(plain()), before == list(plain()), len(before[0]["Reservations"]))
+"""
+
+
+def test_answers_of_aws_are_those_without_the_caches() -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _ANSWERS], env=os.environ | keys, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", "True", "2"], done.stderr
