@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests import forked, leftovers
@@ -55,6 +56,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """The worker processes inherit the mark from the process that starts them."""
     # Output goes to pipes, with a fixed width wherever the tests start.
     os.environ.pop("COLUMNS", None)
+    # A slow machine fails no test, as with hypothesis' own settings for CI.
+    hypothesis.settings.register_profile(
+        "untimed",
+        hypothesis.settings(),
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("untimed")
     if not hasattr(config, "workerinput"):
         leftovers.mark()
 

@@ -100,7 +100,6 @@ def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[P
 
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=EXAMPLES <= 60,
     database=None,
     # Shrinking a failing lifecycle takes minutes: `LIFECYCLES_SHRINK=1` enables it.

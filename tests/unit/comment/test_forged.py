@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -84,7 +84,7 @@ LINES = st.one_of(
 )
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=80))
 SIZES = st.sampled_from([GitHub.most, GitLab.most, 1200])
-TRIES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TRIES = settings(max_examples=150)
 
 ALLOWED = {
     *("paragraph", "inline", "heading", "text", "softbreak", "hardbreak", "strong", "html_block", "em"),

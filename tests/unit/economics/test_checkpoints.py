@@ -28,7 +28,7 @@ def test_mtbf_of_the_llama_3_run_follows_from_its_counts_not_its_shares() -> Non
     assert round(16_384 * 54 * 24 / unexpected) == GPU_HOURS_PER_FAILURE
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(1, 600), st.floats(3_600, 1e7))
 def test_no_other_interval_wastes_less(checkpoint_s: float, mtbf_s: float) -> None:
     best = checkpoint_plan(checkpoint_s, mtbf_s)
@@ -38,7 +38,7 @@ def test_no_other_interval_wastes_less(checkpoint_s: float, mtbf_s: float) -> No
         assert other.waste_fraction > best.waste_fraction
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(1, 300), st.floats(10_000, 1e6))
 def test_daly_interval_has_the_least_elapsed_time(checkpoint_s: float, mtbf_s: float) -> None:
     daly = checkpoint_plan(checkpoint_s, mtbf_s).daly_interval_s

@@ -79,7 +79,7 @@ sizes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     sizes,
     st.sampled_from(["num_hidden_layers", "intermediate_size", "vocab_size"]),
@@ -101,7 +101,7 @@ def test_memory_never_falls_when_a_model_grows(
         assert model_memory(large) > model_memory(small)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([0, 1, 2]), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_more_sharding_never_needs_more_memory(zero: Any, tensor: int, pipeline: int) -> None:
     def total(division: Parallelism) -> float:

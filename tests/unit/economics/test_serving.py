@@ -50,7 +50,7 @@ def test_single_server_waits_as_the_mm1_formula_says() -> None:
     assert waiting_time(3, 3.0, 1.0) == math.inf
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 200), st.floats(0.01, 0.99), st.floats(0.1, 50))
 def test_more_servers_wait_less(servers: int, utilization: float, served: float) -> None:
     rate = servers * served * utilization

@@ -113,7 +113,7 @@ def test_nodes_that_were_not_reclaimed_are_paid_while_the_job_waits() -> None:
     assert waited == pytest.approx(float(np.sum(held.interruptions)), rel=0.05), "an hour each, 3 nodes"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.floats(2, 30),
     st.floats(600, 7200),
@@ -145,7 +145,7 @@ def test_job_with_time_to_spare_stays_on_spot() -> None:
     assert late.cost == pytest.approx([40.0] * 20)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 30), st.integers(1, 30), st.floats(1, 50), st.floats(1, 50))
 def test_cost_grows_with_nodes_and_hours(few: int, more: int, short: float, longer: float) -> None:
     nodes, hours = sorted((few, more)), sorted((short, longer))

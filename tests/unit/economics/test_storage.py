@@ -45,7 +45,7 @@ def test_scratch_writes_at_half_the_speed_of_reads() -> None:
     assert writing.capacity_gib == pytest.approx(2 * reading.capacity_gib, rel=0.02)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.floats(1, 20_000), st.floats(1, 3_600), st.integers(1, 4), st.booleans())
 def test_every_option_is_sold_fast_enough_and_large_enough(
     gb: float, within_s: float, keep: int, efa: bool

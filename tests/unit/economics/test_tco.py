@@ -58,7 +58,7 @@ costs = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(costs, st.floats(0.5, 6), st.floats(0.5, 20))
 def test_totals_are_equal_at_the_break_even_utilization(
     owned: OwnedCosts, years: float, price: float
@@ -73,7 +73,7 @@ def test_totals_are_equal_at_the_break_even_utilization(
         assert full.cloud_total <= full.owned.total or none.owned.total < 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(costs, st.floats(0.1, 1), st.floats(0.5, 20))
 def test_rent_has_paid_the_purchase_at_the_break_even_month(
     owned: OwnedCosts, utilization: float, price: float
@@ -88,7 +88,7 @@ def test_rent_has_paid_the_purchase_at_the_break_even_month(
         assert found.cloud_total == pytest.approx(found.owned.total, rel=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 100_000), st.floats(0.1, 10), st.floats(0, 1))
 def test_rent_grows_with_gpus_hours_and_utilization(gpus: int, years: float, utilization: float) -> None:
     found = result(gpus=gpus, years=years, utilization=utilization)
@@ -117,7 +117,7 @@ def test_reserved_gpus_are_paid_used_or_not_and_work_runs_on_them_first() -> Non
         assert result(rented=rented, utilization=used).cloud_total == pytest.approx(hours * expected)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(costs, st.floats(0.5, 20), st.floats(0, 1), st.floats(0.5, 20))
 def test_totals_are_equal_at_the_break_even_with_reserved_gpus(
     owned: OwnedCosts, price: float, share: float, committed: float

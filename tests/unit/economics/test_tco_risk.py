@@ -70,7 +70,7 @@ def test_draws_without_ranges_are_the_result_itself() -> None:
     assert found.owned == pytest.approx((expected.owned.total,) * 3)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(0.05, 0.5), st.floats(0.05, 0.95))
 def test_wider_ranges_give_wider_bands(narrow: float, utilization: float) -> None:
     case = replace(CASE, utilization=utilization)

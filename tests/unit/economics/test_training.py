@@ -70,7 +70,7 @@ def test_failures_take_more_of_a_larger_job() -> None:
     assert round(time(gpus=16_384).checkpoints.mtbf_s / 3600, 3) == 3.093
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 10**13), st.integers(1, 4_096))
 def test_time_grows_with_tokens_and_cost_with_hours(tokens: int, gpus: int) -> None:
     found, more = time(tokens=tokens, gpus=gpus), time(tokens=2 * tokens, gpus=gpus)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.catalog import load_catalog
@@ -33,7 +33,6 @@ def test_gpu_hours_and_cost_are_allocated_and_lost_and_unused_ones_shown() -> No
     assert by_team([ml, replace(ml, cost=None, project="other")])[0].cost is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.integers(1, 64)), max_size=30))
 def test_every_gpu_hour_is_allocated_once(rows: list[tuple[str, str, int]]) -> None:
     jobs = [replace(JOB, team=team, project=project, gpus=gpus) for team, project, gpus in rows]

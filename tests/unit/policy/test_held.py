@@ -100,7 +100,7 @@ CAPS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     CAPS,
     CAPS,
@@ -180,7 +180,7 @@ EXEMPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(EXEMPTIONS, max_size=3), st.lists(EXEMPTIONS, max_size=3))
 def test_no_form_of_an_exemption_counts_in_its_own_change(
     old: list[dict[str, str]], new: list[dict[str, str]]

@@ -28,7 +28,6 @@ OBJECTS = st.text(alphabet=string.ascii_letters, min_size=3, max_size=12).map(st
 
 many = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -22,7 +22,6 @@ GROUP = "kubernetes:rbac.authorization.k8s.io/v1"
 
 many = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -28,7 +28,6 @@ PUBLIC = [first for first in range(1, 224) if first not in (10, 100, 127, 172, 1
 
 many = settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -29,7 +29,6 @@ ACCOUNT = "123456789012"
 
 many = settings(
     max_examples=60,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
