@@ -45,7 +45,7 @@ def _price(prices: Prices, what: str, disks: Sequence[Disk], sizes: Sizes, hours
 
     def each(amounts: Callable[[Rate], Decimal]) -> Decimal:
         one = sum((amount * amounts(rate) for amount, _, rate in parts), Decimal(0))
-        return one if hours == MONTH else settle(one * hours / MONTH)
+        return settle(one * hours / MONTH)
 
     basis = " + ".join(f"{amount} {unit} x {number(rate.expected)} USD" for amount, unit, rate in parts)
     return Cost(
