@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from gpufleet.catalog import load_catalog
-from gpufleet.pricing.disks import Disk, price_volume
+from gpufleet.pricing.cost import Sizes
+from gpufleet.pricing.disks import Disk, price_root_volumes, price_volume
 from gpufleet.pricing.of_stack.disks import instance_disks, read_disk, template_disks
 from gpufleet.pricing.rates import Prices, UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -123,3 +125,10 @@ def test_only_what_is_above_a_volumes_baseline_is_charged(disk: Disk, charges: l
     assert len(cost.rates) == len(charges)
     parts = cost.basis.partition("(")[2].partition(")")[0].split(" + ")
     assert [part.partition(" x ")[0] for part in parts] == charges
+
+
+def test_basis_says_how_long_the_volumes_exist() -> None:
+    prices = Prices(load_catalog(), "us-east-1")
+    assert price_volume(prices, GP3).basis == "1 x (200 GB-month x 0.08 USD)"
+    day = price_root_volumes(prices, lambda: [GP3], Sizes(0, 1, 2), Decimal(24))
+    assert day.basis == "1 x (200 GB-month x 0.08 USD) x 24/730 h; 0 to 2 nodes"

@@ -181,6 +181,14 @@ def test_spot_fleet_with_specifications_costs_its_target() -> None:
     assert amounts(found, "storage")[1] == 3 * DISK
 
 
+def test_spot_fleet_costs_the_most_expensive_volumes_of_its_specifications() -> None:
+    fast = {"volumeSize": 150, "volumeType": "io2", "iops": 50}
+    both = [SPECIFICATION | {"rootBlockDevices": [fast]}, SPECIFICATION]
+    gib, iops = (CATALOG.service_price(key, "us-east-1").amount for key in ("ebs-io2", "ebs-io2-iops"))
+    assert amounts(cost(spot_fleet(both)), "storage")[1] == 3 * (150 * gib + 50 * iops) > 3 * DISK
+    assert cost(spot_fleet(both[::-1])).total == cost(spot_fleet(both)).total
+
+
 SPECIFICATION = {"instanceType": TYPE, "ami": "ami-1", "rootBlockDevices": [ROOT]}
 
 
