@@ -1,0 +1,35 @@
+"""The cost of FSx for Lustre file systems."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.pricing.lustre import price_lustre, price_metadata_iops
+from gpufleet.pricing.rates import Prices, UnpricedError
+from tests.unit.pricing.stacks import CATALOG
+
+PRICES = Prices(CATALOG, "us-east-1")
+
+
+@pytest.mark.parametrize(
+    ("deployment", "throughput", "name"),
+    [("SCRATCH_2", None, "SCRATCH_2"), ("PERSISTENT_2", 250, "PERSISTENT_2 250 MB/s/TiB")],
+)
+def test_file_system_costs_its_gib_at_the_price_of_its_tier(
+    deployment: str, throughput: int | None, name: str
+) -> None:
+    cost = price_lustre(PRICES, deployment, 2400, throughput)
+    assert cost.what == f"FSx for Lustre {name}, 2,400 GiB"
+    rate = PRICES.lustre(deployment, throughput)
+    assert (cost.minimum, cost.expected) == (2400 * rate.low, 2400 * rate.expected)
+
+
+def test_file_system_without_capacity_has_no_price() -> None:
+    with pytest.raises(UnpricedError, match="a capacity of 0 is invalid"):
+        price_lustre(PRICES, "SCRATCH_2", 0, None)
+
+
+def test_metadata_iops_may_be_those_that_the_capacity_includes() -> None:
+    cost = price_metadata_iops(PRICES, 12_000)
+    assert cost.what == "12,000 metadata IOPS"
+    assert cost.minimum == 0 < cost.expected == 12_000 * PRICES.service("fsx-lustre-metadata-iops").expected
