@@ -115,6 +115,8 @@ def test_rules_of_networks_fit_into_a_security_group(judge: Judge, number: int, 
     assert (
         not refused or "need 62 rules of a security group, which takes 60" in judged.only("dns-rules").message
     )
+    forwarding = dns(FORWARD, inbound=False, vpn={**vpn, "networks": [*vpn["networks"], "10.60.0.0/22"]})
+    assert judge(forwarding).rules == set()
 
 
 @pytest.mark.parametrize(("number", "refused"), [(30, False), (31, True)])
