@@ -56,6 +56,14 @@ def test_other_unknown_type_of_system_nodes_is_not_taken_for_graviton(judge: Jud
     assert not said.of("system-nodes-architecture")
 
 
+def test_catalog_says_more_than_the_name_of_a_type(judge: Judge) -> None:
+    judge.change_catalog("instances", **{"m7i.xlarge": {"architectures": ("arm64",)}})
+    finding = judge({SYSTEM: {"instance_types": ["m7g.xlarge", "m7i.xlarge", "m7i.large"]}}).only(
+        "system-nodes-architecture"
+    )
+    assert finding.message == "m7i.large is x86_64 and m7g.xlarge is arm64: no image runs on both"
+
+
 def test_group_without_accelerators_can_be_graviton_on_kubernetes_only(judge: Judge) -> None:
     assert judge(_group("m7g.xlarge")).rules == set()
     (finding,) = judge(SLURM | _group("m7g.xlarge")).of("architecture-unsupported")
