@@ -120,6 +120,11 @@ def test_group_that_slurm_cannot_launch_is_refused(
     assert message in finding.message
 
 
+def test_nodes_that_no_controllers_launch_have_a_size(judge: Judge) -> None:
+    alone = {f"{SITE}.slurm": GONE, f"{SITE}.node_groups.0.capacity.on_demand.min": 1}
+    assert judge(launched(**alone)).of("cloud-slurm-nodes") == []
+
+
 def test_nodes_of_a_reservation_have_no_number_to_remove(judge: Judge) -> None:
     reserved = {"reserved": {"odcr": {"nodes": 1, "zone": "us-west-2a"}}}
     said = judge(launched(**{f"{SITE}.node_groups.0.capacity": reserved}))

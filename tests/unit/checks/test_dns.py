@@ -59,7 +59,11 @@ def test_domain_is_forwarded_once(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    "domain", ["amazonaws.com", "us-east-1.compute.internal", "ec2.internal", "S3.us-east-1.amazonaws.com"]
+    "domain",
+    [
+        *("amazonaws.com", "us-east-1.compute.internal", "ec2.internal", "S3.us-east-1.amazonaws.com"),
+        *("amazonaws.com.cn", "s3.dualstack.us-east-1.api.aws"),
+    ],
 )
 def test_domain_of_aws_is_refused(judge: Judge, domain: str) -> None:
     finding = judge(dns({**FORWARD, "domain": domain})).only("dns-domain")
