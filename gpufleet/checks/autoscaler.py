@@ -11,11 +11,11 @@ from gpufleet.spec.models import (
     Autoscaler,
     CapacityBlock,
     CloudSite,
+    Kubernetes,
     NodeGroup,
     OnDemand,
     OnDemandReservation,
     Spot,
-    SystemNodes,
 )
 
 SHORTEST = timedelta(minutes=1)
@@ -27,7 +27,7 @@ AWS once a minute."""
 def scale_down_after(fleet: Fleet) -> Iterator[FieldFinding]:
     """A GPU node takes minutes to start. One that ends as soon as nothing runs on it is missing when the next
     pod of the same job waits."""
-    for path, site, wanted in _installed(fleet):
+    for path, site, _, wanted in _installed(fleet):
         if wanted.scale_down and wanted.scale_down_after.delta < SHORTEST:
             yield FieldFinding(
                 (*path, "kubernetes", "autoscaler", "scale_down_after"),
@@ -41,8 +41,8 @@ def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
     """The autoscaler sets sizes between `min` and `max` of on-demand and spot groups. A Capacity Block has
     its dates, a reservation its size (but with `reserved_nodes: node-pools`), and the groups of an order
     belong to the order. Karpenter launches no system nodes: it runs on them."""
-    for path, site, wanted in _installed(fleet):
-        system = site.kubernetes.system_nodes if site.kubernetes is not None else SystemNodes()
+    for path, site, settings, wanted in _installed(fleet):
+        system = settings.system_nodes
         scales_system = wanted.kind == "cluster-autoscaler" and system.min < system.max
         groups = [*scaled_groups(fleet, site), *reserved_pools(fleet, site)]
         if not groups and not scales_system:
@@ -59,7 +59,7 @@ def autoscaler_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
 def autoscaler_fields(fleet: Fleet) -> Iterator[FieldFinding]:
     """Some settings are those of one autoscaler only. Karpenter chooses the cheapest type that has room, and
     EKS replaces the changed nodes of a node group one at a time."""
-    for path, _, wanted in _installed(fleet):
+    for path, _, _, wanted in _installed(fleet):
         where = (*path, "kubernetes", "autoscaler")
         if wanted.kind == "karpenter" and wanted.expander != "least-waste":
             yield FieldFinding(
@@ -81,11 +81,13 @@ def autoscaler_fields(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Autoscaler]]:
+def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Kubernetes, Autoscaler]]:
     for path, site in fleet.cloud():
-        wanted = site.kubernetes.autoscaler if site.kubernetes is not None else None
-        if site.scheduler == "kubernetes" and wanted is not None and wanted.kind != "none":
-            yield path, site, wanted
+        settings = site.kubernetes
+        if site.scheduler != "kubernetes" or settings is None or settings.autoscaler is None:
+            continue
+        if settings.autoscaler.kind != "none":
+            yield path, site, settings, settings.autoscaler
 
 
 def scaled_groups(fleet: Fleet, site: CloudSite) -> Iterator[tuple[int, NodeGroup, OnDemand | Spot]]:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from gpufleet.checks.networks import parse_network
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check, did_you_mean, listed, nearest
 from gpufleet.plan.cloud_slurm import partition_name
 from gpufleet.plan.rack_slurm import declared_partitions
@@ -74,6 +75,7 @@ def _reachable(fleet: Fleet, path: SpecPath, site: CloudSite, rack: OnPremSite) 
             f"nodes of site {site.site!r} cannot resolve the names of controllers ({listed(named)})",
             f"write their IP addresses: 'addresses: {{{named[0]}: ...}}'",
         )
+    own, network = parse_network(site.network.cidr), parse_network(rack.network)
     if rack.network is None:
         yield FieldFinding(
             (*where, "site"),
@@ -81,7 +83,7 @@ def _reachable(fleet: Fleet, path: SpecPath, site: CloudSite, rack: OnPremSite) 
             " the fleet file does not say which it is",
             f"add `network` to site {rack.site!r}, such as 'network: 10.60.0.0/22'",
         )
-    elif ipaddress.ip_network(rack.network).overlaps(ipaddress.ip_network(site.network.cidr)):
+    elif own is not None and network is not None and own.overlaps(network):
         yield FieldFinding(
             (*path, "network", "cidr"),
             f"{site.network.cidr} overlaps {rack.network}, the network of site {rack.site!r}: nothing is"
@@ -165,9 +167,9 @@ def slurm_metadata_tags(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("cloud-slurm-burst")
 def bursts(fleet: Fleet) -> Iterator[FieldFinding]:
     """Rules of bursts name teams, partitions and node groups that exist, and let each other in."""
-    racks = {site.site: site for site in fleet.spec.onprem}
+    racks: dict[str | None, OnPremSite] = {site.site: site for site in fleet.spec.onprem}
     for path, site, slurm in _sites(fleet):
-        burst, rack = slurm.burst, racks.get(slurm.controllers or "")
+        burst, rack = slurm.burst, racks.get(slurm.controllers)
         if burst is None or rack is None:
             continue
         where = (*path, "slurm", "burst")

@@ -20,8 +20,7 @@ def check_networks(
     """Yield what is wrong with the networks of a connection: none, one twice, or one of the site itself."""
     path, site = at
     where = (*path, "network", kind)
-    networks = networks_behind(fleet.spec, written)
-    if not networks:
+    if not networks_behind(fleet.spec, written):
         racks = [each.site for each in fleet.spec.onprem]
         reason = (
             f"the fleet has {len(racks)} rack sites ({listed(racks)})"
@@ -37,12 +36,12 @@ def check_networks(
             value="none",
         )
     own = parse_network(site.network.cidr)
-    for index, text in enumerate(networks):
-        item = (*where, "networks", index) if written else where
+    for index, text in enumerate(written):
+        item = (*where, "networks", index)
         network = parse_network(text)
-        if text in networks[:index]:
+        if text in written[:index]:
             yield FieldFinding(item, f"{text} is listed twice", "list it once")
-        elif written and network is not None and own is not None and network.overlaps(own):
+        elif network is not None and own is not None and network.overlaps(own):
             yield FieldFinding(
                 item,
                 f"{text} overlaps {own}, the network of site {site.site!r}: it is never reached through"
@@ -68,19 +67,21 @@ def slurm_connection(fleet: Fleet) -> Iterator[FieldFinding]:
     """Controllers and the nodes that they launch connect to each other (slurm.conf, SlurmctldPort and
     SlurmdPort), so that the network of the rack site has to be connected to that of the cloud site: by
     `network.vpn` or `network.direct_connect`, or by a connection that gpufleet does not manage."""
+    racks: dict[str | None, IPv4Network | None] = {
+        each.site: parse_network(each.network) for each in fleet.spec.onprem
+    }
     for path, site in fleet.cloud():
         if site.slurm is None or site.scheduler != "slurm":
             continue
-        rack = next((each for each in fleet.spec.onprem if each.site == site.slurm.controllers), None)
-        network = parse_network(rack.network) if rack is not None else None
-        if rack is None or network is None:
+        network = racks.get(site.slurm.controllers)
+        if network is None:
             continue
         declared = [kind for kind in TITLES if getattr(site.network, kind) is not None]
         if not any(network.subnet_of(other) for other in connected_networks(fleet, site)):
             yield FieldFinding(
                 (*path, "slurm", "controllers"),
                 f"no VPN or Direct Connect of this fleet connects site {site.site!r} to {network}, the"
-                f" network of site {rack.site!r}, whose controllers launch its nodes",
+                f" network of site {site.slurm.controllers!r}, whose controllers launch its nodes",
                 f"add {network} to `networks` of `network.{declared[0]}`"
                 if declared
                 else "add `network.vpn`, such as 'vpn: {gateway: 203.0.113.7}', or `network.direct_connect`;"

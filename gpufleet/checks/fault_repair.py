@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
-from gpufleet.spec.models import CloudSite, FaultRepair
+from gpufleet.spec.models import CloudSite, FaultRepair, Kubernetes
 
 _MINUTE = timedelta(minutes=1)
 
@@ -15,20 +15,20 @@ _MINUTE = timedelta(minutes=1)
 def fault_repair_stack(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVSentinel reads GPUs from the DCGM service of the GPU Operator, and finds GPU nodes by the operator's
     labels (NVIDIA/NVSentinel README, "Prerequisites")."""
-    for path, site, _ in installed(fleet):
-        if site.kubernetes is not None and site.kubernetes.gpu_stack != "gpu-operator":
+    for path, site, settings, _ in _installed(fleet):
+        if settings.gpu_stack != "gpu-operator":
             yield FieldFinding(
                 (*path, "kubernetes", "gpu_stack"),
-                f"NVSentinel of site {site.site!r} needs DCGM, and {site.kubernetes.gpu_stack} has none",
+                f"NVSentinel of site {site.site!r} needs DCGM, and {settings.gpu_stack} has none",
                 "write 'gpu_stack: gpu-operator', or remove `fault_repair`",
-                value=site.kubernetes.gpu_stack,
+                value=settings.gpu_stack,
             )
 
 
 @check("fault-repair-of-nothing", "node_groups")
 def fault_repair_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVSentinel watches NVIDIA GPUs only: its monitors never start on other nodes."""
-    for path, site, _ in installed(fleet):
+    for path, site, _, _ in _installed(fleet):
         if not any(item.gpu is not None for group in site.node_groups for item in fleet.types(group)):
             yield FieldFinding(
                 (*path, "kubernetes", "fault_repair"),
@@ -42,9 +42,8 @@ def fault_repair_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
 @check("drain-after")
 def drain_after(fleet: Fleet) -> Iterator[FieldFinding]:
     """NVSentinel counts whole minutes (`node-drainer.deleteAfterTimeoutMinutes`), and takes 0 for 60."""
-    for path, site, wanted in installed(fleet):
-        given = wanted.drain_after.delta
-        if given < _MINUTE or given % _MINUTE:
+    for path, site, _, wanted in _installed(fleet):
+        if wanted.drain_after.delta % _MINUTE:
             yield FieldFinding(
                 (*path, "kubernetes", "fault_repair", "drain_after"),
                 f"pods of site {site.site!r} may go on for {wanted.drain_after}",
@@ -52,12 +51,13 @@ def drain_after(fleet: Fleet) -> Iterator[FieldFinding]:
             )
 
 
-def installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, FaultRepair]]:
-    """Yield the sites with NVSentinel, and its settings."""
+def _installed(fleet: Fleet) -> Iterator[tuple[SpecPath, CloudSite, Kubernetes, FaultRepair]]:
     for path, site in fleet.cloud():
-        wanted = site.kubernetes.fault_repair if site.kubernetes is not None else None
-        if site.scheduler == "kubernetes" and wanted is not None and wanted.kind != "none":
-            yield path, site, wanted
+        settings = site.kubernetes
+        if site.scheduler != "kubernetes" or settings is None or settings.fault_repair is None:
+            continue
+        if settings.fault_repair.kind != "none":
+            yield path, site, settings, settings.fault_repair
 
 
 CHECKS = (fault_repair_stack, fault_repair_of_nothing, drain_after)

@@ -25,6 +25,12 @@ ACCEPTED: dict[str, str] = {
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 
 EQUIVALENT: dict[str, str] = {
+    r"gpufleet\.checks\.capacity_blocks value > block\.nodes -> value >= block\.nodes": (
+        "an equal number is no finding"
+    ),
+    r"gpufleet\.checks\.hosts gbps > system\.fabric_gbps -> gbps >= system\.fabric_gbps": (
+        "an equal speed is no finding"
+    ),
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
     r"gpufleet\.pricing\.of_plan kubernetes is not None and kubernetes\.access != 'phased' -> "
     r"kubernetes\.access != 'phased'": "a node pool is Karpenter's, and so in a Kubernetes site",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.checks.fleets import Judge
-from tests.unit.checks.test_networks import SLURM
+from tests.unit.checks.test_networks import SLURM, second_site
 
 SYSTEM = "cloud.0.kubernetes.system_nodes"
 _EKS = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023"
@@ -21,6 +21,9 @@ def _image(arch: str, variant: str) -> str:
 def _group(name: str, **changes: Any) -> dict[str, Any]:
     group = {"name": "other", "instance_types": [name], "capacity": {"on_demand": {"max": 1}}}
     return {"cloud.0.node_groups.+": group | changes}
+
+
+NEURON_SITE = second_site("10.41.0.0/16") | {"node_groups": list(_group("trn1.32xlarge").values())}
 
 
 @pytest.mark.parametrize("types", [["m7g.xlarge"], ["m8g.large", "m7g.large"], ["m7i.xlarge", "m7i.large"]])
@@ -53,6 +56,14 @@ def test_other_unknown_type_of_system_nodes_is_not_taken_for_graviton(judge: Jud
     assert not said.of("system-nodes-architecture")
 
 
+def test_catalog_says_more_than_the_name_of_a_type(judge: Judge) -> None:
+    judge.change_catalog("instances", **{"m7i.xlarge": {"architectures": ("arm64",)}})
+    finding = judge({SYSTEM: {"instance_types": ["m7g.xlarge", "m7i.xlarge", "m7i.large"]}}).only(
+        "system-nodes-architecture"
+    )
+    assert finding.message == "m7i.large is x86_64 and m7g.xlarge is arm64: no image runs on both"
+
+
 def test_group_without_accelerators_can_be_graviton_on_kubernetes_only(judge: Judge) -> None:
     assert judge(_group("m7g.xlarge")).rules == set()
     (finding,) = judge(SLURM | _group("m7g.xlarge")).of("architecture-unsupported")
@@ -62,6 +73,12 @@ def test_group_without_accelerators_can_be_graviton_on_kubernetes_only(judge: Ju
 def test_graviton_with_gpus_is_refused(judge: Judge) -> None:
     finding = judge(_group("g5g.xlarge")).only("architecture-unsupported")
     assert finding.field == "cloud[0].node_groups[4].instance_types[0]"
+    assert "nodes with accelerators are for x86_64" in finding.message
+
+
+def test_graviton_with_an_accelerator_that_was_not_read_is_refused(judge: Judge) -> None:
+    judge.change_catalog("instances", **{"m7g.xlarge": {"unverified": ("accelerator",)}})
+    (finding,) = judge(_group("m7g.xlarge")).of("architecture-unsupported")
     assert "nodes with accelerators are for x86_64" in finding.message
 
 
@@ -113,11 +130,19 @@ def test_fitting_image_and_one_of_unknown_processors_pass(judge: Judge, name: st
     assert judge(_group(name, image=image)).rules == set()
 
 
+def test_image_of_a_type_with_unknown_devices_is_not_judged(judge: Judge) -> None:
+    image = _image("x86_64", "nvidia")
+    assert judge(_group("m7i.xlarg", image=image)).rules == {"instance-type-known"}
+    judge.change_catalog("instances", **{"m7i.xlarge": {"unverified": ("accelerator",)}})
+    assert judge(_group("m7i.xlarge", image=image)).of("image-driver") == []
+
+
 def test_neuron_scheduler_on_graviton_is_refused(judge: Judge) -> None:
     changes = _group("trn1.32xlarge") | {SYSTEM: {"instance_types": ["m7g.xlarge"]}}
     finding = judge(changes).only("neuron-scheduler-architecture")
     assert finding.field == "cloud[0].kubernetes.neuron_scheduler"
     assert judge(changes | {"cloud.0.kubernetes.neuron_scheduler": False}).rules == set()
+    assert judge({SYSTEM: {"instance_types": ["m7g.xlarge"]}, "cloud.+": NEURON_SITE}).rules == set()
 
 
 def test_neuron_quota_above_the_site_is_a_warning(judge: Judge) -> None:

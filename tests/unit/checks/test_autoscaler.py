@@ -18,6 +18,7 @@ NOTHING_GROWS = {
 def test_defaults_pass(judge: Judge) -> None:
     assert judge({FIELD: {}}).rules == set()
     assert judge({FIELD: {"kind": "none"}}).rules == set()
+    assert judge({FIELD: {"expander": "priority"}}).rules == set()
 
 
 @pytest.mark.parametrize("written", ["1 s", "59 s"])
@@ -38,6 +39,8 @@ def test_site_whose_sizes_are_all_fixed_has_nothing_to_scale(judge: Judge) -> No
     (finding,) = judge({FIELD: {}, **NOTHING_GROWS}).of("autoscaler-of-nothing")
     assert (finding.severity, finding.value) == ("warning", "use1")
     assert "no node group of site 'use1'" in finding.message
+    fixed_spot = {"cloud.0.node_groups.3.capacity": {"spot": {"min": 1, "max": 1}}}
+    assert "autoscaler-of-nothing" in judge({FIELD: {}, **NOTHING_GROWS, **fixed_spot}).rules
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,16 @@ def test_slurm_site_has_none(judge: Judge) -> None:
 def test_system_nodes_that_can_change_are_enough(judge: Judge) -> None:
     changes = {FIELD: {}, **NOTHING_GROWS, "cloud.0.kubernetes.system_nodes": {"min": 2, "max": 3}}
     assert "autoscaler-of-nothing" not in judge(changes).rules
+
+
+@pytest.mark.parametrize(
+    ("kind", "pools", "found"),
+    [
+        ("karpenter", "node-pools", False),
+        ("karpenter", "node-groups", True),
+        ("cluster-autoscaler", "node-pools", True),
+    ],
+)
+def test_only_karpenter_scales_reserved_nodes(judge: Judge, kind: str, pools: str, found: bool) -> None:
+    changes = {FIELD: {"kind": kind, "reserved_nodes": pools}, **NOTHING_GROWS}
+    assert ("autoscaler-of-nothing" in judge(changes).rules) is found

@@ -9,7 +9,13 @@ from tests.unit.checks.fleets import Judge
 BUCKET = "cloud.0.storage.1.bucket"
 
 
-@pytest.mark.parametrize("name", ["xn--data", "sthree-data", "data-s3alias", "data--ol-s3", "data--x-s3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("xn--data", "sthree-data", "amzn-s3-demo-data"),
+        *("data-s3alias", "data--ol-s3", "data--x-s3", "data--table-s3"),
+    ],
+)
 def test_reserved_s3_names_are_refused(judge: Judge, name: str) -> None:
     finding = judge({f"{BUCKET}.name": name}).only("bucket-name")
     assert finding.field == "cloud[0].storage[1].bucket.name"
@@ -28,7 +34,9 @@ def test_bucket_declared_twice_is_refused(judge: Judge) -> None:
 
 
 def test_expiry_after_a_fraction_of_a_day_is_refused(judge: Judge) -> None:
-    assert "'1 d' or '2 d'" in judge({f"{BUCKET}.expire_after": "36 h"}).only("bucket-expiry").remedy
+    for written in ("6 h", "36 h"):
+        remedy = judge({f"{BUCKET}.expire_after": written}).only("bucket-expiry").remedy
+        assert remedy == "write '1 d' or '2 d'"
     assert judge({f"{BUCKET}.expire_after": "30 d"}).rules == set()
 
 

@@ -10,10 +10,12 @@ from typing import Any, cast
 import pytest
 
 from gpufleet.checks.budget import MOST_ALERTS
-from gpufleet.checks.costs import budget_exceeded
+from gpufleet.checks.costs import budget_exceeded, price_age
 from gpufleet.errors import SpecError
+from gpufleet.pricing import CostLine, FleetCost
 from gpufleet.spec.paths import parse_path
-from tests.unit.checks.fleets import NOW, Judge
+from tests.unit.checks.fleets import GONE, NOW, Judge
+from tests.unit.checks.test_cloud_slurm import launched
 
 
 @pytest.mark.parametrize("field", ["monthly", "upfront"])
@@ -42,6 +44,13 @@ def test_misspelt_cap_suggests_the_nearest_name(judge: Judge) -> None:
     assert "'use1'" in judge({"budget.sites": {"us1e": "1000 USD"}}).only("budget-cap-known").remedy
 
 
+def test_cap_of_an_unlike_name_lists_those_that_exist(judge: Judge) -> None:
+    caps = {"budget.sites": {"zzz": "1000 USD"}}
+    assert judge(caps).only("budget-cap-known").remedy == "use one of use1, dc1"
+    no_team = {"budget.teams": {"zzz": "1000 USD"}, "cloud.0.node_groups.0.team": GONE}
+    assert judge(no_team).only("budget-cap-known").remedy == "remove it"
+
+
 @pytest.mark.parametrize("amount", ["-5 USD", "5000 EUR"])
 def test_negative_budget_or_other_currency_is_refused_on_load(judge: Judge, amount: str) -> None:
     with pytest.raises(SpecError) as raised:
@@ -59,12 +68,15 @@ def test_alerts_out_of_order_are_refused(judge: Judge, alerts: list[str]) -> Non
 
 def test_alert_above_100_percent_is_a_warning(judge: Judge) -> None:
     judge({"budget.alerts": ["110%", "120%"]}).only("budget-alerts", "warning")
+    assert judge({"budget.alerts": ["100%", "120%"]}).rules == set()
+    assert judge({"budget.alerts": []}).rules == set()
 
 
 def test_too_many_alerts_for_aws_are_refused(judge: Judge) -> None:
     alerts = [f"{10 * number}%" for number in range(1, MOST_ALERTS + 2)]
     assert judge({"budget.alerts": alerts[:-1]}).rules == set()
-    judge({"budget.alerts": alerts}).only("budget-alerts")
+    finding = judge({"budget.alerts": alerts}).only("budget-alerts")
+    assert finding.message == "10 alerts are more than the 9 that AWS Budgets allows"
 
 
 def test_alert_that_stops_scale_out_counts_too(judge: Judge) -> None:
@@ -108,6 +120,11 @@ def test_drain_without_the_handler_of_interruptions_is_refused(judge: Judge) -> 
     assert "sweep" in finding.message and "interruptions: {}" in finding.remedy
 
 
+def test_nodes_that_slurm_launches_are_drained_by_its_controllers(judge: Judge) -> None:
+    spot = {"cloud.1.node_groups.0.capacity": {"spot": {"max": 4}}}
+    assert judge({**launched(**spot), **DRAINING}).rules == set()
+
+
 def test_drain_of_a_fleet_without_spot_is_a_warning(judge: Judge) -> None:
     no_spot = {"cloud.0.node_groups.3.capacity": {"on_demand": {"min": 0, "max": 1}}}
     finding = judge({"budget.on_breach": "drain-spot", **no_spot}).only("budget-drain-of-nothing", "warning")
@@ -123,6 +140,13 @@ def test_cap_of_a_team_without_spot_is_a_warning(judge: Judge) -> None:
     assert "budget-drain-of-nothing" not in judge(ours).rules
 
 
+def test_cap_of_a_site_without_spot_is_a_warning(judge: Judge) -> None:
+    assert judge({**launched(), **DRAINING}).rules == set()
+    cap = {"budget.sites": {"usw2": "900000 USD"}}
+    finding = judge({**launched(), **DRAINING, **cap}).only("budget-drain-of-nothing", "warning")
+    assert (finding.field, finding.value) == ("budget.sites.usw2", "usw2")
+
+
 ANOMALIES = {"budget.anomalies": {"above": "500 USD"}, "budget.notify": ["a@example.com"]}
 
 
@@ -135,6 +159,11 @@ def test_anomalies_need_an_impact_above_zero(judge: Judge) -> None:
 def test_anomalies_without_a_recipient_are_refused(judge: Judge) -> None:
     finding = judge({**ANOMALIES, "budget.notify": []}).only("budget-anomalies")
     assert "budget.notify" in finding.remedy
+
+
+def test_racks_have_no_anomalies(judge: Judge) -> None:
+    finding = judge({**ANOMALIES, "cloud": []}).only("budget-anomalies")
+    assert finding.message == "AWS detects anomalies of cloud sites, and there is none"
 
 
 def test_monitor_must_be_the_arn_of_one(judge: Judge) -> None:
@@ -157,7 +186,9 @@ def test_duplicate_address_is_a_warning(judge: Judge) -> None:
 
 
 def test_too_many_addresses_for_aws_are_refused(judge: Judge) -> None:
-    judge({"budget.notify": [f"p{number}@example.com" for number in range(11)]}).only("budget-notify")
+    addresses = [f"p{number}@example.com" for number in range(11)]
+    judge({"budget.notify": addresses}).only("budget-notify")
+    assert judge({"budget.notify": addresses[:10]}).rules == set()
 
 
 def test_cost_above_the_budget_is_a_warning_with_both_amounts(judge: Judge) -> None:
@@ -191,6 +222,16 @@ def test_cost_of_exactly_the_budget_is_within_it() -> None:
     assert "at its maximum size" in maximum
 
 
+def test_payments_at_once_need_no_cap(judge: Judge) -> None:
+    assert judge({"budget.upfront": GONE}).rules == set()
+
+
+def test_unknown_cost_of_racks_makes_the_alerts_of_aws_late(judge: Judge) -> None:
+    finding = judge({"onprem.0.power": GONE}).only("budget-cloud-part", "warning")
+    assert "AWS alerts at 900,000 USD, which is too late" in finding.message
+    assert judge({"onprem.0.power": GONE, "cloud": []}).rules == set()
+
+
 def test_cost_of_an_invalid_fleet_is_not_judged(judge: Judge) -> None:
     said = judge({"budget.monthly": "1 USD", "cloud.0.node_groups.0.instance_types": ["p9.48xlarge"]})
     assert "budget-exceeded" not in said.rules
@@ -205,3 +246,19 @@ def test_old_prices_are_a_warning_with_their_age(judge: Judge) -> None:
     assert int(old.message.split()[0]) > int(young.message.split()[0])
     assert " prices of this plan are older than " in old.message
     assert "gpufleet catalog refresh" in old.remedy
+
+
+def test_price_without_a_date_has_no_age() -> None:
+    amounts = (Decimal(1),) * 3
+    lines = [
+        CostLine("", "", name, name, "compute", *amounts, date=date)
+        for name, date in (("undated", None), ("old", "2026-01-01"))
+    ]
+
+    def said(*lines: CostLine) -> list[str]:
+        fleet = SimpleNamespace(cost=FleetCost(lines), now=NOW)
+        return [finding.message for finding in price_age.run(cast(Any, fleet))]
+
+    assert said(lines[0]) == []
+    (message,) = said(*lines)
+    assert message.startswith("1 price of this plan is older than 180 days; the oldest, of old, is from 2026")

@@ -221,6 +221,8 @@ def test_existing_block_in_a_known_zone_passes(judge: Judge) -> None:
 def test_existing_block_needs_neither_a_duration_nor_a_zone_in_a_group_of_one_zone(judge: Judge) -> None:
     block = {BLOCK: {"nodes": 1, "id": "cr-0123456789abcdef0"}}
     assert judge(block | {f"{GROUP}.zones": ["us-east-1a"]}).rules == set()
+    extended = {f"{BLOCK}.extensions": ["7 d"], f"{GROUP}.zones": ["us-east-1a"]}
+    assert judge(block | extended).rules == set()
 
 
 def test_existing_block_of_another_type_is_refused(judge: Judge) -> None:
@@ -265,6 +267,16 @@ def test_block_that_ends_soon_is_a_warning_with_what_to_write(judge: Judge) -> N
     assert f"ends at {end:%Y-%m-%d %H:%M} UTC" in finding.message
     assert "append an entry such as 7 d to `extensions`" in finding.remedy
     assert f"until {end - dt.timedelta(hours=1):%Y-%m-%d %H:%M} UTC" in finding.remedy
+    assert finding.value == "none"
+    extended = {f"{BLOCK}.extensions": ["1 d", "2 d"]}
+    assert judge(extended, bought=lambda: (held_until(end),)).of("capacity-block-ends")[0].value == "1 d, 2 d"
+
+
+@pytest.mark.parametrize("start", [STARTED, NOW])
+def test_block_that_has_started_is_reminded_of(judge: Judge, start: dt.datetime) -> None:
+    bought = held_until(NOW + dt.timedelta(days=2), start.isoformat())
+    said = judge({f"{BLOCK}.start": start.isoformat()}, bought=lambda: (bought,))
+    said.only("capacity-block-ends", "warning")
 
 
 @pytest.mark.parametrize(
@@ -301,6 +313,7 @@ def test_extensions_not_sold_by_aws_are_refused(judge: Judge, extension: str) ->
 def test_extension_right_after_the_purchase_passes_if_the_end_is_near(judge: Judge) -> None:
     near = {f"{BLOCK}.extensions": ["7 d"], "budget.upfront": "900000 USD"}
     assert judge(near).rules == set()
+    assert judge({**near, f"{BLOCK}.start": "in 49 d"}).rules == set()
     far = {**near, f"{BLOCK}.start": "in 50 d"}
     finding = judge(far).only("capacity-block-extension")
     assert "from 56 d before their end" in finding.message
@@ -323,3 +336,5 @@ def test_block_and_extensions_longer_than_aws_documents_are_a_warning(judge: Jud
     (finding,) = said.of("capacity-block-extension")
     assert (finding.severity, finding.field) == ("warning", f"{FIELD}.extensions")
     assert "last 189 d, and AWS documents 182 d in total" in finding.message
+    changes[f"{BLOCK}.duration"] = "175 d"
+    assert judge(changes).of("capacity-block-extension") == []

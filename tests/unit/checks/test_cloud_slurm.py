@@ -76,6 +76,8 @@ def test_only_sites_with_slurm_are_suggested(judge: Judge) -> None:
     assert finding.remedy == "write one of: dc1"
     (finding,) = judge(changes | {f"{SITE}.slurm.controllers": "dc2"}).of("cloud-slurm-controllers")
     assert finding.message == "'dc2' is no site with Slurm of this fleet"
+    (finding,) = judge(launched(**{"onprem.0.scheduler": "kubernetes"})).of("cloud-slurm-controllers")
+    assert finding.remedy == "write one of: none is declared"
 
 
 def test_networks_that_overlap_are_refused(judge: Judge) -> None:
@@ -83,10 +85,21 @@ def test_networks_that_overlap_are_refused(judge: Judge) -> None:
     assert f"{WHERE}.network.cidr" in said.fields("cloud-slurm-controllers")
 
 
+@pytest.mark.parametrize(
+    ("field", "network"), [(f"{SITE}.network.cidr", "10.44.0.1/16"), ("onprem.0.network", "10.60.0.1/22")]
+)
+def test_overlap_of_an_invalid_network_is_not_judged(judge: Judge, field: str, network: str) -> None:
+    said = judge(launched(**{field: network}))
+    assert (len(said.of("cidr-valid")), said.of("cloud-slurm-controllers")) == (1, [])
+
+
 def test_kubernetes_site_takes_no_slurm(judge: Judge) -> None:
     slurm = {"controllers": "dc1", "identity": IDENTITY}
     finding = judge({"cloud.0.slurm": slurm, **RACK}).only("cloud-slurm-controllers")
-    assert finding.field == "cloud[0].slurm"
+    assert (finding.field, finding.value) == ("cloud[0].slurm", "dc1")
+    servers = {"servers": {"image": "ami-0123456789abcdef0"}}
+    (finding,) = judge({"cloud.0.slurm": servers}).of("cloud-slurm-controllers")
+    assert finding.value == "servers"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +118,11 @@ def test_group_that_slurm_cannot_launch_is_refused(
     finding = said.only("cloud-slurm-nodes")
     assert finding.field == f"{WHERE}.node_groups[0].{field}"
     assert message in finding.message
+
+
+def test_nodes_that_no_controllers_launch_have_a_size(judge: Judge) -> None:
+    alone = {f"{SITE}.slurm": GONE, f"{SITE}.node_groups.0.capacity.on_demand.min": 1}
+    assert judge(launched(**alone)).of("cloud-slurm-nodes") == []
 
 
 def test_nodes_of_a_reservation_have_no_number_to_remove(judge: Judge) -> None:

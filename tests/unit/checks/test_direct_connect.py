@@ -63,6 +63,8 @@ def test_network_that_overlaps_the_site_is_refused(judge: Judge) -> None:
 
 def test_network_has_to_be_a_valid_cidr(judge: Judge) -> None:
     assert judge(direct(networks=["10.60.0.1/22"])).fields("cidr-valid") == [f"{WHERE}.networks[0]"]
+    own = {**direct(), "cloud.0.network.cidr": "10.40.0.1/16"}
+    assert judge(own).fields("cidr-valid") == ["cloud[0].network.cidr"]
 
 
 def test_networks_are_needed_where_no_rack_site_says_them(judge: Judge) -> None:
@@ -82,6 +84,9 @@ def test_gateway_has_one_owner(judge: Judge) -> None:
     finding = judge(launched(**changes)).only("direct-connect-gateway")
     assert (finding.field, finding.value) == ("cloud[1].network.direct_connect.owner", "444455556666")
     assert f"different owners of Direct Connect gateway {GATEWAY}: none and 444455556666" in finding.message
+    other = direct(owner="444455556666") | {"cloud.1.network.direct_connect": DIRECT}
+    finding = judge(launched(**other)).only("direct-connect-gateway")
+    assert (finding.value, finding.message.endswith("444455556666 and none")) == ("none", True)
 
 
 @pytest.mark.parametrize(("sites", "refused"), [(20, []), (21, [20])])

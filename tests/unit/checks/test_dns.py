@@ -59,7 +59,11 @@ def test_domain_is_forwarded_once(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    "domain", ["amazonaws.com", "us-east-1.compute.internal", "ec2.internal", "S3.us-east-1.amazonaws.com"]
+    "domain",
+    [
+        *("amazonaws.com", "us-east-1.compute.internal", "ec2.internal", "S3.us-east-1.amazonaws.com"),
+        *("amazonaws.com.cn", "s3.dualstack.us-east-1.api.aws"),
+    ],
 )
 def test_domain_of_aws_is_refused(judge: Judge, domain: str) -> None:
     finding = judge(dns({**FORWARD, "domain": domain})).only("dns-domain")
@@ -115,6 +119,8 @@ def test_rules_of_networks_fit_into_a_security_group(judge: Judge, number: int, 
     assert (
         not refused or "need 62 rules of a security group, which takes 60" in judged.only("dns-rules").message
     )
+    forwarding = dns(FORWARD, inbound=False, vpn={**vpn, "networks": [*vpn["networks"], "10.60.0.0/22"]})
+    assert judge(forwarding).rules == set()
 
 
 @pytest.mark.parametrize(("number", "refused"), [(30, False), (31, True)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 from tests.unit.checks.test_networks import SLURM, second_site
 
 SLICED = {"time_slicing": {"replicas": 4}}
@@ -81,6 +81,12 @@ def test_what_cannot_be_shared_is_refused(
     assert finding.severity == "error"
 
 
+def test_site_without_settings_has_the_device_plugin_alone(judge: Judge) -> None:
+    defaults = {"cloud.0.kubernetes": GONE, "cloud.0.node_groups.0.team": GONE}
+    finding = judge(shared(gpu_sharing=MPS) | defaults).only("gpu-sharing")
+    assert (finding.field, finding.value) == ("cloud[0].kubernetes.gpu_stack", "device-plugin")
+
+
 def test_shares_that_no_team_may_use_are_a_warning(judge: Judge) -> None:
     finding = judge(shared(gpu_sharing=SLICED)).only("team-gpu-shares", "warning")
     assert "no team of site 'use1' has a quota of nvidia.com/gpu.shared" in finding.message
@@ -115,6 +121,12 @@ def test_shares_of_another_site_do_not_count(judge: Judge) -> None:
     said = judge({"cloud.+": other, "cloud.0.kubernetes.teams.0.gpu_shares": 4})
     messages = [each.message for each in said.of("team-gpu-shares")]
     assert any("site 'use1' has at most 0" in each for each in messages)
+
+
+def test_type_without_gpus_has_no_shares(judge: Judge) -> None:
+    quota = {"cloud.0.kubernetes.teams.0.gpu_shares": 1}
+    said = judge(shared("m7i.xlarge", gpu_sharing=SLICED) | quota)
+    assert said.rules == {"gpu-sharing", "team-gpu-shares"}
 
 
 def test_shares_of_an_unknown_type_are_not_counted(judge: Judge) -> None:
