@@ -25,6 +25,8 @@ ACCEPTED: dict[str, str] = {
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 
 EQUIVALENT: dict[str, str] = {
+    r"gpufleet\.checks\.node_images \(own\.slurm if slurm else own\.eks\) or '' -> "
+    r"own\.slurm if slurm else own\.eks": "no release is named None either",
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
     r"gpufleet\.pricing\.of_plan kubernetes is not None and kubernetes\.access != 'phased' -> "
     r"kubernetes\.access != 'phased'": "a node pool is Karpenter's, and so in a Kubernetes site",

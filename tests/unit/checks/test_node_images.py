@@ -39,6 +39,11 @@ def test_release_that_no_site_uses_is_not_judged(judge: Judge) -> None:
     assert judge({f"{IMAGES}.slurm": "20200101"}).rules == set()
 
 
+def test_release_for_an_unknown_version_of_kubernetes_is_not_judged(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes.version": "1.99", f"{IMAGES}.eks": "20260714"}
+    assert "node-image-known" not in judge(changes).rules
+
+
 def test_release_with_another_driver_branch_is_a_warning(judge: Judge) -> None:
     found = judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver")
     assert [(each.severity, each.field) for each in found] == [("warning", f"{IMAGES}.slurm")]

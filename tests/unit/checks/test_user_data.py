@@ -91,6 +91,7 @@ def test_mount_of_drives_is_for_slurm_nodes_that_use_them(judge: Judge) -> None:
     assert judge({f"{GROUP}.local_nvme": {"mount": "/fast"}}).only("local-nvme").field.endswith("mount")
     unused = judge({**SLURM, f"{GROUP}.local_nvme": {"use": "none", "mount": "/fast"}})
     assert unused.of("local-nvme")
+    assert "local-nvme" not in judge({**SLURM, f"{GROUP}.local_nvme": {"use": "none"}}).rules
     assert "local-nvme" not in judge({**SLURM, f"{GROUP}.local_nvme": {"mount": "/fast"}}).rules
 
 
@@ -130,6 +131,7 @@ def test_claims_of_a_site_make_no_two_volumes_of_one_name(judge: Judge) -> None:
     assert finding.field == "cloud[0].kubernetes.teams[0].buckets[0].mount"
     assert "'research-data-shared'" in finding.message
     assert judge({**both, f"{TEAM}.buckets": [{"storage": "data"}]}).rules == set()
+    assert judge({**both, "cloud.0.storage.1.name": "other"}).rules == {"team-bucket"}
 
 
 def test_volumes_of_two_teams_have_names_of_their_own(judge: Judge) -> None:
