@@ -70,6 +70,13 @@ def test_numbers_fit_the_groups(judge: Judge, changes: dict[str, Any], field: st
     assert message in finding.message
 
 
+@pytest.mark.parametrize("changes", [{"nodes": 1}, {"nodes": 5, "at_least": 5}])
+def test_order_of_one_node_and_of_all_that_its_groups_have_pass(
+    judge: Judge, changes: dict[str, Any]
+) -> None:
+    assert judge({FIELD: [order(**changes)]}).rules == set()
+
+
 def test_nodes_of_an_efa_order_come_from_one_zone(judge: Judge) -> None:
     efa = {f"{GROUPS}.3.network": "efa"}
     (finding,) = judge({FIELD: [order(nodes=1)], **efa}).of("ordered-zones")

@@ -96,3 +96,9 @@ def test_maximum_price_below_all_known_prices_is_a_warning(judge: Judge) -> None
     said = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
     (finding,) = said.of("spot-max-price")
     assert finding.severity == "warning"
+    lowest = finding.remedy.split("'")[1]
+    assert judge({**PRICE, f"{GROUP}.capacity.spot.max_price": lowest}).of("spot-max-price") == []
+
+
+def test_maximum_price_of_a_type_without_a_known_price_is_not_judged(judge: Judge) -> None:
+    assert judge({**PRICE, f"{GROUP}.instance_types": ["g7.2xlarge"]}).of("spot-max-price") == []

@@ -54,7 +54,8 @@ def test_tag_values_that_aws_refuses_are_refused(judge: Judge, value: str) -> No
     assert finding.field == "tags.note"
 
 
-def test_tag_values_with_every_valid_character_pass(judge: Judge) -> None:
+def test_longest_tags_with_every_valid_character_pass(judge: Judge) -> None:
+    assert judge({"tags.note": "x" * 256, f"tags.{'k' * 128}": ""}).rules == set()
     assert judge({"tags.note": "Fr\u00e9d\u00e9ric's".replace("'", "") + " 1_.:/=+-@"}).rules == set()
 
 
@@ -81,7 +82,7 @@ def test_label_values_that_eks_refuses_are_refused(judge: Judge, value: str) -> 
 def test_ordinary_labels_and_taints_pass(judge: Judge) -> None:
     said = judge(
         {
-            f"{GROUP}.labels": {"example.com/tier": "gold", "zone_kind": "A.1"},
+            f"{GROUP}.labels": {"example.com/tier": "gold", "zone_kind": "A.1", "k" * 63: "v" * 63},
             f"{GROUP}.taints": [{"key": "example.com/only"}, {"key": "nvidia.com/gpu", "value": "present"}],
         }
     )

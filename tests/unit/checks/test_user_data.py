@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.plan.names import PULUMI_SUFFIX, TEAM_DATA_SUFFIX
 from gpufleet.user_data import EKS_BYTES, MOST_BYTES
 from tests.unit.checks.fleets import Judge
 from tests.unit.checks.test_networks import SLURM
@@ -165,3 +166,6 @@ def test_role_of_a_team_with_a_long_name_is_refused_before_aws_does(judge: Judge
     team = {"name": "t" * 40, "gpus": 8, "buckets": [{"storage": "data"}]}
     assert judge({"cloud.0.kubernetes.teams.+": team}).only("name-too-long").field.endswith("teams[1].name")
     assert judge({"cloud.0.kubernetes.teams.+": {**team, "buckets": []}}).rules == set()
+    longest = 64 - len("atlas-test-use1-") - len(TEAM_DATA_SUFFIX) - PULUMI_SUFFIX
+    for length, rules in ((longest, set()), (longest + 1, {"name-too-long"})):
+        assert judge({"cloud.0.kubernetes.teams.+": {**team, "name": "t" * length}}).rules == rules
