@@ -25,6 +25,14 @@ ACCEPTED: dict[str, str] = {
 """Pattern of a mutant's name without its line (`components.bucket drop ...`) -> reason."""
 
 EQUIVALENT: dict[str, str] = {
+    r"gpufleet\.checks\.instances mine is not None and theirs is not None and "
+    r"\(mine\.devices != theirs\.devices\) -> (mine|theirs) is not None and "
+    r"mine\.devices != theirs\.devices": (
+        "the names are equal: both types have an accelerator, or neither has one"
+    ),
+    r"gpufleet\.checks\.networks room < pods -> room <= pods": (
+        "at most seven subnets of a power of two less five addresses are no multiple of 50"
+    ),
     r"gpufleet\.checks\.node_images \(own\.slurm if slurm else own\.eks\) or '' -> "
     r"own\.slurm if slurm else own\.eks": "no release is named None either",
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",

@@ -134,6 +134,8 @@ def test_neuron_quota_of_a_site_with_an_unknown_type_is_not_judged(judge: Judge)
     quota = {"cloud.0.kubernetes.teams.0.neuron_devices": 17}
     assert "team-neuron-quota" in judge(quota | _group("trn1.32xlarge")).rules
     assert "team-neuron-quota" not in judge(quota | _group("trn9.32xlarge")).rules
+    before = {"cloud.0.node_groups.0.instance_types": ["trn9.32xlarge"]}
+    assert "team-neuron-quota" not in judge(quota | before).rules
 
 
 def test_neuron_images_need_a_way_to_the_public_registry(judge: Judge) -> None:

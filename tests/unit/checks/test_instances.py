@@ -224,6 +224,8 @@ def test_gpu_operator_without_gpus_is_a_warning(judge: Judge) -> None:
     for groups in (FLEET["cloud"][0]["node_groups"], [*changes["cloud.0.node_groups"], GPU_GROUP]):
         said = judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator", "cloud.0.node_groups": groups})
         assert not said.of("gpu-stack-unused")
+    del changes["cloud.0.kubernetes.gpu_stack"]
+    assert not judge(changes).of("gpu-stack-unused")
 
 
 def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:

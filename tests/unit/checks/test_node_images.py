@@ -63,6 +63,11 @@ def test_driver_of_a_release_that_is_not_known_is_not_judged(judge: Judge) -> No
     assert judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver") == []
 
 
+def test_driver_in_an_unknown_channel_is_not_judged(judge: Judge) -> None:
+    changes = {"software.channel": "2031.01", f"{IMAGES}.eks": "20260714"}
+    assert judge(changes).rules == {"channel-known"}
+
+
 @pytest.mark.parametrize(
     "image",
     [

@@ -20,6 +20,7 @@ def order(**changes: Any) -> dict[str, Any]:
 
 def test_order_of_existing_groups_passes(judge: Judge) -> None:
     assert judge({FIELD: [order()]}).rules == set()
+    assert judge({FIELD: [order(groups=["train"])]}).rules == set()
 
 
 def test_unknown_group_is_refused_with_the_nearest(judge: Judge) -> None:

@@ -121,6 +121,7 @@ def test_nodes_without_gpus_need_no_nvidia_registry(judge: Judge) -> None:
     assert "registry-unreachable" not in judge(changes).rules
     changes["cloud.0.node_groups"][0]["instance_types"] = ["m99i.xlarge"]
     assert "registry-unreachable" not in judge(changes).rules
+    assert "registry-unreachable" not in judge({**changes, KUBERNETES: GONE}).rules
 
 
 def test_slurm_nodes_need_no_nvidia_registry(judge: Judge) -> None:

@@ -29,6 +29,8 @@ def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
 def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["g7.2xlarge"]})
     said.only("spot-price-unseen", "warning")
+    on_demand = judge({"cloud.0.node_groups.0.instance_types": ["g7.2xlarge"]})
+    assert not on_demand.of("spot-price-unseen")
     never = judge({f"{GROUP}.instance_types": ["p6e-gb200.36xlarge"]})
     assert never.of("spot-unsupported") and not never.of("spot-price-unseen")
     elsewhere = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})

@@ -26,6 +26,14 @@ def test_user_data_leaves_room_for_the_part_that_joins_the_cluster(judge: Judge)
     assert judge({f"{GROUP}.user_data": [script(MOST_BYTES - EKS_BYTES - 1000)]}).rules == set()
 
 
+def test_user_data_may_fill_its_room_exactly(judge: Judge) -> None:
+    room = MOST_BYTES - EKS_BYTES
+    written = str(judge({f"{GROUP}.user_data": [script(room)]}).only("user-data-fits").value)
+    most = 2 * room - int(written.removesuffix(" bytes").replace(",", ""))
+    assert judge({f"{GROUP}.user_data": [script(most)]}).rules == set()
+    judge({f"{GROUP}.user_data": [script(most + 1)]}).only("user-data-fits")
+
+
 def test_slurm_nodes_have_the_whole_limit_with_the_mount_of_their_drives(judge: Judge) -> None:
     parts = [script(8_000), script(4_000)]
     assert "user-data-fits" not in judge({**SLURM, f"{GROUP}.user_data": parts}).rules
@@ -86,6 +94,7 @@ def test_drives_that_a_type_does_not_have_cannot_be_striped(judge: Judge) -> Non
     assert [each.field for each in finding] == ["cloud[0].node_groups[3].local_nvme.use"]
     assert finding[0].message.startswith("g5g.2xlarge of ") and "has no NVMe drives" in finding[0].message
     assert judge({f"{GROUP}.local_nvme": {"use": "raid0"}}).rules == set()
+    assert judge({"cloud.0.node_groups.3.instance_types": ["g5g.2xlarge"]}).of("local-nvme") == []
 
 
 def test_mount_of_drives_is_for_slurm_nodes_that_use_them(judge: Judge) -> None:
