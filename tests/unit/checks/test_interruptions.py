@@ -49,3 +49,4 @@ def test_lead_of_a_maintenance_may_be_what_a_checkpoint_needs(
 def test_site_without_nodes_is_a_warning(judge: Judge) -> None:
     said = judge({FIELD: {}, "cloud.0.node_groups": []})
     assert said.of("interruptions-of-nothing")[0].severity == "warning"
+    assert judge({"cloud.0.node_groups": []}).of("interruptions-of-nothing") == []

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 from tests.unit.checks.test_networks import SLURM
 
 GROUP = "cloud.0.node_groups.0"
@@ -37,6 +37,20 @@ def test_known_releases_of_the_channels_driver_pass(judge: Judge) -> None:
 
 def test_release_that_no_site_uses_is_not_judged(judge: Judge) -> None:
     assert judge({f"{IMAGES}.slurm": "20200101"}).rules == set()
+
+
+def test_release_is_one_for_the_sites_version_of_kubernetes(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes.version": "1.36", f"{IMAGES}.eks": "20260505"}
+    assert judge(changes).rules == {"node-image-known"}
+    only = {"cloud.0.kubernetes.version": "1.34", f"{IMAGES}.eks": "20260107"}
+    assert judge(only).rules == set()
+    assert "node-image-driver" in judge({**only, "software.channel": "2026.08"}).rules
+
+
+def test_release_of_a_site_without_settings_is_one_for_the_default_version(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes": GONE, "cloud.0.node_groups.0.team": GONE}
+    assert judge({**changes, f"{IMAGES}.eks": "20260714"}).rules == set()
+    assert judge({**changes, f"{IMAGES}.eks": "20260107"}).rules == {"node-image-known"}
 
 
 def test_release_for_an_unknown_version_of_kubernetes_is_not_judged(judge: Judge) -> None:

@@ -176,3 +176,5 @@ def test_another_site_has_the_same_scheduler_and_groups_with_a_size(
     west = {**WEST, "scheduler": "slurm", "slurm": {"servers": servers}, "kubernetes": None}
     said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])], **slurm})
     assert message in said.of("ordered-sites")[0].message
+    own = {**west, "ordered_capacity": [order(groups=["sweep"])]}
+    assert judge(both(own)).of("ordered-sites") == []

@@ -21,6 +21,7 @@ def test_empty_required_tag_is_refused(judge: Judge) -> None:
     finding = judge({"tags.team": ""}).only("required-tags")
     assert finding.field == "tags.team"
     assert "empty" in finding.message
+    assert judge({"tags.team": " "}).only("required-tags").value == " "
 
 
 def test_required_tag_in_another_spelling_is_named(judge: Judge) -> None:

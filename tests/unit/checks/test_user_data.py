@@ -169,6 +169,7 @@ def test_team_with_the_name_of_the_shared_folder_gets_no_buckets(judge: Judge) -
     team = {"name": "shared", "gpus": 8, "buckets": [{"storage": "data"}]}
     finding = judge({"cloud.0.kubernetes.teams.+": team}).only("team-bucket")
     assert finding.field == "cloud[0].kubernetes.teams[1].name"
+    assert judge({"cloud.0.kubernetes.teams.+": {**team, "buckets": []}}).rules == set()
 
 
 def test_role_of_a_team_with_a_long_name_is_refused_before_aws_does(judge: Judge) -> None:
