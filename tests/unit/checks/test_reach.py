@@ -46,7 +46,7 @@ def test_port_that_a_process_cannot_take_is_refused(judge: Judge, port: object) 
     assert finding.remedy
 
 
-@pytest.mark.parametrize("port", [65535, 20443])
+@pytest.mark.parametrize("port", [65535, 65534, 20443])
 def test_port_that_leads_to_two_clusters_is_refused(judge: Judge, port: int) -> None:
     other = {
         **FLEET["cloud"][0],
