@@ -221,7 +221,9 @@ def test_gpu_operator_without_gpus_is_a_warning(judge: Judge) -> None:
         "cloud.0.kubernetes.gpu_stack": "gpu-operator",
     }
     assert judge(changes).only("gpu-stack-unused", "warning").field == "cloud[0].kubernetes.gpu_stack"
-    for groups in (FLEET["cloud"][0]["node_groups"], [*changes["cloud.0.node_groups"], GPU_GROUP]):
+    without_devices = [GPU_GROUP | {"instance_types": ["m7i.xlarge"]}]
+    both = [*changes["cloud.0.node_groups"], GPU_GROUP]
+    for groups in (FLEET["cloud"][0]["node_groups"], both, without_devices):
         said = judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator", "cloud.0.node_groups": groups})
         assert not said.of("gpu-stack-unused")
     del changes["cloud.0.kubernetes.gpu_stack"]

@@ -48,6 +48,7 @@ def test_node_config_is_for_eks_only(judge: Judge) -> None:
     assert judge({f"{GROUP}.user_data": [NODE_CONFIG]}).rules == set()
     (finding,) = judge({**SLURM, f"{GROUP}.user_data": [NODE_CONFIG]}).of("user-data-node-config")
     assert finding.field == f"{FIELD}.user_data[0]"
+    assert judge({**SLURM, f"{GROUP}.user_data": [script(10)]}).of("user-data-node-config") == []
 
 
 @pytest.mark.parametrize(
