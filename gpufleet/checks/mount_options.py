@@ -143,13 +143,13 @@ def mount_options(fleet: Fleet) -> Iterator[FieldFinding]:
 def _wrong(option: str, kind: str, known: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the error in an option and its remedy, None if it is valid."""
     name, equals, value = option.partition("=")
-    if name in _WEAKENS:
-        return f"option {name!r} {_WEAKENS[name]}", "remove it"
-    if name in _OWN or name.startswith("x-") or (kind == "gpfs" and name == "dev"):
+    if name in _OWN or name.startswith("x-") or (kind == "gpfs" and name == "dev" and equals):
         return (
             f"option {name!r} is set by the role or derived from `source`",
             "remove it",
         )
+    if name in _WEAKENS:
+        return f"option {name!r} {_WEAKENS[name]}", "remove it"
     if name not in known:
         return (
             f"{kind} has no mount option {name!r}",

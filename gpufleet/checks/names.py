@@ -141,9 +141,7 @@ def _too_long(path: SpecPath, what: str, length: int, limit: int) -> FieldFindin
 def team_names(fleet: Fleet) -> Iterator[FieldFinding]:
     """A team is a Kubernetes namespace. Kubernetes reserves names that start with kube- and a few others."""
     for path, site in fleet.cloud():
-        if site.scheduler != "kubernetes" or site.kubernetes is None:
-            continue
-        for index, team in enumerate(site.kubernetes.teams):
+        for index, team in enumerate(site.kubernetes.teams if site.kubernetes is not None else ()):
             if team.name.startswith("kube-") or team.name in NAMESPACES:
                 yield FieldFinding(
                     (*path, "kubernetes", "teams", index, "name"),

@@ -151,7 +151,7 @@ def _free(network: IPv4Network, taken: list[IPv4Network]) -> IPv4Network | None:
     step = 1 << (32 - network.prefixlen)
     start = int(network.network_address)
     last = int(PRIVATE[0].broadcast_address)
-    for address in range(start + step, min(start + 4096 * step, last + 1), step):
+    for address in range(start + step, min(start + 4096 * step, last), step):
         candidate = IPv4Network((address, network.prefixlen))
         if candidate.subnet_of(PRIVATE[0]) and not any(candidate.overlaps(other) for other in taken):
             return candidate

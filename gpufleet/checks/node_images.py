@@ -67,12 +67,14 @@ def node_image_driver(fleet: Fleet) -> Iterator[FieldFinding]:
     """A release that the fleet file names instead of the channel's can have a driver of another branch than
     racks and the other cloud nodes. Jobs may run with either, so this is a warning."""
     lock, own = fleet.catalog.locks.get(fleet.spec.software.channel), fleet.spec.software.node_images
-    for _, site in fleet.cloud() if lock is not None else ():
+    if lock is None:
+        return
+    for _, site in fleet.cloud():
         slurm = site.scheduler == "slurm"
         version = "" if slurm else (site.kubernetes or Kubernetes()).version
         release = (own.slurm if slurm else own.eks) or ""
         image = fleet.catalog.node_images.get((SLURM if slurm else EKS, release, version))
-        if lock is None or image is None or image.driver is None:
+        if image is None or image.driver is None:
             continue
         if image.driver.partition(".")[0] != str(lock.driver_branch):
             yield FieldFinding(

@@ -170,7 +170,7 @@ class Fleet:
 
     def bought_block(self, each: LocatedGroup, block: CapacityBlock) -> BoughtBlock | None:
         """The purchased block that matches the group in the fleet file, None if there is none."""
-        if block.start is None or block.duration is None or self.bought is None:
+        if block.start is None or block.duration is None:
             return None
         name = f"{self.spec.fleet}-{self.spec.environment}-{each.site.site}-{each.group.name}"
         asked = (name, block.start.text, block.nodes, block.duration.delta, each.group.instance_types[0])

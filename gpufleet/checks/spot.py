@@ -43,7 +43,7 @@ def spot_price_unseen(fleet: Fleet) -> Iterator[FieldFinding]:
     """A type without a spot price in a region is probably not offered there as spot."""
     for each in fleet.groups():
         region = each.site.region
-        if not isinstance(each.option, Spot) or region not in fleet.catalog.regions:
+        if not isinstance(each.option, Spot):
             continue
         for item in fleet.types(each.group):
             if "spot" in item.usage_classes and region in item.regions and region not in item.spot:

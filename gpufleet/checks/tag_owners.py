@@ -51,7 +51,7 @@ def _words(text: str) -> list[str]:
     """Return the runs of letters and digits in lower case, without accents and look-alikes."""
     visible = "".join(each for each in text if each not in _FILLERS)
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", visible).casefold())
-    plain = "".join(each for each in folded if each not in _FILLERS and _is_kept(each))
+    plain = "".join(each for each in folded if _is_kept(each))
     return re.findall(r"[^\W_]+", plain.casefold().translate(_LOOK_ALIKE))
 
 

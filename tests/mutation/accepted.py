@@ -31,6 +31,16 @@ EQUIVALENT: dict[str, str] = {
     r"gpufleet\.checks\.hosts gbps > system\.fabric_gbps -> gbps >= system\.fabric_gbps": (
         "an equal speed is no finding"
     ),
+    r"gpufleet\.checks\.instances mine is not None and theirs is not None and "
+    r"\(mine\.devices != theirs\.devices\) -> (mine|theirs) is not None and "
+    r"mine\.devices != theirs\.devices": (
+        "the names are equal: both types have an accelerator, or neither has one"
+    ),
+    r"gpufleet\.checks\.networks room < pods -> room <= pods": (
+        "at most seven subnets of a power of two less five addresses are no multiple of 50"
+    ),
+    r"gpufleet\.checks\.node_images \(own\.slurm if slurm else own\.eks\) or '' -> "
+    r"own\.slurm if slurm else own\.eks": "no release is named None either",
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
     r"gpufleet\.pricing\.of_plan kubernetes is not None and kubernetes\.access != 'phased' -> "
     r"kubernetes\.access != 'phased'": "a node pool is Karpenter's, and so in a Kubernetes site",

@@ -151,14 +151,16 @@ def test_neuron_quota_above_the_site_is_a_warning(judge: Judge) -> None:
     assert finding.field == "cloud[0].kubernetes.teams[0].neuron_devices"
     assert "at most 16" in finding.message
     assert "leave `neuron_devices` out" in judge(quota).only("team-neuron-quota", "warning").remedy
-    fits = {"cloud.0.kubernetes.teams.0.neuron_devices": 16}
-    assert judge(fits | _group("trn1.32xlarge")).rules == set()
+    fits = {"cloud.0.kubernetes.teams.0.neuron_devices": 32}
+    assert judge(fits | _group("trn1.32xlarge", capacity={"on_demand": {"max": 2}})).rules == set()
 
 
 def test_neuron_quota_of_a_site_with_an_unknown_type_is_not_judged(judge: Judge) -> None:
     quota = {"cloud.0.kubernetes.teams.0.neuron_devices": 17}
     assert "team-neuron-quota" in judge(quota | _group("trn1.32xlarge")).rules
     assert "team-neuron-quota" not in judge(quota | _group("trn9.32xlarge")).rules
+    before = {"cloud.0.node_groups.0.instance_types": ["trn9.32xlarge"]}
+    assert "team-neuron-quota" not in judge(quota | before).rules
 
 
 def test_neuron_images_need_a_way_to_the_public_registry(judge: Judge) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.checks.rules import BoughtBlock
+from gpufleet.checks.rules import BoughtBlock, nothing_bought
 from tests.unit.checks.fleets import FLEET, GONE, NOW, Judge
 
 GROUP = "cloud.0.node_groups.1"
@@ -48,7 +48,9 @@ def test_block_to_be_bought_needs_a_duration_and_a_start(judge: Judge) -> None:
     judge({f"{BLOCK}.duration": GONE}).only("capacity-block-duration")
     judge({f"{BLOCK}.start": GONE}).only("capacity-block-start")
     started = {f"{BLOCK}.duration": GONE, f"{BLOCK}.start": STARTED.isoformat()}
-    assert judge(started).rules == {"capacity-block-duration", "capacity-block-start"}
+    for bought in (nothing_bought, lambda: [_bought()]):
+        found = judge(started, bought=bought)
+        assert found.rules == {"capacity-block-duration", "capacity-block-start"}
 
 
 def test_block_of_more_than_64_instances_is_refused(judge: Judge) -> None:

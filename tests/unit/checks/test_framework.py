@@ -53,6 +53,17 @@ def test_all_errors_are_found_in_one_run_in_line_order(judge: Judge) -> None:
     assert len(said.of("required-tags")) == 2
 
 
+def test_findings_of_the_fleet_file_come_before_those_of_its_base(judge: Judge, tmp_path: Path) -> None:
+    judge({"cloud.0.network.cidr": "10.40.0.1/16", "onprem.0.system": "dgx-h1000"})
+    file, base = tmp_path / "fleet.yaml", tmp_path / "base.yaml"
+    file.rename(base)
+    file.write_text("extends: base.yaml\nsoftware: {channel: '2026.13'}\n", encoding="utf-8")
+    with pytest.raises(SpecError) as raised:
+        validate(str(file), root=tmp_path, now=NOW)
+    rules = [finding.rule for finding in raised.value.findings if finding.severity == "error"]
+    assert rules == ["channel-known", "cidr-valid", "system-known"]
+
+
 def test_finding_has_the_line_of_its_value(judge: Judge) -> None:
     finding = judge({"cloud.0.network.cidr": "10.40.0.1/16"}).only("cidr-valid")
     text = (judge.folder / "fleet.yaml").read_text(encoding="utf-8").splitlines()

@@ -10,13 +10,16 @@ from gpufleet.catalog import Catalog
 from gpufleet.checks import ALL_CHECKS
 from gpufleet.checks.rules import Fleet
 from gpufleet.spec.load import load_fleet
-from tests.unit.checks.fleets import NOW, Judge
+from tests.unit.checks.fleets import FLEET, NOW, Judge
 from tests.unit.checks.test_networks import SLURM
 
 GROUP = "cloud.0.node_groups.0"
 SAME_COUNT = "all nodes of a group need the same number of GPUs"
 SAME_DEVICES = "all nodes of a group need the same number of devices"
 ONE_KIND = "a node group has one kind of accelerator"
+
+
+GPU_GROUP = {"name": "gpu", "instance_types": ["g6.xlarge"], "capacity": {"on_demand": {"max": 1}}}
 
 
 def neuron_group(name: str) -> dict[str, Any]:
@@ -218,7 +221,13 @@ def test_gpu_operator_without_gpus_is_a_warning(judge: Judge) -> None:
         "cloud.0.kubernetes.gpu_stack": "gpu-operator",
     }
     assert judge(changes).only("gpu-stack-unused", "warning").field == "cloud[0].kubernetes.gpu_stack"
-    assert not judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator"}).of("gpu-stack-unused")
+    without_devices = [GPU_GROUP | {"instance_types": ["m7i.xlarge"]}]
+    both = [*changes["cloud.0.node_groups"], GPU_GROUP]
+    for groups in (FLEET["cloud"][0]["node_groups"], both, without_devices):
+        said = judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator", "cloud.0.node_groups": groups})
+        assert not said.of("gpu-stack-unused")
+    del changes["cloud.0.kubernetes.gpu_stack"]
+    assert not judge(changes).of("gpu-stack-unused")
 
 
 def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Catalog) -> None:

@@ -11,6 +11,7 @@ FIELD = "cloud.0.interruptions"
 
 def test_defaults_pass(judge: Judge) -> None:
     assert judge({FIELD: {}}).rules == set()
+    assert judge({FIELD: {"checkpoint": "105 s"}}).rules == set()
 
 
 @pytest.mark.parametrize("written", ["106 s", "10 min", "2 h"])
@@ -23,8 +24,12 @@ def test_checkpoint_longer_than_a_spot_notice_is_refused(judge: Judge, written: 
 
 def test_checkpoint_of_a_site_without_spot_may_take_longer(judge: Judge) -> None:
     no_spot = {"on_demand": {"min": 0, "max": 1}}
-    said = judge({FIELD: {"checkpoint": "9 min"}, "cloud.0.node_groups.3.capacity": no_spot})
-    assert "checkpoint-in-time" not in said.rules
+    changes = {"cloud.0.node_groups.3.capacity": no_spot}
+    assert judge({FIELD: {"checkpoint": "585 s"}, **changes}).rules == set()
+    finding = judge({FIELD: {"checkpoint": "586 s"}, **changes}).only("checkpoint-in-time")
+    assert "586 s is longer than a node of a Capacity Block has" in finding.message
+    changes["cloud.0.node_groups.1.capacity"] = no_spot
+    assert judge({FIELD: {"checkpoint": "50 min"}, **changes}).of("checkpoint-in-time") == []
 
 
 @pytest.mark.parametrize(("written", "remedy"), [("8 d", "write '7 d' or less"), ("1 min", "such as '1 h'")])
@@ -44,3 +49,4 @@ def test_lead_of_a_maintenance_may_be_what_a_checkpoint_needs(
 def test_site_without_nodes_is_a_warning(judge: Judge) -> None:
     said = judge({FIELD: {}, "cloud.0.node_groups": []})
     assert said.of("interruptions-of-nothing")[0].severity == "warning"
+    assert judge({"cloud.0.node_groups": []}).of("interruptions-of-nothing") == []

@@ -49,6 +49,8 @@ def test_types_of_several_sizes_are_refused(judge: Judge) -> None:
     assert "karpenter-type-sizes" not in judge({FIELD: {}, **types}).rules
     alike = {f"{SWEEP}.instance_types": ["m7i.xlarge", "m6i.xlarge"]}
     assert "karpenter-type-sizes" not in judge({**KARPENTER, **alike}).rules
+    unknown = {f"{SWEEP}.instance_types": ["m7i.xlarge", "m99i.2xlarge"]}
+    assert judge({**KARPENTER, **unknown}).rules == {"instance-type-known"}
 
 
 def test_types_with_as_many_devices_pass_whatever_else_they_have(judge: Judge) -> None:

@@ -199,4 +199,9 @@ def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judg
         "takes 1,024 EFA connections, and its nodes have up to 1,032: train 129 nodes of 8"
     )
     assert judge(more | {"cloud.0.node_groups.0.network": "ena"}).of("lustre-efa-connections") == []
+    assert judge(more | {"cloud.0.node_groups.0.zones": ["us-east-1b"]}).of("lustre-efa-connections") == []
+    lustre = {"capacity": "38400 GiB", "throughput": "125 MB/s/TiB", "efa": True, "metadata_iops": 6000}
+    away = {"name": "away", "mount": "/fsx/away", "lustre": {**lustre, "zone": "us-east-1b"}}
+    said = judge(more | {"cloud.0.storage.+": away})
+    assert said.fields("lustre-efa-connections") == [f"{FIELD}.efa"]
     assert judge(more | {f"{LUSTRE}.efa": False}).of("lustre-efa-connections") == []

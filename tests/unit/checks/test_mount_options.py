@@ -99,6 +99,18 @@ def test_insecure_options_and_options_of_the_role_are_refused(judge: Judge, kind
 
 
 @pytest.mark.parametrize(
+    ("kind", "option", "why"),
+    [
+        ("gpfs", "dev=scratch", "derived from `source`"),
+        ("gpfs", "dev", "enables device files"),
+        ("weka", "dev=scratch", "enables device files"),
+    ],
+)
+def test_device_of_gpfs_is_its_source(judge: Judge, kind: str, option: str, why: str) -> None:
+    assert why in judge(_mounted(kind, option)).only("mount-options").message
+
+
+@pytest.mark.parametrize(
     ("kind", "options"),
     [
         ("beegfs", ("ro", "rw")),

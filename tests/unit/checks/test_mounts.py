@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.checks.fleets import GONE, Judge
+from tests.unit.checks.test_networks import SLURM
 
 MOUNT = "cloud.0.storage.0.mount"
 HOME = "onprem.0.storage.0"
@@ -39,6 +40,11 @@ def test_separate_mount_points_pass(judge: Judge, mount: str) -> None:
 
 def test_the_same_path_in_two_sites_passes(judge: Judge) -> None:
     assert judge({f"{HOME}.mount": "/fsx/scratch"}).rules == set()
+
+
+def test_nodes_of_two_groups_mount_their_own_drives_at_the_same_path(judge: Judge) -> None:
+    drives = {f"cloud.0.node_groups.{number}.local_nvme": {"mount": "/fast"} for number in (0, 3)}
+    assert judge({**SLURM, **drives}).rules == {"slurm-cloud-unconnected"}
 
 
 @pytest.mark.parametrize(

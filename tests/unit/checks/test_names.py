@@ -90,6 +90,8 @@ def test_team_with_the_name_of_a_namespace_of_a_rack_is_refused(judge: Judge, na
 def test_site_without_kubernetes_has_no_team(judge: Judge) -> None:
     assert judge({"cloud.0.kubernetes": GONE}).of("team-name") == []
     assert judge(SLURM).rules == {"slurm-cloud-unconnected"}
+    unused = {"cloud.0.scheduler": "slurm", "cloud.0.kubernetes.teams.0.name": "kube-team"}
+    assert judge(unused).fields("team-name") == ["cloud[0].kubernetes.teams[0].name"]
 
 
 def test_group_of_an_unknown_team_is_refused_with_the_nearest(judge: Judge) -> None:
@@ -107,6 +109,11 @@ def test_quota_above_the_size_of_the_site_is_a_warning(judge: Judge) -> None:
     assert judge({"cloud.0.kubernetes.teams.0.gpus": most}).rules == set()
     finding = judge({"cloud.0.kubernetes.teams.0.gpus": most + 1}).only("team-quota", "warning")
     assert f"has at most {most}" in finding.message
+
+
+def test_quota_in_a_site_with_an_unknown_type_is_not_judged(judge: Judge) -> None:
+    unknown = {f"{GROUPS}.0.instance_types": ["p5.48xlagre"], "cloud.0.kubernetes.teams.0.gpus": 1000}
+    assert judge(unknown).rules == {"instance-type-known"}
 
 
 def test_quota_in_a_site_without_nodes_is_a_warning(judge: Judge) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 from tests.unit.checks.test_networks import SLURM
 
 GROUP = "cloud.0.node_groups.0"
@@ -39,6 +39,25 @@ def test_release_that_no_site_uses_is_not_judged(judge: Judge) -> None:
     assert judge({f"{IMAGES}.slurm": "20200101"}).rules == set()
 
 
+def test_release_is_one_for_the_sites_version_of_kubernetes(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes.version": "1.36", f"{IMAGES}.eks": "20260505"}
+    assert judge(changes).rules == {"node-image-known"}
+    only = {"cloud.0.kubernetes.version": "1.34", f"{IMAGES}.eks": "20260107"}
+    assert judge(only).rules == set()
+    assert "node-image-driver" in judge({**only, "software.channel": "2026.08"}).rules
+
+
+def test_release_of_a_site_without_settings_is_one_for_the_default_version(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes": GONE, "cloud.0.node_groups.0.team": GONE}
+    assert judge({**changes, f"{IMAGES}.eks": "20260714"}).rules == set()
+    assert judge({**changes, f"{IMAGES}.eks": "20260107"}).rules == {"node-image-known"}
+
+
+def test_release_for_an_unknown_version_of_kubernetes_is_not_judged(judge: Judge) -> None:
+    changes = {"cloud.0.kubernetes.version": "1.99", f"{IMAGES}.eks": "20260714"}
+    assert "node-image-known" not in judge(changes).rules
+
+
 def test_release_with_another_driver_branch_is_a_warning(judge: Judge) -> None:
     found = judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver")
     assert [(each.severity, each.field) for each in found] == [("warning", f"{IMAGES}.slurm")]
@@ -56,6 +75,11 @@ def test_driver_of_a_release_that_is_not_known_is_not_judged(judge: Judge) -> No
     }
     judge.catalog = dataclasses.replace(judge.catalog, node_images=images)
     assert judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver") == []
+
+
+def test_driver_in_an_unknown_channel_is_not_judged(judge: Judge) -> None:
+    changes = {"software.channel": "2031.01", f"{IMAGES}.eks": "20260714"}
+    assert judge(changes).rules == {"channel-known"}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def order(**changes: Any) -> dict[str, Any]:
 
 def test_order_of_existing_groups_passes(judge: Judge) -> None:
     assert judge({FIELD: [order()]}).rules == set()
+    assert judge({FIELD: [order(groups=["train"])]}).rules == set()
 
 
 def test_unknown_group_is_refused_with_the_nearest(judge: Judge) -> None:
@@ -68,6 +69,13 @@ def test_numbers_fit_the_groups(judge: Judge, changes: dict[str, Any], field: st
     finding = judge({FIELD: [order(**changes)]}).only("ordered-nodes")
     assert finding.field == f"{WHERE}.{field}"
     assert message in finding.message
+
+
+@pytest.mark.parametrize("changes", [{"nodes": 1}, {"nodes": 5, "at_least": 5}])
+def test_order_of_one_node_and_of_all_that_its_groups_have_pass(
+    judge: Judge, changes: dict[str, Any]
+) -> None:
+    assert judge({FIELD: [order(**changes)]}).rules == set()
 
 
 def test_nodes_of_an_efa_order_come_from_one_zone(judge: Judge) -> None:
@@ -168,3 +176,5 @@ def test_another_site_has_the_same_scheduler_and_groups_with_a_size(
     west = {**WEST, "scheduler": "slurm", "slurm": {"servers": servers}, "kubernetes": None}
     said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])], **slurm})
     assert message in said.of("ordered-sites")[0].message
+    own = {**west, "ordered_capacity": [order(groups=["sweep"])]}
+    assert judge(both(own)).of("ordered-sites") == []

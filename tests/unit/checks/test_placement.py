@@ -44,6 +44,7 @@ def test_placement_group_with_a_reservation_made_without_one_is_refused(judge: J
     )
     assert "cannot use it" in finding.message
     assert "placement: none" in finding.remedy
+    assert judge({f"{HELD}.placement": "none", f"{HELD}.capacity.reserved.odcr.id": ID}).rules == set()
 
 
 def test_nodes_outside_the_placement_group_of_their_reservation_are_refused(judge: Judge) -> None:

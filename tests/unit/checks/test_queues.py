@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.checks.fleets import Judge
+from tests.unit.checks.fleets import GONE, Judge
 
 KUBERNETES = "cloud.0.kubernetes"
 FIELD = f"{KUBERNETES}.queues"
@@ -35,6 +35,11 @@ def test_queues_without_teams_or_devices_are_a_warning(judge: Judge) -> None:
     assert "queues-of-nothing" not in judge({FIELD: {"kind": "none"}, GROUPS: [CPU]}).rules
     slurm = judge({FIELD: {}, GROUPS: [CPU], "cloud.0.scheduler": "slurm"}).rules
     assert "one-scheduler" in slurm and "queues-of-nothing" not in slurm
+
+
+@pytest.mark.parametrize("missing", [{}, {KUBERNETES: GONE, f"{GROUPS}.0.team": GONE}])
+def test_site_without_queues_passes(judge: Judge, missing: dict[str, Any]) -> None:
+    assert judge(missing).rules == set()
 
 
 def test_queue_holds_64_flavors_and_groups_of_an_order_are_one(judge: Judge) -> None:

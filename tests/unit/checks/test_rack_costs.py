@@ -40,3 +40,7 @@ def test_cost_far_below_what_people_pay_is_refused(
 )
 def test_low_cost_passes(judge: Judge, field: str, declared: dict[str, Any]) -> None:
     assert judge({f"{SITE}.{field}": declared}).rules == set()
+
+
+def test_rack_without_a_price_of_energy_is_not_judged(judge: Judge) -> None:
+    assert judge({f"{SITE}.power": None}).of("rack-energy-price") == []

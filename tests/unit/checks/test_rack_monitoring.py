@@ -72,6 +72,8 @@ def test_invalid_monitoring_is_refused(
         {"interval": "2 min"},
         {"retention": "1 d"},
         {"grafana": False},
+        {"remote_write": {"url": "https://metrics.example.com/push/@dc1"}},
+        {"alerts": {"webhook": {"url": "https://hooks.example.com/"}}},
         {"alerts": {"email": {"to": ["ops@example.com"], "sender": "gpu@example.com", "server": "mx:25"}}},
     ],
 )

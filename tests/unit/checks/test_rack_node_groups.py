@@ -61,6 +61,7 @@ def test_mps_on_mig_devices_is_refused_and_time_slicing_is_not(judge: Judge) -> 
 
     assert "uses both MPS and MIG" in judge(group("mps")).only("kubernetes-sharing").message
     assert judge(group("time_slicing")).rules == set()
+    assert judge({**group("mps"), "onprem.0.mig": []}).rules == set()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_port_that_a_process_cannot_take_is_refused(judge: Judge, port: object) 
     assert finding.remedy
 
 
-@pytest.mark.parametrize("port", [65535, 20443])
+@pytest.mark.parametrize("port", [65535, 65534, 20443])
 def test_port_that_leads_to_two_clusters_is_refused(judge: Judge, port: int) -> None:
     other = {
         **FLEET["cloud"][0],
@@ -121,6 +121,7 @@ def test_nodes_without_gpus_need_no_nvidia_registry(judge: Judge) -> None:
     assert "registry-unreachable" not in judge(changes).rules
     changes["cloud.0.node_groups"][0]["instance_types"] = ["m99i.xlarge"]
     assert "registry-unreachable" not in judge(changes).rules
+    assert "registry-unreachable" not in judge({**changes, KUBERNETES: GONE}).rules
 
 
 def test_slurm_nodes_need_no_nvidia_registry(judge: Judge) -> None:

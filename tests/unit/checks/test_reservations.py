@@ -71,7 +71,11 @@ def test_too_small_reservation_is_refused(judge: Judge) -> None:
 
 
 def test_large_enough_reservation_passes(judge: Judge) -> None:
-    assert judge({f"{ODCR}.id": ID, f"{ODCR}.nodes": 2, f"{ODCR}.instances": 2}).rules == set()
+    changes = {f"{ODCR}.id": ID, f"{ODCR}.nodes": 2, f"{ODCR}.instances": 2}
+    assert judge(changes).rules == set()
+    odcr = {"nodes": 2, "id": "cr-fedcba98", "instances": 2, "zone": "us-east-1a"}
+    more = {"name": "more", "instance_types": ["p4d.24xlarge"], "capacity": {"reserved": {"odcr": odcr}}}
+    assert judge({**changes, "cloud.0.node_groups.+": more}).rules == set()
 
 
 def test_reservation_to_be_made_has_no_size_yet(judge: Judge) -> None:
@@ -175,6 +179,7 @@ def test_account_that_is_listed_twice_is_refused(judge: Judge) -> None:
 def test_organizations_are_not_shared_with_from_outside(judge: Judge) -> None:
     changes = {f"{ODCR}.share_with": [ORGANIZATION], f"{ODCR}.share_outside_organization": True}
     assert "lists no account" in judge(changes).only("reservation-share").message
+    assert judge({f"{ODCR}.share_with": [ORGANIZATION]}).rules == set()
 
 
 @pytest.mark.parametrize("principal", ["*", "12345", "arn:aws:iam::222233334444:root", "everybody"])

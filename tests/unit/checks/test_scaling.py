@@ -31,6 +31,8 @@ def test_desired_at_min_or_max_passes(judge: Judge, desired: int) -> None:
 def test_system_nodes_with_max_below_min_are_refused(judge: Judge) -> None:
     finding = judge({"cloud.0.kubernetes.system_nodes": {"min": 3, "max": 2}}).only("node-bounds")
     assert finding.field == "cloud[0].kubernetes.system_nodes.max"
+    for nodes in ({"min": 3, "max": 3}, {"min": 1, "max": 1}):
+        assert judge({"cloud.0.kubernetes.system_nodes": nodes}).rules == set()
 
 
 def test_cluster_without_system_nodes_is_refused(judge: Judge) -> None:
@@ -54,7 +56,7 @@ def test_empty_group_is_a_warning_elsewhere(judge: Judge) -> None:
     )
     assert said.rules == {"node-group-empty", "slurm-cloud-unconnected"}
     (finding,) = said.of("node-group-empty")
-    assert finding.severity == "warning"
+    assert finding.severity == "warning" and "EKS" not in finding.message
 
 
 @pytest.mark.parametrize("group", [1, 2])

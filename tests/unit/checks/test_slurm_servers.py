@@ -115,6 +115,10 @@ def test_folder_of_a_file_system_is_refused(judge: Judge, mount: dict[str, str],
     judged = judge(fleet(**{f"{SERVERS}.shared": folder, "cloud.1.storage": storage}))
     (found,) = [each for each in judged.findings if each.rule == "slurm-servers-packages"]
     assert (found.field, found.message) == (f"{WHERE}.shared", f"{folder} is where nodes mount fs")
+    bucket = [{"name": "fs", "bucket": {"name": "atlas-test-fs"}}]
+    for other in ({f"{SERVERS}.shared": "/other", "cloud.1.storage": storage}, {"cloud.1.storage": bucket}):
+        judged = judge(fleet(**{f"{SERVERS}.shared": folder, **other}))
+        assert judged.of("slurm-servers-packages") == []
 
 
 def test_team_of_a_group_is_declared_by_the_servers(judge: Judge) -> None:

@@ -29,6 +29,8 @@ def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
 def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
     said = judge({f"{GROUP}.instance_types": ["g7.2xlarge"]})
     said.only("spot-price-unseen", "warning")
+    on_demand = judge({"cloud.0.node_groups.0.instance_types": ["g7.2xlarge"]})
+    assert not on_demand.of("spot-price-unseen")
     never = judge({f"{GROUP}.instance_types": ["p6e-gb200.36xlarge"]})
     assert never.of("spot-unsupported") and not never.of("spot-price-unseen")
     elsewhere = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
@@ -96,3 +98,9 @@ def test_maximum_price_below_all_known_prices_is_a_warning(judge: Judge) -> None
     said = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
     (finding,) = said.of("spot-max-price")
     assert finding.severity == "warning"
+    lowest = finding.remedy.split("'")[1]
+    assert judge({**PRICE, f"{GROUP}.capacity.spot.max_price": lowest}).of("spot-max-price") == []
+
+
+def test_maximum_price_of_a_type_without_a_known_price_is_not_judged(judge: Judge) -> None:
+    assert judge({**PRICE, f"{GROUP}.instance_types": ["g7.2xlarge"]}).of("spot-max-price") == []

@@ -21,6 +21,7 @@ def test_empty_required_tag_is_refused(judge: Judge) -> None:
     finding = judge({"tags.team": ""}).only("required-tags")
     assert finding.field == "tags.team"
     assert "empty" in finding.message
+    assert judge({"tags.team": " "}).only("required-tags").value == " "
 
 
 def test_required_tag_in_another_spelling_is_named(judge: Judge) -> None:
@@ -54,7 +55,8 @@ def test_tag_values_that_aws_refuses_are_refused(judge: Judge, value: str) -> No
     assert finding.field == "tags.note"
 
 
-def test_tag_values_with_every_valid_character_pass(judge: Judge) -> None:
+def test_longest_tags_with_every_valid_character_pass(judge: Judge) -> None:
+    assert judge({"tags.note": "x" * 256, f"tags.{'k' * 128}": ""}).rules == set()
     assert judge({"tags.note": "Fr\u00e9d\u00e9ric's".replace("'", "") + " 1_.:/=+-@"}).rules == set()
 
 
@@ -81,7 +83,7 @@ def test_label_values_that_eks_refuses_are_refused(judge: Judge, value: str) -> 
 def test_ordinary_labels_and_taints_pass(judge: Judge) -> None:
     said = judge(
         {
-            f"{GROUP}.labels": {"example.com/tier": "gold", "zone_kind": "A.1"},
+            f"{GROUP}.labels": {"example.com/tier": "gold", "zone_kind": "A.1", "k" * 63: "v" * 63},
             f"{GROUP}.taints": [{"key": "example.com/only"}, {"key": "nvidia.com/gpu", "value": "present"}],
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.plan.names import PULUMI_SUFFIX, TEAM_DATA_SUFFIX
 from gpufleet.user_data import EKS_BYTES, MOST_BYTES
 from tests.unit.checks.fleets import Judge
 from tests.unit.checks.test_networks import SLURM
@@ -25,6 +26,14 @@ def test_user_data_leaves_room_for_the_part_that_joins_the_cluster(judge: Judge)
     assert judge({f"{GROUP}.user_data": [script(MOST_BYTES - EKS_BYTES - 1000)]}).rules == set()
 
 
+def test_user_data_may_fill_its_room_exactly(judge: Judge) -> None:
+    room = MOST_BYTES - EKS_BYTES
+    written = str(judge({f"{GROUP}.user_data": [script(room)]}).only("user-data-fits").value)
+    most = 2 * room - int(written.removesuffix(" bytes").replace(",", ""))
+    assert judge({f"{GROUP}.user_data": [script(most)]}).rules == set()
+    judge({f"{GROUP}.user_data": [script(most + 1)]}).only("user-data-fits")
+
+
 def test_slurm_nodes_have_the_whole_limit_with_the_mount_of_their_drives(judge: Judge) -> None:
     parts = [script(8_000), script(4_000)]
     assert "user-data-fits" not in judge({**SLURM, f"{GROUP}.user_data": parts}).rules
@@ -39,6 +48,7 @@ def test_node_config_is_for_eks_only(judge: Judge) -> None:
     assert judge({f"{GROUP}.user_data": [NODE_CONFIG]}).rules == set()
     (finding,) = judge({**SLURM, f"{GROUP}.user_data": [NODE_CONFIG]}).of("user-data-node-config")
     assert finding.field == f"{FIELD}.user_data[0]"
+    assert judge({**SLURM, f"{GROUP}.user_data": [script(10)]}).of("user-data-node-config") == []
 
 
 @pytest.mark.parametrize(
@@ -85,12 +95,14 @@ def test_drives_that_a_type_does_not_have_cannot_be_striped(judge: Judge) -> Non
     assert [each.field for each in finding] == ["cloud[0].node_groups[3].local_nvme.use"]
     assert finding[0].message.startswith("g5g.2xlarge of ") and "has no NVMe drives" in finding[0].message
     assert judge({f"{GROUP}.local_nvme": {"use": "raid0"}}).rules == set()
+    assert judge({"cloud.0.node_groups.3.instance_types": ["g5g.2xlarge"]}).of("local-nvme") == []
 
 
 def test_mount_of_drives_is_for_slurm_nodes_that_use_them(judge: Judge) -> None:
     assert judge({f"{GROUP}.local_nvme": {"mount": "/fast"}}).only("local-nvme").field.endswith("mount")
     unused = judge({**SLURM, f"{GROUP}.local_nvme": {"use": "none", "mount": "/fast"}})
     assert unused.of("local-nvme")
+    assert "local-nvme" not in judge({**SLURM, f"{GROUP}.local_nvme": {"use": "none"}}).rules
     assert "local-nvme" not in judge({**SLURM, f"{GROUP}.local_nvme": {"mount": "/fast"}}).rules
 
 
@@ -130,6 +142,7 @@ def test_claims_of_a_site_make_no_two_volumes_of_one_name(judge: Judge) -> None:
     assert finding.field == "cloud[0].kubernetes.teams[0].buckets[0].mount"
     assert "'research-data-shared'" in finding.message
     assert judge({**both, f"{TEAM}.buckets": [{"storage": "data"}]}).rules == set()
+    assert judge({**both, "cloud.0.storage.1.name": "other"}).rules == {"team-bucket"}
 
 
 def test_volumes_of_two_teams_have_names_of_their_own(judge: Judge) -> None:
@@ -157,9 +170,13 @@ def test_team_with_the_name_of_the_shared_folder_gets_no_buckets(judge: Judge) -
     team = {"name": "shared", "gpus": 8, "buckets": [{"storage": "data"}]}
     finding = judge({"cloud.0.kubernetes.teams.+": team}).only("team-bucket")
     assert finding.field == "cloud[0].kubernetes.teams[1].name"
+    assert judge({"cloud.0.kubernetes.teams.+": {**team, "buckets": []}}).rules == set()
 
 
 def test_role_of_a_team_with_a_long_name_is_refused_before_aws_does(judge: Judge) -> None:
     team = {"name": "t" * 40, "gpus": 8, "buckets": [{"storage": "data"}]}
     assert judge({"cloud.0.kubernetes.teams.+": team}).only("name-too-long").field.endswith("teams[1].name")
     assert judge({"cloud.0.kubernetes.teams.+": {**team, "buckets": []}}).rules == set()
+    longest = 64 - len("atlas-test-use1-") - len(TEAM_DATA_SUFFIX) - PULUMI_SUFFIX
+    for length, rules in ((longest, set()), (longest + 1, {"name-too-long"})):
+        assert judge({"cloud.0.kubernetes.teams.+": {**team, "name": "t" * length}}).rules == rules
