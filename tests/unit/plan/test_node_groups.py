@@ -79,6 +79,13 @@ def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) 
     assert (planned.min, planned.desired, planned.max) == (3, 3, 3)
 
 
+def test_reservation_holds_instances_for_others_besides_its_nodes() -> None:
+    shared = odcr(3, shared_nodes=2, share_with=["222233334444"])
+    planned = first_group(group("a", "p5.48xlarge", shared)).capacity
+    assert isinstance(planned, ReservationPlan)
+    assert (planned.instances, planned.max) == (5, 3)
+
+
 @pytest.mark.parametrize(
     ("capacity", "expected"),
     [

@@ -11,7 +11,7 @@ from gpufleet.plan.kueue import Object
 from gpufleet.plan.models import KubernetesPlan, NodeGroupPlan
 from gpufleet.plan.queue_models import FlavorPlan, QueuesPlan
 from gpufleet.plan.queues import ORDER_LABEL, queue_objects, queue_values
-from tests.unit.plan.fleets import block, group, odcr, on_demand, plan_of, spot
+from tests.unit.plan.fleets import CATALOG, block, group, odcr, on_demand, plan_of, spot
 
 TEAMS = [
     {"name": "research", "gpus": 16, "neuron_devices": 16},
@@ -238,3 +238,10 @@ def test_kueue_runs_on_system_nodes() -> None:
     assert manager["nodeSelector"] == {"gpufleet.io/node-group": "system"}
     assert manager["manager"]["image"]["tag"] == f"v{plan.queues.kueue}"
     assert (plan.queues.jobset, plan.queues.leader_worker_set) == (None, None)
+
+
+def test_further_controllers_are_those_of_the_channel() -> None:
+    plan = kubernetes(queues={"jobset": True, "leader_worker_set": True})
+    lock = CATALOG.lock("2026.11")
+    assert plan.queues is not None
+    assert (plan.queues.jobset, plan.queues.leader_worker_set) == (lock.jobset, lock.lws)

@@ -65,7 +65,10 @@ def test_default_partition_has_all_nodes_unless_declared() -> None:
     (only,) = slurm().partitions
     assert (only.name, only.nodes, only.default, only.max_minutes) == ("gpu", 64, True, None)
     plan = slurm(slurm={"partitions": [{"name": "a", "nodes": "dgx001"}, {"name": "b", "default": True}]})
-    assert [(item.name, item.default) for item in plan.partitions] == [("a", False), ("b", True)]
+    assert [(item.name, item.default, item.nodes) for item in plan.partitions] == [
+        ("a", False, 1),
+        ("b", True, 64),
+    ]
 
 
 def test_nodes_with_the_same_leaves_are_one_unit() -> None:
@@ -187,8 +190,10 @@ def test_each_gpu_is_divided_by_the_replicas_of_its_sharing(
     assert (found.sharing, found.replicas) == (kind, replicas)
 
 
-@pytest.mark.parametrize(("endpoint", "number"), [("10.0.0.1", 12), ("10.0.0.2", 13), ("k8s.example.com", 1)])
-def test_neighbouring_virtual_addresses_have_different_router_ids(endpoint: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("endpoint", "number"), [("10.0.0.1", 12), ("10.0.0.2", 13), ("k8s.example.com", 1), (None, 1)]
+)
+def test_neighbouring_virtual_addresses_have_different_router_ids(endpoint: str | None, number: int) -> None:
     kubernetes = {"version": "1.35", "endpoint": endpoint}
     plan = plan_rack(site(scheduler="kubernetes", kubernetes=kubernetes, controllers="ctl[01-03]")).kubernetes
     assert plan is not None
