@@ -181,7 +181,7 @@ def _plan_kubernetes(
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
         karpenter=plan_karpenter(settings, lock, groups),
-        queues=plan_queues(site, lock, teams, groups, plan_orders(spec, site)),
+        queues=plan_queues(site, settings, lock, teams, groups, plan_orders(spec, site)),
         fault_repair=plan_fault_repair(settings, lock),
     )
 

@@ -46,6 +46,8 @@ def test_servers_are_hosts_of_a_site_without_gpus() -> None:
     ]
     assert (site.site, site.scheduler, site.gpus_per_node) == ("use1", "slurm", 0)
     assert [(team.name, team.gpus) for team in site.teams] == [("research", 8)]
+    # What else Slurm's nodes have comes with their image.
+    assert [each.name for each in site.software] == ["Slurm"]
 
 
 def test_servers_have_addresses_of_private_subnets() -> None:
