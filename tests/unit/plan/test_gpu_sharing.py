@@ -88,6 +88,13 @@ def test_nodes_have_the_label_that_their_gpu_stack_reads() -> None:
     own = planned("p5.48xlarge", gpu_sharing=SLICED).labels
     assert own["gpufleet.io/gpu-sharing"] == "time-slicing-4"
     assert not any(key.startswith("nvidia.com/") for key in own)
+    site = cloud_site(
+        group("g", "p5.48xlarge", on_demand(0, 2), gpu_sharing=SLICED),
+        scheduler="kubernetes",
+        kubernetes=None,
+    )
+    (plain,) = build_plan(spec(cloud=[site]), CATALOG).node_groups
+    assert plain.labels["gpufleet.io/gpu-sharing"] == "time-slicing-4"
     operator = {"gpu_stack": "gpu-operator"}
     both = {"gpu_sharing": SLICED, "mig_profile": "1g.10gb+me"}
     labels = planned("p5.48xlarge", kubernetes=operator, **both).labels

@@ -160,8 +160,10 @@ def test_spot_that_falls_back_buys_both_and_its_nodes_have_no_label_of_one_kind(
         "spot": ("spot",),
         "demand": ("on-demand",),
     }
-    labels = {each.name: each.labels.get("gpufleet.io/capacity") for each in site.node_groups}
-    assert labels == {"both": None, "spot": "spot", "demand": "on-demand"}
+    labels = {each.name: each.labels for each in site.node_groups}
+    assert "gpufleet.io/capacity" not in labels["both"]
+    assert labels["spot"]["gpufleet.io/capacity"] == "spot"
+    assert labels["demand"]["gpufleet.io/capacity"] == "on-demand"
     assert pools["both"].weight == pools["spot"].weight > pools["demand"].weight
 
 

@@ -62,6 +62,17 @@ def test_group_without_efa_has_only_the_primary_interface() -> None:
     assert not planned.efa
 
 
+@pytest.mark.parametrize(
+    ("changes", "addresses"),
+    [({}, 0), ({"public_ip": True}, 1), ({"public_ip": True, "network": "efa"}, 0)],
+)
+def test_node_has_a_public_address_on_request_unless_it_has_several_interfaces(
+    changes: dict[str, Any], addresses: int
+) -> None:
+    planned = first_group(group("a", "p5.48xlarge", on_demand(0, 1), **changes))
+    assert planned.public_addresses == addresses
+
+
 def test_efa_on_a_type_without_it_is_an_error() -> None:
     with pytest.raises(InputError, match=r"g6\.xlarge"):
         plan_of(group("serve", "g6.xlarge", on_demand(0, 1), network="efa"))
@@ -210,6 +221,8 @@ def test_taint_of_the_fleet_file_replaces_the_default() -> None:
     own = [{"key": "nvidia.com/gpu", "value": "mine", "effect": "PreferNoSchedule"}, {"key": "x"}]
     taints = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own), **KUBERNETES).taints
     assert [(taint.key, taint.value) for taint in taints] == [("nvidia.com/gpu", "mine"), ("x", "")]
+    beside = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own[1:]), **KUBERNETES).taints
+    assert [(taint.key, taint.value) for taint in beside] == [("nvidia.com/gpu", "present"), ("x", "")]
 
 
 def test_labels_have_what_a_workload_selects_by() -> None:

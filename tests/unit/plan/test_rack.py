@@ -88,6 +88,7 @@ def test_nodes_with_the_same_leaves_are_one_unit() -> None:
         ("fabric", 0),
     ]
     assert switches[-1].switches == ("unit-su0-leaf0", "unit-su1-leaf0")
+    assert slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": leaves}).units == 2
     placed = [node for item in switches for node in item.hosts]
     assert len(placed) == len(set(placed)) == 64
 

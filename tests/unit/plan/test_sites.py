@@ -93,10 +93,16 @@ def test_storage_is_planned_with_its_defaults() -> None:
     assert system.zone == "us-east-1a"
     assert system.mount == "/mnt/scratch"
     assert (system.import_bucket, system.import_prefix) == ("data", "train/v1")
-    assert system.backup_days == 0
+    assert (system.throughput, system.compression, system.backup_days) == (125, "LZ4", 0)
     assert system.tags["gpufleet:storage"] == "scratch"
     (bucket,) = site.buckets
     assert (bucket.bucket, bucket.expire_days, bucket.versioning) == ("atlas-data", 30, True)
+
+
+def test_file_system_is_backed_up_and_compressed_as_declared() -> None:
+    lustre = {"capacity": "4800 GiB", "throughput": "125 MB/s/TiB", "compression": "none", "backups": "7 d"}
+    (site,) = plan_of(storage=[{"name": "fs", "lustre": lustre}]).cloud
+    assert (site.lustre[0].compression, site.lustre[0].backup_days) == ("NONE", 7)
 
 
 def test_file_system_without_an_import_has_no_bucket() -> None:
@@ -143,6 +149,16 @@ def test_hosts_without_a_domain_are_reached_by_name() -> None:
 def test_gpus_are_counted_over_clouds_and_racks() -> None:
     fleet = spec(cloud=[cloud_site(group("a", "p5.48xlarge", on_demand(0, 4)))], onprem=[rack_site()])
     assert build_plan(fleet, CATALOG).gpus_at_maximum == 8 * 4 + 8 * 64
+
+
+def test_neuron_devices_are_counted_apart_from_gpus() -> None:
+    plan = plan_of(
+        group("gpu", "p5.48xlarge", on_demand(0, 5)),
+        group("neuron", "trn1.32xlarge", on_demand(0, 2)),
+        group("cpu", "m7i.xlarge", on_demand(0, 3)),
+    )
+    assert (plan.neuron_devices_at_maximum, plan.gpus_at_maximum) == (16 * 2, 8 * 5)
+    assert [(each.gpu, each.gpus_per_node) for each in plan.node_groups] == [("H100", 8), ("", 0), ("", 0)]
 
 
 def test_launched_groups_are_those_of_sites_with_a_slurm() -> None:
