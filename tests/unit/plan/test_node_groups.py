@@ -139,6 +139,26 @@ def test_each_purchase_option_has_exactly_its_own_fields(
     assert first_group(group("a", "p5.48xlarge", capacity)).capacity == expected
 
 
+def test_zone_of_reservations_is_known_where_there_is_one() -> None:
+    one, several = odcr(3, group=POOL, zone="us-east-1b"), odcr(3, group=POOL)
+    zones = [
+        first_group(group("a", "p5.48xlarge", each)).capacity.reservation_zone for each in (one, several)
+    ]
+    assert zones == ["us-east-1b", None]
+
+
+def test_lengths_of_blocks_are_in_hours() -> None:
+    extended = {"extensions": ["1 d", "7 d"]}
+    for made in (block(3, **extended), block(3, id=ID, zone="us-east-1a", start=None, **extended)):
+        planned = first_group(group("a", "p5.48xlarge", made)).capacity
+        assert isinstance(planned, CapacityBlockPlan | ExistingBlockPlan)
+        assert (planned.duration_hours, planned.extension_hours) == (14 * 24, [24, 7 * 24])
+    unknown = block(3, id=ID, zone="us-east-1a", start=None, duration=None)
+    planned = first_group(group("a", "p5.48xlarge", unknown)).capacity
+    assert isinstance(planned, ExistingBlockPlan)
+    assert planned.duration_hours is None
+
+
 @pytest.mark.parametrize("missing", ["start", "duration"])
 def test_block_that_cannot_be_bought_is_an_error(missing: str) -> None:
     with pytest.raises(InputError, match="node group a"):
