@@ -210,6 +210,12 @@ def test_placement_group_is_created_only_where_it_applies(
     assert first_group(group("a", "p5.48xlarge", capacity, **changes)).placement_group is expected
 
 
+def test_type_that_cannot_be_in_a_cluster_placement_group_gets_none() -> None:
+    for types in (["t3.large"], ["m7i.xlarge", "t3.large"]):
+        planned = first_group(group("a", types, on_demand(0, 2), placement="cluster", **ONE_ZONE))
+        assert not planned.placement_group
+
+
 def test_existing_reservation_keeps_its_own_placement_group() -> None:
     capacity = odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1")
     planned = first_group(group("a", "p5.48xlarge", capacity, network="efa")).capacity
