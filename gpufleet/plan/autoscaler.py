@@ -13,7 +13,7 @@ from gpufleet.catalog.interfaces import NetworkInterface
 from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import CLUSTER_AUTOSCALER_IMAGE, Expander
 from gpufleet.plan.accelerators import AcceleratorPlan
-from gpufleet.plan.capacity_models import CapacityPlan, OnDemandPlan, SpotPlan
+from gpufleet.plan.capacity_models import CapacityPlan, SpotPlan
 from gpufleet.plan.gpu_sharing import GpuSharingPlan
 from gpufleet.plan.rack_models import TaintPlan
 from gpufleet.spec.models import CloudSite, Kubernetes
@@ -117,7 +117,7 @@ def can_scale(capacity: CapacityPlan) -> bool:
     """Whether the size of a group can change while the fleet file stays."""
     if isinstance(capacity, SpotPlan) and capacity.on_demand_fallback:
         return True
-    return isinstance(capacity, OnDemandPlan | SpotPlan) and capacity.min < capacity.max
+    return capacity.min < capacity.max
 
 
 def _accelerator(gpu: str) -> str:

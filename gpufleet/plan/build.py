@@ -67,9 +67,7 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     drawn = drawn_nodes(spec)
     cloud = tuple(_plan_site(spec, site, catalog, drawn) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
-    hosts = (
-        plan_server_hosts(spec, site, plan, catalog) for site, plan in zip(spec.cloud, cloud, strict=True)
-    )
+    hosts = (plan_server_hosts(spec, site, catalog) for site in spec.cloud)
     name = environment_resource_name(spec.fleet, spec.environment)
     budget = plan_budget(spec, cloud)
     return FleetPlan(
@@ -181,7 +179,7 @@ def _plan_kubernetes(
         neuron=_plan_neuron(site, settings, catalog, lock),
         autoscaler=plan_autoscaler(settings, lock),
         karpenter=plan_karpenter(settings, lock, groups),
-        queues=plan_queues(site, lock, teams, groups, plan_orders(spec, site)),
+        queues=plan_queues(site, settings, lock, teams, groups, plan_orders(spec, site)),
         fault_repair=plan_fault_repair(settings, lock),
     )
 

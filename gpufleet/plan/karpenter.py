@@ -24,6 +24,7 @@ from gpufleet.plan.capacity_models import (
     ReservationPlan,
     SpotPlan,
 )
+from gpufleet.spec.autoscaler import Autoscaler
 from gpufleet.spec.models import CloudSite, Kubernetes
 
 CapacityType = Literal["reserved", "spot", "on-demand"]
@@ -90,9 +91,15 @@ class _Group(Protocol):
 
 def has_karpenter(site: CloudSite) -> bool:
     """Whether Karpenter scales node groups of a site."""
-    settings = site.kubernetes
-    wanted = settings.autoscaler if settings is not None and site.scheduler == "kubernetes" else None
-    return wanted is not None and wanted.kind == "karpenter"
+    return _wanted(site) is not None
+
+
+def _wanted(site: CloudSite) -> Autoscaler | None:
+    """The settings of Karpenter of a site; None without one."""
+    if site.kubernetes is None or site.scheduler != "kubernetes":
+        return None
+    wanted = site.kubernetes.autoscaler
+    return wanted if wanted is not None and wanted.kind == "karpenter" else None
 
 
 def plan_karpenter(
@@ -120,10 +127,9 @@ def plan_node_pool(
 ) -> NodePoolPlan | None:
     """The node pool in the place of a group; None for one of fixed size, or of an order, and for one in a
     reservation unless the fleet file wants pools for these."""
-    settings = site.kubernetes
-    if settings is None or settings.autoscaler is None or not has_karpenter(site):
+    wanted = _wanted(site)
+    if wanted is None:
         return None
-    wanted = settings.autoscaler
     in_pool = wanted.reserved_nodes == "node-pools" and isinstance(capacity, SELECTED)
     if drawn or not (in_pool or can_scale(capacity)):
         return None

@@ -18,6 +18,7 @@ from gpufleet.plan.models import AcceleratorPlan, NodeGroupPlan
 from gpufleet.plan.ordered_capacity import OrderPlan
 from gpufleet.plan.queue_models import FlavorPlan, QueuesPlan
 from gpufleet.spec.models import CloudSite, Kubernetes
+from gpufleet.spec.queues import Queues
 
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_LABEL = f"{LABEL_PREFIX}node-group"
@@ -27,9 +28,15 @@ ORDER_LABEL = f"{LABEL_PREFIX}ordered-capacity"
 
 def has_queues(site: CloudSite) -> bool:
     """Whether Kueue shares out the devices of a site."""
-    settings = site.kubernetes
-    wanted = settings.queues if settings is not None and site.scheduler == "kubernetes" else None
-    return wanted is not None and wanted.kind == "kueue"
+    return (
+        site.kubernetes is not None and site.scheduler == "kubernetes" and _kueue(site.kubernetes) is not None
+    )
+
+
+def _kueue(settings: Kubernetes) -> Queues | None:
+    """The settings of Kueue of a cluster; None without it."""
+    wanted = settings.queues
+    return wanted if wanted is not None and wanted.kind == "kueue" else None
 
 
 def order_labels(site: CloudSite, group: str) -> dict[str, str]:
@@ -40,15 +47,16 @@ def order_labels(site: CloudSite, group: str) -> dict[str, str]:
 
 def plan_queues(
     site: CloudSite,
+    settings: Kubernetes,
     lock: SoftwareLock,
     teams: Sequence[TeamPlan],
     groups: Sequence[NodeGroupPlan],
     orders: Sequence[OrderPlan],
 ) -> QueuesPlan | None:
-    """Kueue of the site with its flavors and guarantees; None if the fleet file has no queues."""
-    settings = site.kubernetes
-    wanted = settings.queues if settings is not None else None
-    if settings is None or wanted is None or not has_queues(site):
+    """Kueue of a site with a cluster of these settings, with its flavors and guarantees; None if the fleet
+    file has no queues."""
+    wanted = _kueue(settings)
+    if wanted is None:
         return None
     flavors = tuple(_flavors(site, settings, groups, orders, topology=wanted.topology))
     guaranteed: dict[str, dict[str, int]] = {team.name: {} for team in teams}
@@ -157,18 +165,20 @@ def _devices(flavors: Sequence[FlavorPlan], teams: Sequence[TeamPlan]) -> list[D
         (False, GPU_SUM, {team.name: team.gpus for team in teams}),
         (True, NEURON_SUM, {team.name: team.neuron_devices for team in teams}),
     )
-    found = []
-    for neuron, sum_resource, limits in kinds:
-        own = tuple(
-            Flavor(
-                GpuPool(each.name, each.resource, each.per_device, each.devices),
-                each.labels,
-                each.taints,
-                _topology(each),
-            )
-            for each in flavors
-            if (each.resource == NEURON_RESOURCE) is neuron
+    return [
+        Devices(
+            tuple(
+                Flavor(
+                    GpuPool(each.name, each.resource, each.per_device, each.devices),
+                    each.labels,
+                    each.taints,
+                    _topology(each),
+                )
+                for each in flavors
+                if (each.resource == NEURON_RESOURCE) is neuron
+            ),
+            limits,
+            sum_resource,
         )
-        if own:
-            found.append(Devices(own, limits, sum_resource))
-    return found
+        for neuron, sum_resource, limits in kinds
+    ]

@@ -75,7 +75,7 @@ def _divided(site: OnPremSite, nodes: tuple[str, ...]) -> tuple[str | None, int]
     """The MIG profile into which nodes' GPUs are divided, and how many of it each GPU has; (None, 1) where
     they are whole. A check refuses layouts that are not the same for a whole group."""
     for layout in site.mig or ():
-        if nodes and nodes[0] in layout.nodes.hosts and layout.profiles:
+        if nodes[0] in layout.nodes.hosts and layout.profiles:
             return next(iter(layout.profiles.items()))
     return None, 1
 
@@ -93,7 +93,7 @@ def _labels(site: OnPremSite, groups: tuple[KubernetesGroupPlan, ...]) -> dict[s
         for host in unit.hosts:
             labels[host][f"{LABEL_PREFIX}leaf"] = unit.name
     for switch in site.fabric.switches:
-        if switch.tier != "leaf" or switch.rail is None or switch.nodes is None:
+        if switch.rail is None or switch.nodes is None:
             continue
         for host in switch.nodes.hosts:
             labels.get(host, {})[f"{LABEL_PREFIX}rail-{switch.rail}"] = switch.name

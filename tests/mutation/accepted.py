@@ -44,8 +44,16 @@ EQUIVALENT: dict[str, str] = {
     r"gpufleet\.plan\.autoscaler accelerator and gpu -> gpu": "what is a GPU is an accelerator",
     r"gpufleet\.pricing\.of_plan kubernetes is not None and kubernetes\.access != 'phased' -> "
     r"kubernetes\.access != 'phased'": "a node pool is Karpenter's, and so in a Kubernetes site",
-    r"gpufleet\.plan\.queues settings is None or wanted is None or \(not has_queues\(site\)\) -> "
-    r"(settings|wanted) is None or \(?not has_queues\(site\)\)?": "has_queues has looked at both",
+    r"gpufleet\.plan\.gpu_sharing gpu is not None and mig_profile -> gpu is not None": (
+        "no GPU has a profile without a name"
+    ),
+    r"gpufleet\.plan\.rack_kubernetes endpoint or '' -> endpoint": "neither is an address",
+    r"gpufleet\.plan\.slurm_servers each\.kind == 'private' -> True": (
+        "the private subnet of a zone comes after its public one"
+    ),
+    r"gpufleet\.plan\.gpu_sharing sharing is not None and sharing\.mps is not None -> sharing is not None": (
+        "what is shared without time slices is shared by MPS"
+    ),
     r"gpufleet\.policies\.rules\.security\._grants not covering -> False": (
         "a quick look that spares the question who may tag"
     ),

@@ -45,6 +45,7 @@ def test_groups_whose_size_belongs_to_something_else_are_not_its_own() -> None:
         group("scaled", "g6.xlarge", on_demand(0, 2)),
         group("steady", "g6.xlarge", on_demand(2, 2)),
         group("steady-spot", "g6.xlarge", spot(2, 2, "on-demand")),
+        group("spot-alone", "g6.xlarge", spot(2, 2)),
         group("drawn", "g6.xlarge", on_demand(0, 2)),
         group("undrawn", "g6.xlarge", on_demand(0, 2)),
         group("held", "g6.xlarge", odcr(1), zones=["us-east-1a"]),
@@ -58,8 +59,9 @@ def test_groups_whose_size_belongs_to_something_else_are_not_its_own() -> None:
 
 
 def test_slurm_site_has_none() -> None:
-    found = plan_of(group("burst", "g6.xlarge", on_demand(0, 2)))
-    assert found.node_groups[0].autoscaled is None
+    for settings in (None, {"autoscaler": {}}):
+        found = plan_of(group("burst", "g6.xlarge", on_demand(0, 2)), kubernetes=settings)
+        assert found.node_groups[0].autoscaled is None
 
 
 def test_gpus_and_adapters_are_known_before_a_node_exists() -> None:

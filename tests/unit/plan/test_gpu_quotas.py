@@ -33,6 +33,7 @@ def test_gpus_of_a_team_are_spread_over_groups_by_size():
 
 def test_no_nodes_or_no_teams_give_no_quota():
     assert guarantees({"a": 8}, []) == {"a": {}}
+    assert guarantees({"a": 0}, []) == {"a": {}}
     assert guarantees({}, [pool("gpu", 8)]) == {}
     assert guarantees({"a": 0}, [pool("gpu", 8)]) == {"a": {"gpu": 0}}
 

@@ -56,6 +56,11 @@ def test_whole_gpus_have_no_sharing_and_no_label() -> None:
     assert found.gpu_sharing is None
     assert not [key for key in found.labels if "sharing" in key or "nvidia.com" in key]
     assert share_resources([found]) == []
+    sliced, parts = planned("p5.48xlarge", gpu_sharing=SLICED), planned("p5.48xlarge", mig_profile="1g.10gb")
+    assert share_resources([sliced, found, parts, sliced]) == [
+        "nvidia.com/gpu.shared",
+        "nvidia.com/mig-1g.10gb",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +88,13 @@ def test_nodes_have_the_label_that_their_gpu_stack_reads() -> None:
     own = planned("p5.48xlarge", gpu_sharing=SLICED).labels
     assert own["gpufleet.io/gpu-sharing"] == "time-slicing-4"
     assert not any(key.startswith("nvidia.com/") for key in own)
+    site = cloud_site(
+        group("g", "p5.48xlarge", on_demand(0, 2), gpu_sharing=SLICED),
+        scheduler="kubernetes",
+        kubernetes=None,
+    )
+    (plain,) = build_plan(spec(cloud=[site]), CATALOG).node_groups
+    assert plain.labels["gpufleet.io/gpu-sharing"] == "time-slicing-4"
     operator = {"gpu_stack": "gpu-operator"}
     both = {"gpu_sharing": SLICED, "mig_profile": "1g.10gb+me"}
     labels = planned("p5.48xlarge", kubernetes=operator, **both).labels
@@ -129,3 +141,11 @@ def test_fraction_of_a_gpu_cannot_be_divided() -> None:
     assert whole.accelerator is not None and mig_gpu_of(whole) is not None
     part = whole.accelerator.model_copy(update={"count": 0})
     assert mig_gpu_of(whole.model_copy(update={"accelerator": part})) is None
+
+
+def test_gpu_of_unknown_memory_and_no_gpu_cannot_be_divided() -> None:
+    whole = CATALOG.instances["p5.48xlarge"]
+    assert whole.accelerator is not None
+    unknown = whole.accelerator.model_copy(update={"memory_gib": None})
+    assert mig_gpu_of(whole.model_copy(update={"accelerator": unknown})) is None
+    assert mig_gpu_of(CATALOG.instances["m7i.xlarge"]) is None

@@ -9,7 +9,7 @@ import pytest
 from gpufleet.catalog.images import eks_image_parameter
 from gpufleet.errors import InputError
 from gpufleet.plan import build_plan
-from gpufleet.plan.images import image_software
+from gpufleet.plan.images import image_software, system_architecture
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
 
@@ -119,7 +119,7 @@ def test_graviton_system_nodes_start_from_the_image_for_arm() -> None:
 
 def test_nodes_without_accelerators_can_be_graviton() -> None:
     found = only(site("m7g.xlarge", **kubernetes("1.35")))
-    assert found.image == "amazon-eks-node-al2023-arm64-standard-1.35-v20260714"
+    assert (found.image, found.software) == ("amazon-eks-node-al2023-arm64-standard-1.35-v20260714", None)
     assert eks_image_parameter(found.image).startswith(
         "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/arm64/standard/"
     )
@@ -147,9 +147,29 @@ def test_efa_of_an_image_is_its_kernel_module_or_the_installers_version() -> Non
 
 def test_image_of_neuron_nodes_is_shown_with_their_driver_and_without_cuda() -> None:
     versions = {"driver": "580.1", "neuron_driver": "2.2", "cuda": "13.0", "nccl": "2.28"}
+    versions |= {"aws_ofi_nccl": "1.17", "container_toolkit": "1.18"}
     image = CATALOG.node_image("eks-al2023", LOCK.eks_image, "1.35").model_copy(update=versions)
     shown = [image_software(image, neuron=neuron) for neuron in (False, True)]
     assert [(each.driver, each.cuda, each.nccl) for each in shown] == [
         ("580.1", "13.0", "2.28"),
         ("2.2", None, None),
     ]
+    assert [each.accelerator for each in shown] == ["gpu", "neuron"]
+    assert [(each.aws_ofi_nccl, each.container_toolkit, each.in_containers) for each in shown] == [
+        ("1.17", "1.18", ("cuda", "nccl")),
+        (None, None, ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "architecture"),
+    [
+        (["m7g.xlarge"], "arm64"),
+        (["m7i.xlarge"], "x86_64"),
+        (["m7g.xlarge", "m7i.xlarge"], "x86_64"),
+        (["m7g.xlarge", "x99.unknown"], "arm64"),
+        (["x99.unknown"], "x86_64"),
+    ],
+)
+def test_system_nodes_have_the_architecture_of_their_known_types(names: list[str], architecture: str) -> None:
+    assert system_architecture(names, CATALOG) == architecture

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from gpufleet.plan import build_plan
+from gpufleet.plan.budget_models import AnomaliesPlan
 from gpufleet.plan.json import cents, model_to_json
+from gpufleet.plan.models import PowerPlan
 from gpufleet.pricing.json import cost_to_json
 from gpufleet.spec.models import FleetSpec
 from tests.unit.plan.fleets import CATALOG, block, cloud_site, cost_of, group, on_demand, rack_site, spec
@@ -167,3 +169,15 @@ def test_p5_has_one_ena_and_32_efa_interfaces() -> None:
 )
 def test_only_the_json_rounds_money_half_even_to_cents(amount: str | None, rounded: float | None) -> None:
     assert cents(Decimal(amount) if amount is not None else None) == rounded
+
+
+def test_numbers_that_are_no_money_are_not_rounded() -> None:
+    power = PowerPlan(Decimal("1.125"), Decimal("0.1125"))
+    assert model_to_json(power) == {"pue": 1.125, "usd_per_kwh": 0.1125}
+    assert model_to_json(AnomaliesPlan(Decimal("50.125"), None)) == {"above": 50.12, "monitor": None}
+
+
+def test_amounts_of_money_by_name_are_numbers() -> None:
+    costs = {"colocation": "42000 USD", "staff": "100.12 USD"}
+    (site,) = _of(spec(onprem=[rack_site(running_costs=costs)]))["sites"]
+    assert site["running_costs"] == {"colocation": 42_000, "staff": 100.12}

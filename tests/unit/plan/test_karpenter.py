@@ -51,6 +51,17 @@ def test_other_sites_have_none(autoscaler: dict[str, Any] | None) -> None:
     assert site.node_groups[0].node_pool is None
 
 
+def test_slurm_site_has_no_pools() -> None:
+    karpenter = {"autoscaler": {"kind": "karpenter"}}
+    (site,) = plan_of(group("sweep", "g6.xlarge", spot(0, 4)), kubernetes=karpenter).cloud
+    assert (site.kubernetes, site.node_groups[0].node_pool) == (None, None)
+
+
+def test_cluster_without_settings_has_no_pools() -> None:
+    (site,) = plan_of(group("sweep", "g6.xlarge", spot(0, 4)), scheduler="kubernetes").cloud
+    assert site.node_groups[0].node_pool is None
+
+
 def test_groups_whose_size_belongs_to_something_else_stay_node_groups() -> None:
     site = plan(
         group("scaled", "g6.xlarge", on_demand(0, 2)),
@@ -116,6 +127,8 @@ def test_limits_count_devices_and_vcpus_besides_nodes() -> None:
 
 def test_fraction_of_a_gpu_is_limited_by_vcpus() -> None:
     assert pool(group("tiny", "g6f.xlarge", on_demand(0, 2))).limits == {"nodes": 2, "cpu": 8}
+    some = pool(group("mixed", ["g6.xlarge", "g6f.xlarge"], spot(0, 2)))
+    assert some.limits == {"nodes": 2, "cpu": 8}, "not every type has a whole one"
 
 
 def test_vcpus_are_those_of_the_largest_type() -> None:
@@ -131,6 +144,8 @@ def test_minimum_is_a_part_of_its_own_that_always_runs() -> None:
     karpenter = cluster(site).karpenter
     assert karpenter is not None
     assert karpenter.static_capacity
+    steady = pool(group("steady", "g6.xlarge", spot(2, 2, "on-demand")))
+    assert (steady.always, steady.most, steady.limits) == (2, 2, {}), "no nodes besides"
 
 
 def test_spot_that_falls_back_buys_both_and_its_nodes_have_no_label_of_one_kind() -> None:
@@ -145,8 +160,10 @@ def test_spot_that_falls_back_buys_both_and_its_nodes_have_no_label_of_one_kind(
         "spot": ("spot",),
         "demand": ("on-demand",),
     }
-    labels = {each.name: each.labels.get("gpufleet.io/capacity") for each in site.node_groups}
-    assert labels == {"both": None, "spot": "spot", "demand": "on-demand"}
+    labels = {each.name: each.labels for each in site.node_groups}
+    assert "gpufleet.io/capacity" not in labels["both"]
+    assert labels["spot"]["gpufleet.io/capacity"] == "spot"
+    assert labels["demand"]["gpufleet.io/capacity"] == "on-demand"
     assert pools["both"].weight == pools["spot"].weight > pools["demand"].weight
 
 

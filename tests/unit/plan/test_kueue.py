@@ -87,6 +87,7 @@ def test_sum_in_thousandths_limits_a_team_over_several_flavors() -> None:
     shared = groups[1]["flavors"][0]["resources"][0]
     assert (shared["nominalQuota"], shared["borrowingLimit"]) == ("16", "16")
     assert "nodeLabels" not in found["ResourceFlavor/gpufleet-all"]["spec"]
+    assert "ResourceFlavor/gpufleet-all" not in objects(of(WHOLE)), "one flavor has no sum"
     assert kueue_configuration([of(WHOLE, SLICED)])["resources"]["transformations"] == [
         {"input": name, "strategy": "Retain", "outputs": {"gpufleet.io/gpu-thousandths": count}}
         for name, count in (("nvidia.com/gpu", "1000"), ("nvidia.com/gpu.shared", "250"))
@@ -118,7 +119,8 @@ def test_flavors_are_nodes_with_taints_and_the_topology_of_the_site() -> None:
     assert spec["tolerations"] == [{**taint, "operator": "Equal"}]
     assert [item["nodeLabel"] for item in found["Topology/dc1"]["spec"]["levels"]] == list(levels)
     plain = objects(of(WHOLE))
-    assert "Topology/dc1" not in plain and "topologyName" not in plain["ResourceFlavor/train"]["spec"]
+    assert "Topology/dc1" not in plain
+    assert plain["ResourceFlavor/train"]["spec"] == {"nodeLabels": {"gpufleet.io/node-group": "train"}}
 
 
 def test_workload_priorities_are_those_of_pods() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gpufleet.plan import build_plan
 from gpufleet.plan.node_programs import lnet_program, lustre_over_efa
+from gpufleet.plan.storage import lustre_interfaces
 from tests.unit.plan.fleets import CATALOG, cloud_site, group, on_demand, spec
 
 LUSTRE = {
@@ -20,14 +21,20 @@ LUSTRE = {
 
 
 def parts(
-    instance: str | list[str], *, efa: bool = True, zone: str = "us-east-1a", **changes: object
+    instance: str | list[str],
+    *,
+    efa: bool = True,
+    zone: str = "us-east-1a",
+    lustre: bool = True,
+    **changes: object,
 ) -> list[str]:
     """The user data of a group in zone us-east-1a."""
     wanted: dict[str, object] = {"network": "efa", "zones": ["us-east-1a"], "local_nvme": {"use": "none"}}
+    file_system = {"name": "data", "lustre": LUSTRE | {"efa": efa, "zone": zone}}
     site = cloud_site(
         group("a", instance, on_demand(0, 2), **(wanted | changes)),
         zones=["us-east-1a", "us-east-1b"],
-        storage=[{"name": "data", "lustre": LUSTRE | {"efa": efa, "zone": zone}}],
+        storage=[file_system if lustre else {"name": "data", "bucket": {"name": "atlas-data"}}],
     )
     (found,) = build_plan(spec(cloud=[site]), CATALOG).node_groups
     return list(found.user_data)
@@ -58,6 +65,15 @@ def test_nodes_use_tcp_without_efa_on_either_side_or_in_another_zone() -> None:
     assert parts("p5.48xlarge", network="ena") == []
     assert parts("p5.48xlarge", efa=False) == []
     assert parts("p5.48xlarge", zone="us-east-1b") == []
+    assert parts("p5.48xlarge", lustre=False) == []
+
+
+def test_group_of_unknown_types_uses_tcp() -> None:
+    """A check says that the catalog lacks them."""
+    made = group("a", "x99.unknown", on_demand(0, 1), network="efa", zones=["us-east-1a"])
+    fleet = spec(cloud=[cloud_site(made, storage=[{"name": "data", "lustre": LUSTRE | {"efa": True}}])])
+    (site,) = fleet.cloud
+    assert lustre_interfaces(site, site.node_groups[0], (), CATALOG.lustre_efa_clients) == 0
     assert parts("p5.48xlarge", zones=["us-east-1a", "us-east-1b"]) == []
 
 

@@ -62,6 +62,17 @@ def test_group_without_efa_has_only_the_primary_interface() -> None:
     assert not planned.efa
 
 
+@pytest.mark.parametrize(
+    ("changes", "addresses"),
+    [({}, 0), ({"public_ip": True}, 1), ({"public_ip": True, "network": "efa"}, 0)],
+)
+def test_node_has_a_public_address_on_request_unless_it_has_several_interfaces(
+    changes: dict[str, Any], addresses: int
+) -> None:
+    planned = first_group(group("a", "p5.48xlarge", on_demand(0, 1), **changes))
+    assert planned.public_addresses == addresses
+
+
 def test_efa_on_a_type_without_it_is_an_error() -> None:
     with pytest.raises(InputError, match=r"g6\.xlarge"):
         plan_of(group("serve", "g6.xlarge", on_demand(0, 1), network="efa"))
@@ -77,6 +88,13 @@ def test_reservation_runs_all_of_its_nodes(capacity: dict[str, Any], kind: str) 
     planned = first_group(group("a", "p5.48xlarge", capacity)).capacity
     assert planned.kind == kind
     assert (planned.min, planned.desired, planned.max) == (3, 3, 3)
+
+
+def test_reservation_holds_instances_for_others_besides_its_nodes() -> None:
+    shared = odcr(3, shared_nodes=2, share_with=["222233334444"])
+    planned = first_group(group("a", "p5.48xlarge", shared)).capacity
+    assert isinstance(planned, ReservationPlan)
+    assert (planned.instances, planned.max) == (5, 3)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +137,26 @@ def test_each_purchase_option_has_exactly_its_own_fields(
     capacity: dict[str, Any], expected: CapacityPlan
 ) -> None:
     assert first_group(group("a", "p5.48xlarge", capacity)).capacity == expected
+
+
+def test_zone_of_reservations_is_known_where_there_is_one() -> None:
+    one, several = odcr(3, group=POOL, zone="us-east-1b"), odcr(3, group=POOL)
+    zones = [
+        first_group(group("a", "p5.48xlarge", each)).capacity.reservation_zone for each in (one, several)
+    ]
+    assert zones == ["us-east-1b", None]
+
+
+def test_lengths_of_blocks_are_in_hours() -> None:
+    extended = {"extensions": ["1 d", "7 d"]}
+    for made in (block(3, **extended), block(3, id=ID, zone="us-east-1a", start=None, **extended)):
+        planned = first_group(group("a", "p5.48xlarge", made)).capacity
+        assert isinstance(planned, CapacityBlockPlan | ExistingBlockPlan)
+        assert (planned.duration_hours, planned.extension_hours) == (14 * 24, [24, 7 * 24])
+    unknown = block(3, id=ID, zone="us-east-1a", start=None, duration=None)
+    planned = first_group(group("a", "p5.48xlarge", unknown)).capacity
+    assert isinstance(planned, ExistingBlockPlan)
+    assert planned.duration_hours is None
 
 
 @pytest.mark.parametrize("missing", ["start", "duration"])
@@ -172,6 +210,12 @@ def test_placement_group_is_created_only_where_it_applies(
     assert first_group(group("a", "p5.48xlarge", capacity, **changes)).placement_group is expected
 
 
+def test_type_that_cannot_be_in_a_cluster_placement_group_gets_none() -> None:
+    for types in (["t3.large"], ["m7i.xlarge", "t3.large"]):
+        planned = first_group(group("a", types, on_demand(0, 2), placement="cluster", **ONE_ZONE))
+        assert not planned.placement_group
+
+
 def test_existing_reservation_keeps_its_own_placement_group() -> None:
     capacity = odcr(2, zone="us-east-1b", id=ID, placement_group="pg-1")
     planned = first_group(group("a", "p5.48xlarge", capacity, network="efa")).capacity
@@ -203,6 +247,8 @@ def test_taint_of_the_fleet_file_replaces_the_default() -> None:
     own = [{"key": "nvidia.com/gpu", "value": "mine", "effect": "PreferNoSchedule"}, {"key": "x"}]
     taints = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own), **KUBERNETES).taints
     assert [(taint.key, taint.value) for taint in taints] == [("nvidia.com/gpu", "mine"), ("x", "")]
+    beside = first_group(group("a", "p5.48xlarge", on_demand(0, 1), taints=own[1:]), **KUBERNETES).taints
+    assert [(taint.key, taint.value) for taint in beside] == [("nvidia.com/gpu", "present"), ("x", "")]
 
 
 def test_labels_have_what_a_workload_selects_by() -> None:

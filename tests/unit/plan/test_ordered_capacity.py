@@ -98,3 +98,19 @@ def test_groups_with_efa_are_tried_by_site_and_zone() -> None:
     west = cloud_site(group("a", ["p5.48xlarge"], spot(0, 4), zones=["us-west-2a"], **efa), **WEST)
     (order,) = build_plan(spec(cloud=[east, west]), CATALOG).cloud[0].ordered_capacity
     assert order.places == (("a",), ("usw2/a",), ("b",))
+
+
+def test_groups_stay_in_a_zone_with_a_placement_group_and_may_be_spread_without() -> None:
+    def places(**changes: str) -> tuple[tuple[str, ...], ...]:
+        site = cloud_site(
+            group("a", ["p5.48xlarge"], spot(0, 4), zones=["us-east-1a"], **changes),
+            group("b", ["p5.48xlarge"], spot(0, 4), zones=["us-east-1b"], **changes),
+            ordered_capacity=[{"name": "train", "nodes": 4, "groups": ["a", "gone", "b"]}],
+            zones=["us-east-1a", "us-east-1b"],
+        )
+        (order,) = build_plan(spec(cloud=[site]), CATALOG).cloud[0].ordered_capacity
+        return order.places
+
+    # A check refuses the group that does not exist.
+    assert places() == (("a", "b"),)
+    assert places(placement="cluster") == (("a",), ("b",))

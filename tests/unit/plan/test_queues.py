@@ -11,7 +11,7 @@ from gpufleet.plan.kueue import Object
 from gpufleet.plan.models import KubernetesPlan, NodeGroupPlan
 from gpufleet.plan.queue_models import FlavorPlan, QueuesPlan
 from gpufleet.plan.queues import ORDER_LABEL, queue_objects, queue_values
-from tests.unit.plan.fleets import block, group, odcr, on_demand, plan_of, spot
+from tests.unit.plan.fleets import CATALOG, block, group, odcr, on_demand, plan_of, spot
 
 TEAMS = [
     {"name": "research", "gpus": 16, "neuron_devices": 16},
@@ -60,6 +60,14 @@ def test_site_without_the_field_or_with_none_has_no_queues_and_the_same_nodes() 
     assert plain == off
     assert plain.cloud[0].kubernetes is not None and plain.cloud[0].kubernetes.queues is None
     assert not any(ORDER_LABEL in each.labels for each in plain.node_groups)
+
+
+def test_group_of_an_order_on_slurm_or_without_settings_has_no_label_of_queues() -> None:
+    order = {"ordered_capacity": [{"name": "drawn", "nodes": 2, "groups": ["a"]}]}
+    made = group("a", "g6.xlarge", on_demand(0, 2))
+    for site in ({"kubernetes": {"teams": TEAMS, "queues": {}}}, {"scheduler": "kubernetes"}):
+        (found,) = plan_of(made, **order, **site).node_groups
+        assert ORDER_LABEL not in found.labels
 
 
 def test_each_group_with_devices_is_a_flavor_of_its_nodes_at_maximum_size() -> None:
@@ -167,6 +175,7 @@ def test_order_of_gpus_and_neuron_devices_is_a_flavor_of_each() -> None:
         (group("a", "p5.48xlarge", on_demand(2, 2), **EFA), 3),
         (group("a", "p6-b200.48xlarge", on_demand(2, 2), **EFA), 4),
         (group("a", "p5.48xlarge", block(2), zones=["us-east-1a"]), 3),
+        (group("a", "p5.48xlarge", odcr(2, id="cr-0123456789abcdef0", zone="us-east-1a"), network="efa"), 3),
         (group("a", "g6e.2xlarge", on_demand(2, 2), placement="cluster", zones=["us-east-1a"]), 3),
         # Not close together, not described by EC2, or of two depths.
         (group("a", "g6e.2xlarge", on_demand(2, 2)), 0),
@@ -238,3 +247,10 @@ def test_kueue_runs_on_system_nodes() -> None:
     assert manager["nodeSelector"] == {"gpufleet.io/node-group": "system"}
     assert manager["manager"]["image"]["tag"] == f"v{plan.queues.kueue}"
     assert (plan.queues.jobset, plan.queues.leader_worker_set) == (None, None)
+
+
+def test_further_controllers_are_those_of_the_channel() -> None:
+    plan = kubernetes(queues={"jobset": True, "leader_worker_set": True})
+    lock = CATALOG.lock("2026.11")
+    assert plan.queues is not None
+    assert (plan.queues.jobset, plan.queues.leader_worker_set) == (lock.jobset, lock.lws)

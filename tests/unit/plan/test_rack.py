@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpufleet.plan.rack import plan_rack
-from gpufleet.plan.rack_models import MonitoringPlan, SlurmPlan
+from gpufleet.plan.rack_models import BackupTargetPlan, MonitoringPlan, SlurmPlan
 from gpufleet.plan.rack_monitoring import monitoring_host
 from gpufleet.spec.models import OnPremSite
 
@@ -51,6 +51,10 @@ def test_cluster_is_called_as_declared_or_as_the_site() -> None:
     assert slurm(slurm={"cluster": "hopper"}).cluster == "hopper"
 
 
+def test_memory_for_the_system_is_in_mib() -> None:
+    assert slurm(slurm={"reserved_memory_gib": 16}).reserved_memory_mib == 16_384
+
+
 def test_no_qos_preempts_with_preemption_disabled() -> None:
     assert all(item.preempts == () for item in slurm(slurm={"preemption": "none"}).qos_settings)
 
@@ -65,7 +69,10 @@ def test_default_partition_has_all_nodes_unless_declared() -> None:
     (only,) = slurm().partitions
     assert (only.name, only.nodes, only.default, only.max_minutes) == ("gpu", 64, True, None)
     plan = slurm(slurm={"partitions": [{"name": "a", "nodes": "dgx001"}, {"name": "b", "default": True}]})
-    assert [(item.name, item.default) for item in plan.partitions] == [("a", False), ("b", True)]
+    assert [(item.name, item.default, item.nodes) for item in plan.partitions] == [
+        ("a", False, 1),
+        ("b", True, 64),
+    ]
 
 
 def test_nodes_with_the_same_leaves_are_one_unit() -> None:
@@ -85,6 +92,7 @@ def test_nodes_with_the_same_leaves_are_one_unit() -> None:
         ("fabric", 0),
     ]
     assert switches[-1].switches == ("unit-su0-leaf0", "unit-su1-leaf0")
+    assert slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": leaves}).units == 2
     placed = [node for item in switches for node in item.hosts]
     assert len(placed) == len(set(placed)) == 64
 
@@ -103,6 +111,10 @@ def test_nodes_without_a_leaf_are_placed() -> None:
     assert [(item.name, item.hosts) for item in switches if len(item.hosts) == 1] == [
         ("unit-unknown", ("dgx064",))
     ]
+    # A check refuses a node that the site does not have.
+    more = [{"name": "leaf", "nodes": "dgx[001-065]"}]
+    (leaf,) = slurm(fabric={"kind": "infiniband", "speed": "ndr", "switches": more}).switches
+    assert len(leaf.hosts) == 64
 
 
 @pytest.mark.parametrize(
@@ -187,16 +199,84 @@ def test_each_gpu_is_divided_by_the_replicas_of_its_sharing(
     assert (found.sharing, found.replicas) == (kind, replicas)
 
 
-@pytest.mark.parametrize(("endpoint", "number"), [("10.0.0.1", 12), ("10.0.0.2", 13), ("k8s.example.com", 1)])
-def test_neighbouring_virtual_addresses_have_different_router_ids(endpoint: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("endpoint", "number"), [("10.0.0.1", 12), ("10.0.0.2", 13), ("k8s.example.com", 1), (None, 1)]
+)
+def test_neighbouring_virtual_addresses_have_different_router_ids(endpoint: str | None, number: int) -> None:
     kubernetes = {"version": "1.35", "endpoint": endpoint}
     plan = plan_rack(site(scheduler="kubernetes", kubernetes=kubernetes, controllers="ctl[01-03]")).kubernetes
     assert plan is not None
     assert plan.router_id == number
 
 
+def test_rails_are_those_of_the_site_else_those_of_its_system() -> None:
+    fabric = {"kind": "infiniband", "speed": "ndr"}
+    assert plan_rack(site(), ("mlx5_0",)).rails == ("mlx5_0",)
+    assert plan_rack(site(fabric=fabric | {"rails": ["mlx5_7"]}), ("mlx5_0",)).rails == ("mlx5_7",)
+    assert plan_rack(site()).rails == ()
+
+
+def test_drives_of_nodes_are_used_as_declared() -> None:
+    def drives(**changes: Any) -> tuple[str | None, str | None, int | None]:
+        found = plan_rack(site(**changes))
+        return found.local_nvme, found.local_nvme_cache, found.local_nvme_drives
+
+    assert drives(local_nvme={"cache": "/raid/cache", "drives": 8}) == ("/raid", "/raid/cache", 8)
+    assert drives() == (None, None, None)
+
+
+def test_group_of_a_user_has_the_number_of_the_user_unless_declared() -> None:
+    found = plan_rack(site(users=[{"name": "ada", "uid": 2001}, {"name": "bob", "uid": 2002, "gid": 3001}]))
+    assert [(each.name, each.uid, each.gid) for each in found.people] == [
+        ("ada", 2001, 2001),
+        ("bob", 2002, 3001),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "target"),
+    [
+        (None, None),
+        (
+            {
+                "s3": {
+                    "url": "s3://backups/dc1",
+                    "endpoint": "https://s3.example.com",
+                    "region": "eu-central-1",
+                }
+            },
+            BackupTargetPlan(
+                "s3", "s3://backups/dc1", "https://s3.example.com", "eu-central-1", None, None, 28
+            ),
+        ),
+        (
+            {"nfs": {"source": "nas01:/backups"}, "keep": 0},
+            BackupTargetPlan("nfs", "nas01:/backups", None, None, None, None, 0),
+        ),
+        (
+            {"rsync": {"to": "backup@vault.example.com:/srv", "port": 2222, "host_key": "ssh-ed25519 AAAA"}},
+            BackupTargetPlan(
+                "rsync", "backup@vault.example.com:/srv", None, None, 2222, "ssh-ed25519 AAAA", 28
+            ),
+        ),
+    ],
+)
+def test_backups_are_copied_to_the_declared_store(
+    declared: dict[str, Any] | None, target: BackupTargetPlan | None
+) -> None:
+    assert plan_rack(site(backups=declared)).backups == target
+
+
+def test_host_of_monitoring_and_protocol_of_management_are_known_where_they_are_declared() -> None:
+    found = plan_rack(site(monitoring={"host": "mon01"}, management={"user": "admin", "protocol": "ipmi"}))
+    assert (found.monitoring, found.management) == ("mon01", "ipmi")
+    plain = plan_rack(site())
+    assert (plain.monitoring, plain.management) == (None, None)
+
+
 RECEIVERS: dict[str, Any] = {
     "webhook": {"url": "https://hooks.example.com/gpu", "token": True},
+    "slack": {"channel": "#gpu"},
     "email": {
         "to": ["ops@example.com"],
         "sender": "gpufleet@example.com",
@@ -213,8 +293,22 @@ def test_monitoring_has_the_receivers_that_are_declared() -> None:
     assert (found.email_server, found.email_user) == ("mail.example.com:587", "gpufleet")
     plain = monitoring(alerts={"webhook": {"url": "https://hooks.example.com/gpu"}})
     assert plain.webhook_token is False
+    assert found.slack_channel == "#gpu"
     none = monitoring()
     assert (none.webhook_url, none.webhook_token, none.email_to, none.email_user) == (None, False, (), None)
+    assert none.slack_channel is None
+
+
+def test_metrics_are_sent_and_kept_as_declared() -> None:
+    write = {"url": "https://metrics.example.com/api/v1/write", "username": "dc1"}
+    found = monitoring(keeps={"retention_size": "200 GiB", "remote_write": write})
+    assert (found.retention_gib, found.remote_write_url, found.remote_write_user) == (
+        200,
+        write["url"],
+        "dc1",
+    )
+    none = monitoring()
+    assert (none.retention_gib, none.remote_write_url, none.remote_write_user) == (None, None, None)
 
 
 def test_monitoring_has_the_power_and_the_hourly_cost_of_the_site() -> None:
@@ -224,6 +318,8 @@ def test_monitoring_has_the_power_and_the_hourly_cost_of_the_site() -> None:
     )
     figures = (found.rack_kw, found.pue, found.energy_price, found.node_hour_cost)
     assert figures == (40, Decimal("1.25"), Decimal("0.11"), 6)
+    brief = monitoring(ownership={"acquisition": "100 USD", "lifetime": "30 min"})
+    assert brief.node_hour_cost == 100, "at least an hour"
     none = monitoring()
     assert {none.rack_kw, none.pue, none.energy_price, none.node_hour_cost} == {None}
 
@@ -244,7 +340,10 @@ def test_monitoring_runs_on_the_declared_host_or_the_last_controller(
     assert monitoring_host(site(**changes)) == host
 
 
-def monitoring(*, alerts: dict[str, Any] | None = None, **changes: Any) -> MonitoringPlan:
-    plan = plan_rack(site(monitoring={"alerts": alerts or {}}, **changes)).monitoring_settings
+def monitoring(
+    *, alerts: dict[str, Any] | None = None, keeps: dict[str, Any] | None = None, **changes: Any
+) -> MonitoringPlan:
+    declared = {"alerts": alerts or {}, **(keeps or {})}
+    plan = plan_rack(site(monitoring=declared, **changes)).monitoring_settings
     assert plan is not None
     return plan

@@ -14,6 +14,7 @@ from .test_rack import site
 CATALOG = load_catalog()
 LOCK = CATALOG.lock("2026.11")
 MIRROR = "http://mirror.example"
+CHARTS = ("GPU Operator", "Network Operator", "Kueue")
 
 
 def software(mounts: tuple[str, ...] = (), **changes: Any) -> dict[str, RackSoftwarePlan]:
@@ -55,7 +56,8 @@ def test_repository_of_doca_in_the_fleet_file_is_shown_unless_there_is_a_mirror(
     doca = {"repository": "https://mirror.example/doca"}
     found = software(doca=doca)["DOCA-OFED"]
     assert (found.source, found.note) == ("site", "https://mirror.example/doca")
-    assert software()["DOCA-OFED"].source == "nvidia"
+    plain = software()["DOCA-OFED"]
+    assert (plain.source, plain.note) == ("nvidia", "")
 
 
 def test_kubernetes_site_has_no_slurm_and_the_release_of_its_minor() -> None:
@@ -73,10 +75,11 @@ def test_charts_of_a_kubernetes_site_are_those_that_it_asks_for() -> None:
     def charts(**settings: Any) -> dict[str, str | None]:
         declared = {"version": "1.35", "endpoint": "10.0.0.1", **settings}
         found = software(scheduler="kubernetes", kubernetes=declared, controllers="ctl[01-03]")
-        return {name: found[name].version for name in ("Network Operator", "Kueue") if name in found}
+        return {name: found[name].version for name in CHARTS if name in found}
 
-    assert charts(operators={"network_operator": False}, kueue=False) == {}
+    assert charts(operators={"gpu_operator": False, "network_operator": False}, kueue=False) == {}
     assert charts() == {
+        "GPU Operator": LOCK.gpu_operator,
         "Network Operator": LOCK.network_operator,
         "Kueue": LOCK.kueue,
     }
@@ -86,5 +89,16 @@ def test_only_declared_parts_of_a_site_are_listed() -> None:
     assert not {"Lustre client", "Grafana"} & set(software())
     found = software(("lustre",), monitoring={"grafana": False})
     assert found["Lustre client"].source == "host"
+    assert software(("lustre",), package_mirror=MIRROR)["Lustre client"].source == "mirror"
     assert "Prometheus, Alertmanager, node exporter" in found
     assert "Grafana" not in found
+    assert software(monitoring={})["Grafana"].source == "vendor"
+
+
+def test_system_without_nvswitches_has_no_fabric_manager() -> None:
+    def names(nvswitches: int | None) -> set[str]:
+        system = CATALOG.system("hgx-h100").model_copy(update={"nvswitches": nvswitches})
+        return {each.name for each in plan_software(plan_rack(site()), (), system, LOCK)}
+
+    assert "Fabric Manager" not in names(0)
+    assert "Fabric Manager" in names(4) & names(None), "unknown is not none"

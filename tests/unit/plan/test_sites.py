@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
+
+import pytest
 
 from gpufleet.kinds import EKS_ADDONS
 from gpufleet.plan import build_plan
@@ -55,6 +58,25 @@ def test_site_without_nat_reaches_what_a_mount_needs() -> None:
     """The driver's images, and the agent of Pod Identity; S3 has a gateway endpoint in every site."""
     (site,) = plan_of(scheduler="kubernetes", network={"cidr": "10.40.0.0/16", "nat": "none"}).cloud
     assert {"ecr.api", "ecr.dkr", "eks-auth"} <= set(site.interface_endpoints)
+    assert plan_of(scheduler="kubernetes").cloud[0].interface_endpoints == ()
+
+
+@pytest.mark.parametrize(("notices", "queue"), [({}, True), (None, False)])
+def test_handler_of_notices_reaches_its_queue_without_nat(notices: Any, queue: bool) -> None:
+    network = {"cidr": "10.40.0.0/16", "nat": "none"}
+    (site,) = plan_of(scheduler="kubernetes", network=network, interruptions=notices).cloud
+    assert ("sqs" in site.interface_endpoints) is queue
+
+
+def test_cluster_and_network_write_logs() -> None:
+    def names(**site: Any) -> list[str]:
+        return [each.name for each in plan_of(**site).cloud[0].log_groups]
+
+    assert names() == ["/gpufleet/atlas-test-use1/flow-logs"]
+    assert names(scheduler="kubernetes") == [
+        "/gpufleet/atlas-test-use1/flow-logs",
+        "/aws/eks/atlas-test-use1/cluster",
+    ]
 
 
 def test_storage_is_planned_with_its_defaults() -> None:
@@ -71,10 +93,16 @@ def test_storage_is_planned_with_its_defaults() -> None:
     assert system.zone == "us-east-1a"
     assert system.mount == "/mnt/scratch"
     assert (system.import_bucket, system.import_prefix) == ("data", "train/v1")
-    assert system.backup_days == 0
+    assert (system.throughput, system.compression, system.backup_days) == (125, "LZ4", 0)
     assert system.tags["gpufleet:storage"] == "scratch"
     (bucket,) = site.buckets
     assert (bucket.bucket, bucket.expire_days, bucket.versioning) == ("atlas-data", 30, True)
+
+
+def test_file_system_is_backed_up_and_compressed_as_declared() -> None:
+    lustre = {"capacity": "4800 GiB", "throughput": "125 MB/s/TiB", "compression": "none", "backups": "7 d"}
+    (site,) = plan_of(storage=[{"name": "fs", "lustre": lustre}]).cloud
+    assert (site.lustre[0].compression, site.lustre[0].backup_days) == ("NONE", 7)
 
 
 def test_file_system_without_an_import_has_no_bucket() -> None:
@@ -121,6 +149,59 @@ def test_hosts_without_a_domain_are_reached_by_name() -> None:
 def test_gpus_are_counted_over_clouds_and_racks() -> None:
     fleet = spec(cloud=[cloud_site(group("a", "p5.48xlarge", on_demand(0, 4)))], onprem=[rack_site()])
     assert build_plan(fleet, CATALOG).gpus_at_maximum == 8 * 4 + 8 * 64
+
+
+def test_neuron_devices_are_counted_apart_from_gpus() -> None:
+    plan = plan_of(
+        group("gpu", "p5.48xlarge", on_demand(0, 5)),
+        group("neuron", "trn1.32xlarge", on_demand(0, 2)),
+        group("cpu", "m7i.xlarge", on_demand(0, 3)),
+    )
+    assert (plan.neuron_devices_at_maximum, plan.gpus_at_maximum) == (16 * 2, 8 * 5)
+    assert [(each.gpu, each.gpus_per_node) for each in plan.node_groups] == [("H100", 8), ("", 0), ("", 0)]
+
+
+def test_launched_groups_are_those_of_sites_with_a_slurm() -> None:
+    servers = {"servers": {"image": "ami-0123456789abcdef0"}}
+    sites = [
+        cloud_site(group("burst", "g6.xlarge", on_demand(0, 4)), slurm=servers),
+        cloud_site(group("rest", "g6.xlarge", on_demand(0, 2)), site="use2"),
+    ]
+    plan = build_plan(spec(cloud=sites), CATALOG)
+    assert plan.launched_maxima() == {"atlas-test-use1-burst": 4}
+
+
+def test_uncertain_versions_of_addons_are_those_that_the_cluster_has() -> None:
+    (site,) = plan_of(scheduler="kubernetes", kubernetes={"version": "1.35"}).cloud
+    assert site.kubernetes is not None
+    assert site.kubernetes.unverified_addons == ("eks-pod-identity-agent", "aws-ebs-csi-driver")
+
+
+def test_each_purpose_of_a_site_has_a_key_unless_its_storage_brings_one() -> None:
+    def owners(**changes: Any) -> list[tuple[str, str]]:
+        (site,) = plan_of(**changes).cloud
+        return [(each.name.removeprefix("atlas-test-use1"), each.owner) for each in site.keys]
+
+    flow_logs = ("-flow-logs", "network")
+    assert owners() == [flow_logs]
+    assert owners(scheduler="kubernetes") == [flow_logs, ("", "control-plane")]
+    servers = {"image": "ami-0123456789abcdef0", "shared": "/shared"}
+    assert owners(slurm={"servers": servers}) == [
+        flow_logs,
+        ("-munge", "network"),
+        ("-slurm-shared", "system"),
+    ]
+    own = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    scratch = {"deployment": "scratch-2", "capacity": "1200 GiB", "zone": "us-east-1a"}
+    kept = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB"}
+    storage = [
+        {"name": "data", "bucket": {"name": "atlas-data"}},
+        {"name": "theirs", "bucket": {"name": "atlas-theirs", "kms_key": own}},
+        {"name": "scratch", "lustre": scratch},
+        {"name": "fs", "lustre": kept},
+        {"name": "fs-theirs", "lustre": kept | {"kms_key": own}},
+    ]
+    assert owners(storage=storage) == [flow_logs, ("-data", "data"), ("-fs", "fs")]
 
 
 def test_same_fleet_gives_the_same_plan() -> None:

@@ -31,6 +31,8 @@ def test_eks_nodes_stripe_their_drives_and_slurm_nodes_mount_them() -> None:
     assert eks.local_nvme is not None and slurm.local_nvme is not None
     assert (eks.local_nvme.drives, eks.local_nvme.gb, eks.local_nvme.mount) == (8, 30_400, None)
     assert slurm.local_nvme.mount == "/scratch"
+    own = planned("p5.48xlarge", local_nvme={"mount": "/raid"}).local_nvme
+    assert own is not None and own.mount == "/raid"
     assert eks.user_data == (STRIPE_IN_EKS,)
     assert slurm.user_data == (mount_scratch("/scratch"),)
 
