@@ -14,7 +14,7 @@ from gpufleet.pricing.disks import Disk
 from gpufleet.pricing.nodes import IN_RESERVATION, ON_DEMAND, SPOT, Choice, Market, PricedGroup, price_group
 from gpufleet.pricing.of_stack.context import Pricing, priced_resource
 from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
-from gpufleet.pricing.of_stack.inputs import count, declared, held, price, text, whole
+from gpufleet.pricing.of_stack.inputs import count, declared, flag, held, price, text, whole
 from gpufleet.pricing.of_stack.reservations import block_hours, price_existing_block, take
 from gpufleet.pricing.of_stack.scaling import raised, with_warm_pool
 from gpufleet.pricing.of_stack.templates import (
@@ -211,7 +211,9 @@ def _price(pricing: Pricing, resource: Resource, launch: _Launch, sizes: Sizes, 
     owner = pricing.owners.of(resource, source)
     prices = pricing.prices(resource)
     addresses = 0
-    if source is not None and not launch.configuration:
+    if launch.configuration and source is not None:
+        addresses = int(flag(source, "associatePublicIpAddress"))
+    elif source is not None:
         shared_hardware(source, "placement.tenancy")
         addresses = public_addresses(source)
     sizes = raised(pricing, resource, sizes)

@@ -75,7 +75,7 @@ def price_fleet_request(pricing: Pricing, resource: Resource) -> None:
     elif spot is not None:
         base = max(0, total - whole(spot, f"{path}.spotTargetCapacity"))
     else:
-        base = 0 if kind == "spot" else total
+        base = 0
     # The rest uses the default purchase option.
     percent = 0 if kind == "spot" or spot is not None else 100
     _price_configs(pricing, resource, Sizes(total, total, total), Market(base, percent))

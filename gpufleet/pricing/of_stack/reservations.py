@@ -145,8 +145,11 @@ def price_existing_block(
     Only the fleet file has its duration.
     """
     group = pricing.groups.get((owner.site, owner.owner))
-    block = group.capacity if group is not None else None
-    if group is None or not isinstance(block, ExistingBlockPlan) or block.reservation_id != reservation:
+    if (
+        group is None
+        or not isinstance(block := group.capacity, ExistingBlockPlan)
+        or block.reservation_id != reservation
+    ):
         raise UnpricedError(
             "the Capacity Block is not in this stack, and no node group of the fleet file declares its"
             " duration"

@@ -42,6 +42,12 @@ def test_group_costs_its_nodes_and_volumes_at_each_size(group: dict[str, Any]) -
     assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
     assert amounts(found, "storage") == (DISK, 2 * DISK, 4 * DISK)
     assert found.unknown == ()
+    assert {line.bought for line in found.lines} == {"on-demand", ""}
+
+
+def test_group_that_can_have_no_nodes_needs_no_known_volumes() -> None:
+    empty = scaling_group(minSize=0, desiredCapacity=0, maxSize=0)
+    assert cost(template(blockDeviceMappings=None), empty).unknown == ()
 
 
 def test_each_line_has_the_source_and_date_of_its_price() -> None:
@@ -391,7 +397,7 @@ def test_nodes_of_a_stopped_warm_pool_have_no_public_address() -> None:
 
 
 def test_launch_configuration_is_resolved() -> None:
-    configuration = {
+    configuration: dict[str, Any] = {
         "type": "aws:ec2/launchConfiguration:LaunchConfiguration",
         "name": "old",
         "props": {"instanceType": TYPE, "rootBlockDevice": {"volumeSize": 200, "volumeType": "gp3"}},
@@ -401,6 +407,11 @@ def test_launch_configuration_is_resolved() -> None:
     found = cost(configuration, group)
     assert amounts(found) == (NODE, 2 * NODE, 4 * NODE)
     assert amounts(found, "storage")[2] == 4 * DISK
+    assert {line.kind for line in found.lines} == {"compute", "storage"}
+    configuration["props"]["associatePublicIpAddress"] = True
+    assert amounts(cost(configuration, group), "network")[2] == 4 * MONTH * Decimal("0.005")
+    configuration["props"]["associatePublicIpAddress"] = UNKNOWN
+    assert "associatePublicIpAddress" in why_unknown(cost(configuration, group))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from gpufleet.pricing.models import CostLine, grouped
+from gpufleet.pricing.models import CostLine, FleetCost, grouped
 
 LINE = CostLine(
     urn="",
@@ -35,3 +35,20 @@ def test_equal_items_without_a_price_stay_unknown() -> None:
     (both,) = grouped((UNKNOWN, UNKNOWN))
     assert (both.name, both.count, both.basis, both.known) == ("one", 2, "", False)
     assert (both.minimum, both.expected, both.maximum) == (None, None, None)
+
+
+def test_estimated_lines_are_listed() -> None:
+    guess = replace(LINE, estimated=True)
+    assert FleetCost((LINE, guess)).estimated == (guess,)
+
+
+def test_lines_without_an_owner_have_one_sum() -> None:
+    found = FleetCost((LINE, replace(LINE, owner=""))).by("owner")
+    assert {key: each.expected for key, each in found.items()} == {"use1/a": 2, "": 2}
+
+
+def test_sum_is_known_in_part_if_one_of_its_lines_is() -> None:
+    for lines in ((LINE, UNKNOWN), (UNKNOWN, LINE)):
+        total = FleetCost(lines).total
+        assert (total.known, total.complete, total.expected) == (True, False, 2)
+    assert not FleetCost((UNKNOWN,)).total.known

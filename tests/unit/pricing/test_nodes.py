@@ -39,7 +39,9 @@ ONE = [Choice(TYPE)]
 )
 def test_purchase_options_have_a_name(market: Market, name: str) -> None:
     assert market.name == name
-    assert price_nodes(PRICES, ONE, Sizes(0, 1, 4), market).bought == name
+    cost = price_nodes(PRICES, ONE, Sizes(0, 1, 4), market)
+    assert cost.bought == name
+    assert ("a reservation costs the on-demand price, used or not" in cost.notes) is (name == "odcr")
 
 
 def test_base_and_rounded_up_part_of_the_others_are_on_demand_nodes() -> None:
@@ -50,6 +52,7 @@ def test_base_and_rounded_up_part_of_the_others_are_on_demand_nodes() -> None:
 def test_group_without_nodes_costs_nothing() -> None:
     cost = price_nodes(PRICES, [Choice(TYPE, 4)], Sizes.fixed(0), ON_DEMAND)
     assert (cost.minimum, cost.expected, cost.maximum) == (0, 0, 0)
+    assert cost.basis == f"0 x {TYPE} x 730 h x 0 USD/h"
 
 
 def test_group_with_weights_may_exceed_its_maximum_by_a_part_of_a_node() -> None:

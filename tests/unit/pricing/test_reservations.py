@@ -361,9 +361,10 @@ def test_extension_without_a_known_price_is_unknown() -> None:
     name = next(
         each for each in sorted(CATALOG.instances) if not CATALOG.capacity_block(each, "us-east-1").known
     )
-    found = cost(extension(instance_type=name))
-    assert len(found.unknown) == 1
-    assert found.upfront == 0
+    for instance, reason in ((name, "Capacity Block price"), (None, "instance_type is not set")):
+        found = cost(extension(instance_type=instance))
+        assert reason in why_unknown(found)
+        assert found.upfront == 0
 
 
 def test_extended_block_costs_its_fee_and_not_its_dates() -> None:
@@ -372,3 +373,13 @@ def test_extended_block_costs_its_fee_and_not_its_dates() -> None:
     found = cost(offering(upfront_fee="100.00"), block(instanceType=H100, instanceCount=2, **dates), extended)
     assert [line.expected for line in found.lines] == [Decimal("100.00"), 2 * 24 * BLOCK_HOUR]
     assert found.lines[0].basis == "24 of 24 h of the fee of 100 USD"
+    foreign = extension(24, 24, reservation_id="cr-elsewhere")
+    found = cost(offering(), block(**dates), foreign)
+    assert found.lines[0].upfront == 2 * 48 * BLOCK_HOUR
+
+
+def test_volumes_of_nodes_in_an_extended_block_exist_until_its_new_end() -> None:
+    launch = in_reservation(instanceType=H100, instanceMarketOptions={"marketType": "capacity-block"})
+    extended = extension(24, 24) | {"depends": {"reservation_id": ["reserved"]}}
+    found = cost(offering(), block(), extended, launch, scaling_group())
+    assert amounts(found, "storage")[0] == (DISK * 48 / MONTH).quantize(Decimal("0.000001"))
