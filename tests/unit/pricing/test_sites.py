@@ -6,19 +6,29 @@ from typing import Any
 
 import pytest
 
+from gpufleet.kinds import ALWAYS_SUFFIX
 from gpufleet.plan import build_plan
 from gpufleet.pricing import by_use
-from gpufleet.resources.types import AUTO_SCALING_GROUP, LAUNCHED_NODES, NODE_GROUP, RESOLVER_ENDPOINT
+from gpufleet.resources.types import (
+    AUTO_SCALING_GROUP,
+    BLOCK_EXTENSION,
+    LAUNCHED_NODES,
+    NODE_GROUP,
+    RESOLVER_ENDPOINT,
+)
 from tests.unit.plan.fleets import (
     CATALOG,
+    block,
     cloud_site,
     cost_of,
     group,
     line,
+    odcr,
     on_demand,
     plan_of,
     rack_site,
     spec,
+    spot,
 )
 from tests.unit.plan.test_slurm_servers import SERVERS
 
@@ -92,3 +102,68 @@ def test_metadata_iops_of_lustre_have_their_own_line() -> None:
 def test_files_are_left_out_where_the_servers_of_slurm_share_some(shared: str | None) -> None:
     found = cost_of(plan_of(slurm={"servers": SERVERS | {"shared": shared}}))
     assert (by_use.FILES in found.not_counted) is bool(shared)
+
+
+@pytest.mark.parametrize("access", ["direct", "phased"])
+def test_node_pools_cost_nothing_until_the_cluster_can_be_reached(access: str) -> None:
+    kubernetes = {"autoscaler": {"kind": "karpenter"}, "access": access}
+    nodes = group("a", "g6.xlarge", on_demand(0, 2))
+    found = cost_of(plan_of(nodes, scheduler="kubernetes", kubernetes=kubernetes))
+    kinds = {each.kind for each in found.lines if each.owner == "a"}
+    assert kinds == (set() if access == "phased" else {"compute", "storage"})
+
+
+@pytest.mark.parametrize(
+    ("capacity", "name"),
+    [
+        (spot(0, 2), "spot"),
+        (spot(0, 2, "on-demand"), "spot, else on-demand"),
+        (on_demand(0, 2), "on-demand"),
+    ],
+)
+def test_nodes_of_a_node_pool_are_bought_as_the_fleet_file_says(capacity: dict[str, Any], name: str) -> None:
+    kubernetes = {"autoscaler": {"kind": "karpenter"}}
+    plan = plan_of(group("a", "g6.xlarge", capacity), scheduler="kubernetes", kubernetes=kubernetes)
+    assert line(plan, "a", "compute").bought == name
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "pools"),
+    [
+        (0, 3, {"atlas-test-use1-a": 3}),
+        (1, 3, {"atlas-test-use1-a": 2, f"atlas-test-use1-a{ALWAYS_SUFFIX}": 1}),
+        (2, 2, {"atlas-test-use1-a": 2}),
+    ],
+)
+def test_nodes_that_always_run_have_their_own_pool(least: int, most: int, pools: dict[str, int]) -> None:
+    nodes = group("a", "g6.xlarge", on_demand(least, most))
+    kubernetes = {"autoscaler": {"kind": "karpenter"}}
+    found = cost_of(plan_of(nodes, scheduler="kubernetes", kubernetes=kubernetes))
+    node = 730 * (CATALOG.on_demand("g6.xlarge", "us-east-1").amount or 0)
+    lines = [each for each in found.lines if (each.owner, each.kind) == ("a", "compute")]
+    assert {each.name: each.maximum for each in lines} == {
+        name: number * node for name, number in pools.items()
+    }
+
+
+def test_reserved_nodes_of_a_node_pool_cost_the_same_without_nodes() -> None:
+    nodes = group("a", "g6.xlarge", odcr(2), zones=["us-east-1a"])
+    kubernetes = {"autoscaler": {"kind": "karpenter", "reserved_nodes": "node-pools"}}
+    plan = plan_of(nodes, scheduler="kubernetes", kubernetes=kubernetes)
+    reserved, volumes = (line(plan, "a", kind) for kind in ("compute", "storage"))
+    assert reserved.minimum == reserved.maximum
+    assert (volumes.minimum, volumes.expected) == (0, 0)
+
+
+def test_nodes_that_slurm_launches_are_one_line_at_most_on_demand() -> None:
+    nodes = group("a", "g6.xlarge", spot(0, 4, "on-demand"))
+    priced = line(plan_of(nodes, slurm={"servers": SERVERS}), "a", "compute")
+    assert (priced.minimum, priced.expected, priced.bought) == (0, 0, "on-demand")
+    assert priced.maximum == 4 * 730 * (CATALOG.on_demand("g6.xlarge", "us-east-1").amount or 0)
+
+
+def test_extension_of_a_block_counts_in_the_hours_of_a_month_after_the_block() -> None:
+    nodes = group("a", "p5.48xlarge", block(1, duration="14 d", extensions=["28 d"]))
+    found = [each for each in cost_of(plan_of(nodes)).lines if each.type == BLOCK_EXTENSION]
+    rate = CATALOG.capacity_block("p5.48xlarge", "us-east-1").amount or 0
+    assert [(each.upfront, each.expected) for each in found] == [(672 * rate, (730 - 336) * rate)]
