@@ -13,6 +13,9 @@ Where sudo asks for nothing, ssh starts the interpreter with it. mitogen would s
 in, and from that one another as root: a quarter of a second of a host's processor in each run, to load the
 same programs twice.
 
+A host that has answered in the run is called again, as often as ansible.cfg says for ssh, if a task gets no
+connection to it: just after a reboot it may refuse one.
+
 Tasks that no host needs get no worker: those whose condition is false, validations of arguments,
 assertions. A worker for each of them is a process that is forked, connected and thrown away to compare some
 variables; they were a third of the tasks of a run without changes. See adr/0019.
@@ -23,6 +26,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -42,9 +46,16 @@ import ansible_mitogen.transport_config
 import mitogen.service
 from ansible._internal._task import TaskContext
 from ansible.collections.list import list_collection_dirs
+from ansible.constants import config
+from ansible.errors import AnsibleConnectionFailure
 from ansible.executor.task_executor import TaskExecutor
 from ansible.executor.task_result import _RawTaskResult
-from ansible.plugins.loader import filter_loader, get_plugin_loader_namespace, test_loader
+from ansible.plugins.loader import (
+    connection_loader,
+    filter_loader,
+    get_plugin_loader_namespace,
+    test_loader,
+)
 
 ansible_mitogen.affinity.policy = ansible_mitogen.affinity.Policy()
 
@@ -70,6 +81,7 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
         # Garbage collection in a worker would touch, and so copy, all shared memory.
         gc.collect()
         gc.freeze()
+        _Connection._answered, _Connection._retries = self._tqm._stats.ok, _retries_of_ssh()
         return super().run(*arguments, **options)
 
     def _queue_task(self, host: Any, task: Any, task_vars: dict[str, Any], play_context: Any) -> None:
@@ -203,6 +215,7 @@ def _one_hop(hops: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 
 
 _Connection = ansible_mitogen.connection.Connection
+_Connection._answered, _Connection._retries = {}, 0
 _all_hops, _connect, _reset = _Connection._stack_from_spec, _Connection._connect_stack, _Connection.reset
 
 
@@ -214,11 +227,31 @@ def _hops_of(connection: Any, *arguments: Any, **options: Any) -> tuple[dict[str
 
 
 def _connect_by(connection: Any, stack: Sequence[dict[str, Any]]) -> None:
-    _connect(connection, stack)
+    for pause in _pauses(connection):
+        with suppress(AnsibleConnectionFailure):
+            _connect(connection, stack)
+            break
+        time.sleep(pause)
+    else:
+        _connect(connection, stack)
     connection.login_context = connection.login_context or connection.context
 
 
+def _retries_of_ssh() -> int:
+    connection_loader.get("ssh", class_only=True)  # loads its settings
+    return int(config.get_config_value("reconnection_retries", plugin_type="connection", plugin_name="ssh"))
+
+
+def _pauses(connection: Any) -> list[int]:
+    """The seconds between calls to a host. A task that has ended a connection, as a reboot, waits itself."""
+    host = connection.get_task_var("inventory_hostname")
+    if host not in _Connection._answered or getattr(connection, "_ended", False):
+        return []
+    return [2**number for number in range(_Connection._retries)]
+
+
 def _end(connection: Any) -> None:
+    connection._ended = True
     connection._ends = bool(connection.become)
     try:
         _reset(connection)

@@ -74,6 +74,32 @@ except AttributeError as error:
     print("raised")
 """
 
+CALLED = """
+from ansible.errors import AnsibleConnectionFailure
+class Connection:
+    context = login_context = "root"
+    def __init__(self, refuses): self.refuses, self.calls = refuses, 0
+    def get_task_var(self, name): return {"inventory_hostname": "dgx01"}[name]
+def connect(connection, stack):
+    connection.calls += 1
+    if connection.calls <= connection.refuses:
+        raise AnsibleConnectionFailure("EOF on stream")
+plugin._connect, plugin.time.sleep = connect, lambda seconds: slept.append(seconds)
+def calls(refuses, **more):
+    connection = Connection(refuses)
+    vars(connection).update(more)
+    try:
+        plugin._connect_by(connection, ())
+    except AnsibleConnectionFailure:
+        return -connection.calls
+    return connection.calls
+slept = []
+first = calls(1)
+plugin._Connection._answered, plugin._Connection._retries = {"dgx01": 1}, plugin._retries_of_ssh()
+print(json.dumps([first, calls(0), calls(2), calls(9), calls(9, _ended=True)]))
+print(json.dumps(slept))
+"""
+
 UNHEARD = """
 import logging, os
 import ansible_mitogen.logging
@@ -92,7 +118,10 @@ sys.stderr = None
 def printed(program: str, errors: int = subprocess.PIPE) -> list[str]:
     """The lines of a program that has the plugin as `plugin`."""
     command = [sys.executable, "-c", LOADED + program, str(PLUGIN)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    settings = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible" / "ansible.cfg")}
+    done = subprocess.run(
+        command, env=settings, stdout=subprocess.PIPE, stderr=errors, text=True, check=False
+    )
     assert done.returncode == 0, (done.stderr or "")[-2000:]
     return done.stdout.splitlines()
 
@@ -101,6 +130,13 @@ def test_ssh_starts_the_root_interpreter_with_passwordless_sudo() -> None:
     one, others = map(json.loads, printed(HOPS))
     assert one == ["ssh", "ubuntu", ["sudo", "-n", "-H", "-u", "root", "/usr/bin/python3"]]
     assert others == [2, 2, 2, 2]  # mitogen's own way: with a password, with other flags, by another program
+
+
+def test_host_that_has_answered_is_called_as_often_as_the_settings_of_ssh_say() -> None:
+    counts, slept = map(json.loads, printed(CALLED))
+    # Negative: no connection in the end.
+    assert counts == [-1, 1, 3, -3, -1]
+    assert slept == [1, 2, 1, 2]
 
 
 def test_lost_host_gets_no_file_and_other_errors_are_reported() -> None:
