@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.rack.lab import Lab, fleet_text
-from tests.rack.roles.proof import play
+from tests.rack.roles.proof import PlayResult, play
 
 TASKS = [
     {"name": "Say who runs", "ansible.builtin.command": "ps -eo user,args"},
     {"name": "Say who logs in", "ansible.builtin.command": "id -un", "become": False},
     {"name": "Say who comes back", "ansible.builtin.command": "id -un"},
 ]
+# sshd is away for two seconds, as just after a boot, when a task needs a connection of its own.
+STOP = "sh -c \"systemctl stop ssh; systemd-run --quiet sh -c 'sleep 2; systemctl start ssh'\""
+REFUSED = [{"name": "Refuse connections", "ansible.builtin.command": STOP}, TASKS[1]]
 
 
 def test_host_uses_one_root_interpreter_and_no_connection_is_left_open(
@@ -27,6 +31,7 @@ def test_host_uses_one_root_interpreter_and_no_connection_is_left_open(
         # None of the user who logs in, from which sudo would start root's.
         assert set(interpreters) == {"root"}
         assert names == answers(lab, tmp_path, "ssh")[1:] == ["ubuntu", "root"]
+        played_tasks(lab, tmp_path, "mitogen", REFUSED)
         lab.run("playbooks/preflight.yml", transport="ssh")
         masters = ssh_masters(lab)
         sudo_asks_for_a_password(lab)
@@ -37,13 +42,19 @@ def test_host_uses_one_root_interpreter_and_no_connection_is_left_open(
     assert all(str(lab.rack.record.control_paths) in line for line in masters)
 
 
-def answers(lab: Lab, folder: Path, transport: str) -> list[str]:
-    """Results of the tasks above for a node, over a transport."""
-    book = folder / "who.yml"
-    plays = [{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": TASKS}]
+def played_tasks(lab: Lab, folder: Path, transport: str, tasks: list[dict[str, Any]]) -> PlayResult:
+    """Tasks for a node, over a transport."""
+    book = folder / "tasks.yml"
+    plays = [{"hosts": "dgx01", "gather_facts": False, "become": True, "tasks": tasks}]
     book.write_text(yaml.safe_dump(plays))
     played = play(lab, str(book), transport=transport)
     assert not played.result.failures, played.messages()
+    return played
+
+
+def answers(lab: Lab, folder: Path, transport: str) -> list[str]:
+    """Results of the tasks above for a node, over a transport."""
+    played = played_tasks(lab, folder, transport, TASKS)
     return [str(played.of(str(task["name"]), "dgx01")[0].result["stdout"]) for task in TASKS]
 
 
