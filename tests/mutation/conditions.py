@@ -168,11 +168,11 @@ def _files() -> list[str]:
     found = [path for folder in folders for path in sorted(folder.glob("test_*.py"))]
     found += [ROOT / "tests" / "unit" / "policies" / "test_examples.py"]
     found += [ROOT / "tests" / "unit" / "racks" / name for name in _OF_RACKS]
-    return [str(path) for path in found if path.name not in PREVIEWS]
+    return [str(path) for path in found if str(path.relative_to(ROOT)) not in _previews()]
 
 
 def _previews() -> list[str]:
-    return [f"tests/unit/policies/security/{each}" for each in PREVIEWS if "::" in each]
+    return [f"tests/unit/policies/security/{each}" for each in PREVIEWS]
 
 
 def _tree(module: str) -> ast.Module:

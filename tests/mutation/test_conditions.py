@@ -7,6 +7,7 @@ import difflib
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +92,15 @@ def test_previews_that_judge_no_mutant_are_tests_of_security_rules() -> None:
         file, _, test = name.partition("::")
         text = (ROOT / "tests/unit/policies/security" / file).read_text(encoding="utf-8")
         assert f"def {test}(" in text or not test, name
+
+
+def test_every_test_of_the_packages_judges_mutants() -> None:
+    files = {str(Path(each).relative_to(ROOT)) for each in conditions._files()}
+    for package in ("plan", "checks", "pricing"):
+        folder = ROOT / "tests" / "unit" / package
+        assert {str(path.relative_to(ROOT)) for path in folder.glob("test_*.py")} < files, package
+    assert "tests/unit/policies/security/test_kubernetes.py" in files
+    assert not files & set(conditions._previews())
 
 
 def test_every_equivalent_condition_is_a_mutant_with_a_reason() -> None:

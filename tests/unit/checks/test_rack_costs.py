@@ -42,5 +42,10 @@ def test_low_cost_passes(judge: Judge, field: str, declared: dict[str, Any]) -> 
     assert judge({f"{SITE}.{field}": declared}).rules == set()
 
 
+def test_remedy_names_the_longest_lifetime(judge: Judge) -> None:
+    finding = judge({f"{SITE}.ownership": {**OWNED, "lifetime": "11 y"}}).only("rack-lifetime")
+    assert finding.remedy.endswith("written off, 10 at most")
+
+
 def test_rack_without_a_price_of_energy_is_not_judged(judge: Judge) -> None:
     assert judge({f"{SITE}.power": None}).of("rack-energy-price") == []
