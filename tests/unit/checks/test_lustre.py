@@ -202,6 +202,9 @@ def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judg
     assert judge(more | {"cloud.0.node_groups.0.zones": ["us-east-1b"]}).of("lustre-efa-connections") == []
     lustre = {"capacity": "38400 GiB", "throughput": "125 MB/s/TiB", "efa": True, "metadata_iops": 6000}
     away = {"name": "away", "mount": "/fsx/away", "lustre": {**lustre, "zone": "us-east-1b"}}
-    said = judge(more | {"cloud.0.storage.+": away})
-    assert said.fields("lustre-efa-connections") == [f"{FIELD}.efa"]
+    plain = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB", "zone": "us-east-1a"}
+    near = {"name": "near", "mount": "/fsx/near", "lustre": plain}
+    for other in (away, near):
+        said = judge(more | {"cloud.0.storage.+": other})
+        assert said.fields("lustre-efa-connections") == [f"{FIELD}.efa"]
     assert judge(more | {f"{LUSTRE}.efa": False}).of("lustre-efa-connections") == []

@@ -146,6 +146,14 @@ def test_nodes_that_always_run_have_their_own_pool(least: int, most: int, pools:
     }
 
 
+def test_spot_group_of_a_fixed_size_has_no_pool_that_grows() -> None:
+    nodes = group("a", "g6.xlarge", spot(2, 2, "on-demand"))
+    kubernetes = {"autoscaler": {"kind": "karpenter"}}
+    found = cost_of(plan_of(nodes, scheduler="kubernetes", kubernetes=kubernetes))
+    names = [each.name for each in found.lines if (each.owner, each.kind) == ("a", "compute")]
+    assert names == [f"atlas-test-use1-a{ALWAYS_SUFFIX}"]
+
+
 def test_reserved_nodes_of_a_node_pool_cost_the_same_without_nodes() -> None:
     nodes = group("a", "g6.xlarge", odcr(2), zones=["us-east-1a"])
     kubernetes = {"autoscaler": {"kind": "karpenter", "reserved_nodes": "node-pools"}}
