@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.marks import site_tags
-from gpufleet.plan.models import FabricPlan, HostPlan, MountPlan, OnPremSitePlan, TeamPlan
+from gpufleet.plan.models import CloudSitePlan, FabricPlan, HostPlan, MountPlan, OnPremSitePlan, TeamPlan
 from gpufleet.plan.rack import plan_backup_target, plan_people
 from gpufleet.plan.rack_models import RackPlan, SlurmPlan
 from gpufleet.plan.rack_slurm import plan_accounts, plan_qos
 from gpufleet.plan.rack_software import plan_slurm_software
 from gpufleet.plan.slurm_models import SlurmServersPlan
-from gpufleet.plan.slurm_servers import plan_slurm_servers
 from gpufleet.spec.models import CloudSite, FleetSpec, SlurmServers
 
 TIME_SERVER = "169.254.169.123"
@@ -20,12 +19,14 @@ REBOOT_S = 600
 NO_FABRIC = FabricPlan("none", "", "fat-tree")
 
 
-def plan_server_hosts(spec: FleetSpec, site: CloudSite, catalog: Catalog) -> OnPremSitePlan | None:
+def plan_server_hosts(
+    spec: FleetSpec, site: CloudSite, plan: CloudSitePlan, catalog: Catalog
+) -> OnPremSitePlan | None:
     """The hosts of a site's servers; None for a site without a Slurm of its own."""
-    if site.slurm is None or site.slurm.servers is None:
+    declared = site.slurm.servers if site.slurm is not None else None
+    servers = plan.slurm.servers if plan.slurm is not None else None
+    if declared is None or servers is None:
         return None
-    declared = site.slurm.servers
-    servers = plan_slurm_servers(site, declared)
     rack = _rack(site, declared, servers)
     return OnPremSitePlan(
         site=site.site,

@@ -21,15 +21,16 @@ TIMEOUT_S = 3600.0
 
 @dataclass
 class Lines:
-    """The tests that reach each line of a file, and the processor seconds of each test."""
+    """The tests that reach each line of a file (its path without links), and the seconds of each test."""
 
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def tests(self, file: str, first: int, last: int) -> list[str]:
         """Tests that reach one of the lines: of the file's mirror, its package, then others; fast first."""
-        found = {test for line in range(first, last + 1) for test in self.by_line.get((file, line), ())}
-        source = Path(file)
+        source = Path(file).resolve()
+        lines = ((str(source), number) for number in range(first, last + 1))
+        found = {test for line in lines for test in self.by_line.get(line, ())}
 
         def order(test: str) -> tuple[bool, bool, float, str]:
             path = Path(test.partition("::")[0])
@@ -57,7 +58,9 @@ def measure(files: Sequence[str], sources: Collection[str], left_out: Sequence[s
 def _run(file: str, sources: Collection[str], left_out: Sequence[str]) -> Lines:
     import coverage
 
-    measured = coverage.Coverage(data_file=None, config_file=False, include=list(sources))
+    # coverage.py names files by their paths without links: the rules are in a linked folder.
+    real = [str(Path(each).resolve()) for each in sources]
+    measured = coverage.Coverage(data_file=None, config_file=False, include=real)
     lines = Lines()
 
     class Contexts:

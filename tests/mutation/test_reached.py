@@ -30,8 +30,10 @@ def test_kept():
 
 
 def measure(folder: Path, kept: int) -> tuple[str, reached.Lines]:
-    """The file of the source, and what its tests reach."""
-    source, tests = folder / "sizes.py", folder / "test_sizes.py"
+    """The file of the source, in a linked folder as the rules are, and what its tests reach."""
+    (folder / "real").mkdir()
+    (folder / "linked").symlink_to(folder / "real")
+    source, tests = folder / "linked" / "sizes.py", folder / "test_sizes.py"
     source.write_text(SOURCE)
     tests.write_text(TESTS.format(source=str(source), kept=kept))
     return str(source), reached.measure([str(tests)], [str(source)], (), 1)
@@ -53,5 +55,5 @@ def test_a_test_that_fails_without_a_mutant_ends_the_run(tmp_path: Path) -> None
 def test_tests_of_the_mirror_come_first_then_those_of_the_package_then_the_fastest() -> None:
     order = ["a/test_sizes.py::t", "a/test_slow.py::t", "b/test_fast.py::t", "b/test_others.py::t"]
     seconds = dict(zip(order, (3.0, 4.0, 1.0, 2.0), strict=True))
-    lines = reached.Lines({("a/sizes.py", 7): set(seconds)}, seconds)
-    assert lines.tests("a/sizes.py", 6, 7) == order
+    lines = reached.Lines({("/a/sizes.py", 7): set(seconds)}, seconds)
+    assert lines.tests("/a/sizes.py", 6, 7) == order
