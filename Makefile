@@ -17,7 +17,7 @@ UNCHECKED := tests/rack/kit/|tests/judges/checkov_driver|tests/unit/ansible/(hea
 # pulumi_aws is large: without bytecode every process of a run compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up rack test test-rack test-fresh lint types-product types-tests ansible-lint bench faults mutate versions docs readme screenshots wheel lock clean
+.PHONY: help setup up rack test test-rack test-fresh lint types-product types-tests import-contracts ansible-lint bench faults mutate versions docs readme screenshots wheel lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 12
@@ -48,16 +48,18 @@ lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansibl
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@bash -n scripts/setup scripts/versions .ci/run
-	@$(MAKE) --no-print-directory -j --output-sync types-product types-tests ansible-lint
+	@$(MAKE) --no-print-directory -j --output-sync types-product types-tests import-contracts ansible-lint
 
 types-product:
 	@$(BIN)/mypy
 	@MYPYPATH=ansible/roles/health_check/files $(BIN)/mypy -p health
 	@MYPYPATH=ansible/roles/slurm_cloud/files $(BIN)/mypy -p cloud_nodes
-	@$(BIN)/lint-imports --no-cache --no-logo
 
 types-tests:
 	@$(BIN)/mypy -p tests --implicit-reexport --cache-dir .mypy_cache/tests --exclude '$(UNCHECKED)'
+
+import-contracts:
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 ansible-lint:
 	@cd ansible && ../$(BIN)/ansible-lint --offline -q

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
@@ -176,14 +176,11 @@ def budget_drain_of_nothing(fleet: Fleet) -> Iterator[FieldFinding]:
             "warning",
         )
         return
-    sites = {each.site.site for each in spot}
-    teams = {each.group.team for each in spot}
-    caps: list[tuple[str, str, Collection[str | None]]] = [
-        ("sites", site.site, sites) for site in fleet.spec.cloud if site.site in budget.sites
-    ]
-    caps += [("teams", team, teams) for team in budget.teams]
-    for field, name, having in caps:
-        if name not in having:
+    drained = {("sites", each.site.site) for each in spot} | {("teams", each.group.team) for each in spot}
+    caps = [("sites", site.site) for site in fleet.spec.cloud if site.site in budget.sites]
+    caps += [("teams", team) for team in budget.teams]
+    for field, name in caps:
+        if (field, name) not in drained:
             yield FieldFinding(
                 ("budget", field, name),
                 f"{field[:-1]} {name} has no node group that buys spot capacity: when this cap is spent, its"

@@ -67,7 +67,9 @@ def build_plan(spec: FleetSpec, catalog: Catalog) -> FleetPlan:
     drawn = drawn_nodes(spec)
     cloud = tuple(_plan_site(spec, site, catalog, drawn) for site in spec.cloud)
     onprem = tuple(plan_onprem_site(spec, site, catalog) for site in spec.onprem)
-    hosts = (plan_server_hosts(spec, site, catalog) for site in spec.cloud)
+    hosts = (
+        plan_server_hosts(spec, site, plan, catalog) for site, plan in zip(spec.cloud, cloud, strict=True)
+    )
     name = environment_resource_name(spec.fleet, spec.environment)
     budget = plan_budget(spec, cloud)
     return FleetPlan(
