@@ -78,7 +78,14 @@ class PricedGroup:
 
 
 def price_group(book: CostBook, thing: PricedResource, prices: Prices, group: PricedGroup) -> None:
-    """Add the lines of a group: nodes, root volumes and public addresses."""
+    """Add the lines of a group: those of `price_launched`, and what a group leaves out."""
+    price_launched(book, thing, prices, group)
+    book.leave_out("nodes that run in parallel while a group replaces them")
+    book.leave_out("detailed monitoring of nodes, by the metric")
+
+
+def price_launched(book: CostBook, thing: PricedResource, prices: Prices, group: PricedGroup) -> None:
+    """Add the lines of nodes, root volumes and public addresses."""
     running = group.running
     if running is not None:
         book.price(thing, lambda: price_nodes(prices, group.choices, running, group.market))
@@ -87,8 +94,6 @@ def price_group(book: CostBook, thing: PricedResource, prices: Prices, group: Pr
         if group.addresses:
             addressed = running or group.existing
             book.price(thing, lambda: price_node_addresses(prices, group.addresses, addressed, group.hours))
-    book.leave_out("nodes that run in parallel while a group replaces them")
-    book.leave_out("detailed monitoring of nodes, by the metric")
 
 
 def price_nodes(prices: Prices, choices: Sequence[Choice], sizes: Sizes, market: Market) -> Cost:

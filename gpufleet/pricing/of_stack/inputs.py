@@ -83,8 +83,12 @@ def price(resource: Resource, path: str) -> Decimal | None:
 
 
 def flag(resource: Resource, path: str) -> bool:
-    """Return a boolean, also from a text. Raises `UnpricedError` if it is unknown."""
-    value = declared(resource, path)
+    """Return a boolean of a resource's inputs (see `is_true`)."""
+    return is_true(declared(resource, path), path)
+
+
+def is_true(value: object, path: str) -> bool:
+    """Return a boolean, also from a text. Raises `UnpricedError`, which names `path`, if it is unknown."""
     if value is UNKNOWN:
         raise UnpricedError(f"{path} is {shown(value)}")
     return value is True or (isinstance(value, str) and value.lower() == "true")

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from gpufleet.pricing.cost import ONE, Sizes
-from gpufleet.pricing.disks import Disk, disks_amount, price_root_volumes
-from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, price_nodes
-from gpufleet.pricing.of_stack.context import Pricing
+from gpufleet.pricing.disks import Disk, disks_amount
+from gpufleet.pricing.nodes import ON_DEMAND, SPOT, Choice, Market, PricedGroup, price_launched
+from gpufleet.pricing.of_stack.context import Pricing, priced_resource
 from gpufleet.pricing.of_stack.disks import instance_disks, template_disks
 from gpufleet.pricing.of_stack.groups import read_choices
-from gpufleet.pricing.of_stack.inputs import count, declared, entries, held, text, whole
+from gpufleet.pricing.of_stack.inputs import count, declared, entries, flag, held, is_true, text, whole
 from gpufleet.pricing.of_stack.reservations import take
-from gpufleet.pricing.of_stack.templates import market_type, reservation_of, shared_hardware, template_of
-from gpufleet.pricing.rates import Prices, UnpricedError
+from gpufleet.pricing.of_stack.templates import (
+    market_type,
+    public_addresses,
+    reservation_of,
+    shared_hardware,
+    template_of,
+)
+from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import Resource, shown
 from gpufleet.resources.types import INSTANCE
+
+_PUBLIC = "associatePublicIpAddress"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Volumes and number of public IPv4 addresses of a node by one launch option of a fleet."""
+
+    disks: Callable[[], list[Disk]]
+    addresses: int
 
 
 def price_instance(pricing: Pricing, resource: Resource) -> None:
@@ -47,10 +64,15 @@ def price_instance(pricing: Pricing, resource: Resource) -> None:
         )
         if reservation is not None and market == ON_DEMAND:
             sizes = sizes.without(take(pricing, reservation, {instance}, sizes))
-    if sizes.maximum:
-        pricing.price(resource, lambda: price_nodes(prices, [Choice(instance)], sizes, market), owner)
-    volumes = partial(_disks, resource, template)
-    pricing.price(resource, lambda: price_root_volumes(prices, volumes, ONE), owner)
+    if template is not None and declared(resource, _PUBLIC) is None:
+        addresses = public_addresses(template)
+    else:
+        addresses = int(flag(resource, _PUBLIC))
+    running = sizes if sizes.maximum else None
+    group = PricedGroup(
+        [Choice(instance)], market, running, ONE, partial(_disks, resource, template), addresses
+    )
+    price_launched(pricing.book, priced_resource(resource, owner), prices, group)
 
 
 def _disks(resource: Resource, template: Resource | None) -> list[Disk]:
@@ -99,17 +121,18 @@ def price_spot_fleet(pricing: Pricing, resource: Resource) -> None:
             raise UnpricedError(f"no price is known for tenancy {shown(each['placementTenancy'])}")
         choices += read_choices([each], "launchSpecifications", None)
     sources = [_specified(each) for each in specifications]
-    _price_requested(pricing, resource, sizes, market, tuple(choices), sources)
+    _price_requested(pricing, resource, sizes, market, choices, sources)
 
 
-def _specified(specification: Mapping[str, Any]) -> Any:
+def _specified(specification: Mapping[str, Any]) -> _Source:
     root = specification.get("rootBlockDevices")
-    return lambda: instance_disks({**specification, "rootBlockDevice": root})
+    addresses = int(is_true(specification.get(_PUBLIC), _PUBLIC))
+    return _Source(lambda: instance_disks({**specification, "rootBlockDevice": root}), addresses)
 
 
 def _price_configs(pricing: Pricing, resource: Resource, sizes: Sizes, market: Market) -> None:
     choices: list[Choice] = []
-    sources: list[Any] = []
+    sources: list[_Source] = []
     for config in entries(resource, "launchTemplateConfigs"):
         said = config.get("launchTemplateSpecification")
         if isinstance(said, list) and len(said) == 1:
@@ -119,8 +142,8 @@ def _price_configs(pricing: Pricing, resource: Resource, sizes: Sizes, market: M
         template = template_of(pricing, resource, "launchTemplateConfigs", said)
         shared_hardware(template, "placement.tenancy")
         choices += read_choices(config.get("overrides"), "launchTemplateConfigs.overrides", template)
-        sources.append(lambda template=template: template_disks(template))
-    _price_requested(pricing, resource, sizes, market, tuple(choices), sources)
+        sources.append(_Source(partial(template_disks, template), public_addresses(template)))
+    _price_requested(pricing, resource, sizes, market, choices, sources)
 
 
 def _price_requested(
@@ -128,20 +151,18 @@ def _price_requested(
     resource: Resource,
     sizes: Sizes,
     market: Market,
-    choices: tuple[Choice, ...],
-    sources: list[Any],
+    choices: list[Choice],
+    sources: list[_Source],
 ) -> None:
     prices = pricing.prices(resource)
-    owner = pricing.owners.of(resource)
     if not choices:
         raise UnpricedError("no instance type is declared")
-    pricing.price(resource, lambda: price_nodes(prices, choices, sizes, market), owner)
-    pricing.price(
-        resource, lambda: price_root_volumes(prices, lambda: _most_expensive(prices, sources), sizes), owner
-    )
 
+    def disks() -> Sequence[Disk]:
+        """Return the most expensive volumes of the launch options."""
+        found = [source.disks() for source in sources]
+        return max(found, key=lambda each: disks_amount(prices, each), default=[])
 
-def _most_expensive(prices: Prices, sources: list[Any]) -> list[Disk]:
-    """Return the most expensive volumes of several launch options."""
-    found = [source() for source in sources]
-    return max(found, key=lambda disks: disks_amount(prices, disks), default=[])
+    addresses = max((source.addresses for source in sources), default=0)
+    group = PricedGroup(choices, market, sizes, sizes, disks, addresses)
+    price_launched(pricing.book, priced_resource(resource, pricing.owners.of(resource)), prices, group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -215,3 +216,47 @@ def test_spot_fleet_with_launch_templates_costs_its_target() -> None:
     described = spot_fleet(None, onDemandTargetCapacity=1) | {"depends": fleet()["depends"]}
     described["props"]["launchTemplateConfigs"] = fleet()["props"]["launchTemplateConfigs"]
     assert amounts(cost(template(), described))[1] == NODE + 2 * MONTH * SPOT.median
+
+
+ADDRESS = MONTH * Decimal("0.005")
+PUBLIC = {"networkInterfaces": [{"associatePublicIpAddress": "true"}]}
+
+
+def addressed(*described: dict[str, Any]) -> Decimal:
+    """The expected cost of the public addresses."""
+    return sum((line.expected or 0 for line in cost(*described).lines if line.kind == "network"), Decimal(0))
+
+
+def test_public_address_of_an_instance_is_its_own_setting_or_the_templates() -> None:
+    launched = {"launchTemplate": {"id": "lt-template"}}
+    assert addressed(instance()) == addressed(instance(associatePublicIpAddress=False)) == 0
+    for kind in (INSTANCE, SPOT_INSTANCE_REQUEST):
+        assert addressed(instance(kind, associatePublicIpAddress=True)) == ADDRESS
+    assert addressed(template(**PUBLIC), instance(**launched)) == ADDRESS
+    assert addressed(template(**PUBLIC), instance(**launched, associatePublicIpAddress=False)) == 0
+    assert addressed(template(), instance(**launched, associatePublicIpAddress=True)) == ADDRESS
+    reason = why_unknown(cost(instance(associatePublicIpAddress=UNKNOWN)))
+    assert "associatePublicIpAddress is not known yet" in reason
+
+
+def test_nodes_of_fleets_pay_for_public_addresses() -> None:
+    by_template = {
+        "launchTemplateConfigs": [{"launchTemplateSpecification": {"launchTemplateId": "lt-template"}}]
+    }
+    capacity = {
+        "targetCapacitySpecification": {"totalTargetCapacity": 3, "defaultTargetCapacityType": "spot"}
+    }
+    request = {"type": FLEET, "name": "fleet", "props": {**capacity, **by_template}}
+    assert (addressed(template(**PUBLIC), request), addressed(template(), request)) == (3 * ADDRESS, 0)
+    private = {"instanceType": TYPE, "rootBlockDevices": [ROOT]}
+    for shown, count in ((True, 2), ("true", 2), (False, 0), (None, 0)):
+        public = {**private, "associatePublicIpAddress": shown}
+        # The more expensive launch option counts, as for volumes.
+        props = {"targetCapacity": 2, "launchSpecifications": [private, public]}
+        assert addressed({"type": SPOT_FLEET, "name": "spot", "props": props}) == count * ADDRESS
+    props = {
+        "targetCapacity": 2,
+        "launchSpecifications": [{**private, "associatePublicIpAddress": UNKNOWN}],
+    }
+    reason = why_unknown(cost({"type": SPOT_FLEET, "name": "spot", "props": props}))
+    assert "associatePublicIpAddress is not known yet" in reason
