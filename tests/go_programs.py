@@ -21,6 +21,8 @@ _BUILD_TIMEOUT_S = 1800
 # garbage only when it has much of it, a build takes half of the time (crictl: 106 processor seconds). Without
 # any optimization it takes as long (117), and three idle API servers two thirds of a processor.
 _QUICK = "-l -dwarf=false"
+# With Go's own resolvers of hosts and users, programs with parts in C share packages with the others.
+_TAGS = ("netgo", "osusergo")
 _ROOMY = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 
 
@@ -28,21 +30,22 @@ _ROOMY = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
 class GoProgram:
     """A program, the folder of the module that pins its sources, and its package.
 
-    `flags` are those of the linker, `options` those of `go build`. `cgo`: it has parts in C.
+    `flags` are those of the linker. `cgo`: it has parts in C.
     """
 
     name: str
     module: Path
     package: str
     flags: str = ""
-    options: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     cgo: bool = False
 
     @property
     def path(self) -> Path:
         """Where the program is once it was built."""
-        digest = hashlib.sha256(repr((self.package, self.flags, self.options, self.cgo, _QUICK)).encode())
-        for path in sorted(self.module.iterdir()):
+        digest = hashlib.sha256(repr((self.package, self.flags, self.tags, self.cgo, _QUICK, _TAGS)).encode())
+        own = self.module / self.package
+        for path in sorted({*self.module.iterdir(), *(own.iterdir() if own.is_dir() else ())}):
             if path.is_file():
                 digest.update(path.name.encode() + path.read_bytes())
         folder = f"{self.module.name}-{os.uname().machine}-{digest.hexdigest()[:12]}"
@@ -60,7 +63,7 @@ class GoProgram:
                 fresh = path.with_name(f"{path.name}.new")
                 done = run_go(
                     *("build", "-trimpath", f"-gcflags=all={_QUICK}", "-ldflags", f"-s -w {self.flags}"),
-                    *self.options,
+                    *("-tags", ",".join(_TAGS + self.tags)),
                     *("-o", str(fresh), self.package),
                     folder=self.module,
                     timeout_s=_BUILD_TIMEOUT_S,

@@ -1,9 +1,9 @@
 """Programs of Kubernetes for the tests, built from their Go module (tests/go_programs.py).
 
-A module in `releases/` names the release of a minor and, in its go.sum, the hash of every source. An API
-server from nothing takes 312 processor seconds, 171 s on two cores with nothing else to do; kubeadm some
-four minutes of one processor, less after a server of its minor. `GPUFLEET_TEST_KUBE_APISERVER` names a binary
-to use in place of the server of `MINOR`.
+A module in `releases/` names the release of a minor and, in its go.sum, the hash of every source; that of
+`MINOR` has most other programs of a cluster, too (programs/README.md). From nothing, kubelet takes 290
+processor seconds, the API server after it 90, and all programs of a cluster 1,050.
+`GPUFLEET_TEST_KUBE_APISERVER` names a binary to use in place of the server of `MINOR`.
 
 Tests ask the programs of one minor. With `GPUFLEET_TEST_KUBERNETES=all` they ask those of the others, too.
 A part of kubeadm would not help: its configuration reader has 902 of its 999 packages, and a
@@ -19,7 +19,8 @@ from pathlib import Path
 
 from tests.go_programs import GoProgram
 
-RELEASES = Path(__file__).parent / "releases"
+HERE = Path(__file__).parent
+RELEASES = HERE / "releases"
 MINOR = "1.35"
 """The minor whose programs are always tested: the middle one of those that racks run."""
 ALL_VARIABLE = "GPUFLEET_TEST_KUBERNETES"
@@ -38,9 +39,17 @@ def asked_minors() -> tuple[str, ...]:
 
 def version(minor: str = MINOR) -> str:
     """The release that a minor's module pins, as `1.35.4`."""
-    text = (RELEASES / minor / "go.mod").read_text()
-    found = re.search(r"^require k8s\.io/kubernetes v(\S+)$", text, re.MULTILINE)
-    assert found, f"releases/{minor}/go.mod does not require k8s.io/kubernetes"
+    return pinned(f"releases/{minor}", "k8s.io/kubernetes")
+
+
+def pinned(folder: str, module: str) -> str:
+    """The release of a module that the go.mod in a folder here replaces or requires, without the v."""
+    text = (HERE / folder / "go.mod").read_text()
+    name = re.escape(module)
+    found = re.search(rf"^\s*{name} => {name} v(\S+)", text, re.MULTILINE) or re.search(
+        rf"^\s*(?:require )?{name} v(\S+)", text, re.MULTILINE
+    )
+    assert found, f"{folder}/go.mod does not require {module}"
     return found[1]
 
 

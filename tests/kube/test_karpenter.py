@@ -19,7 +19,7 @@ from gpufleet.lab.kubernetes.rest import Rest
 from tests.conftest import Checkout
 from tests.kube.build import MINOR
 from tests.kube.cluster import ApiServerProcess
-from tests.kube.cluster_programs import KARPENTER, KARPENTER_MODULE, module_folder
+from tests.kube.cluster_programs import CLUSTER_MODULE, KARPENTER, KARPENTER_MODULE, module_folder
 from tests.kube.karpenter_controller import (
     CLASSES,
     CLUSTER,
@@ -113,7 +113,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProces
     """A server of its own, with Karpenter's definitions: those of the chart that `up` installs."""
     made = ApiServerProcess(tmp_path_factory.mktemp("server"), minor=MINOR)
     made.start()
-    folder = module_folder("programs/karpenter", KARPENTER_MODULE) / "pkg/apis/crds"
+    folder = module_folder(CLUSTER_MODULE, KARPENTER_MODULE) / "pkg/apis/crds"
     for file in sorted(folder.glob("karpenter.*.yaml")):
         made.rest().call("POST", DEFINITIONS, yaml.load(file.read_text(), Loader=yaml.CSafeLoader))
     yield made

@@ -26,7 +26,7 @@ import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.kube.build import MINOR
 from tests.kube.cluster import ApiServerProcess, free_ports
-from tests.kube.cluster_programs import module_folder
+from tests.kube.cluster_programs import CLUSTER_MODULE, module_folder
 from tests.kube.cluster_programs import program as cluster_program
 from tests.kube.processes import end, run, run_controller
 from tests.unit.ansible.collection.conftest import load
@@ -205,12 +205,12 @@ def test_api_server_has_every_metric_that_rules_read(api_server: ApiServerProces
 
 def test_metrics_that_appear_after_an_event_are_in_the_source() -> None:
     for module, path, text in AFTER.values():
-        assert text in (module_folder("releases/1.35", module) / path).read_text(), path
+        assert text in (module_folder(CLUSTER_MODULE, module) / path).read_text(), path
     kubelet = {
         name.removesuffix("_bucket") for job in ("kubelet", "kubelet-containers") for name in KEPT[job]
     }
     assert kubelet - {"rest_client_requests_total"} == KUBELET.keys()
-    source = module_folder("releases/1.35", "k8s.io/kubernetes")
+    source = module_folder(CLUSTER_MODULE, "k8s.io/kubernetes")
     for name, (path, text) in KUBELET.items():
         assert text in (source / path).read_text(), name
 
