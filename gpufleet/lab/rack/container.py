@@ -28,6 +28,10 @@ HARDWARE = "/srv/hardware"
 SHARED = "/srv/shared"
 # systemd-nspawn --keep-unit leaves a reboot to its caller, with this exit code.
 _REBOOT = 133
+# Its exit code where it could not make the container. On a busy machine it rarely does not find the bridge
+# ("Failed to add interface vb-h2 to bridge rack0: No such device"), and finds it when it is started again.
+_NOT_STARTED = 1
+_STARTS = 3
 _POWEROFF_S = 180.0
 _LOOK_S = 0.2
 # systemd colours its console output.
@@ -57,6 +61,7 @@ class Container:
         self._process: subprocess.Popen[bytes] | None = None
         self._ready = threading.Event()
         self._stopping = False
+        self._starts = 0
         self._layers = ["identity"]
         self._used = 1
         self.boots = 0
@@ -75,6 +80,7 @@ class Container:
                 return
             self._mount()
             self._stopping = False
+            self._starts = 1
             self._launch()
             threading.Thread(target=self._watch, daemon=True).start()
 
@@ -264,7 +270,7 @@ class Container:
                     return
 
     def _watch(self) -> None:
-        """Boot the host again after a reboot request; notice a power-off."""
+        """Boot the host again after a reboot request or a failed start; notice a power-off."""
         while True:
             process = self._process
             if process is None:
@@ -274,7 +280,9 @@ class Container:
                 if self._stopping or self._process is not process:
                     return
                 cgroups.end(self._groups)
-                if code != _REBOOT:
+                if code == _NOT_STARTED and not self._ready.is_set() and self._starts < _STARTS:
+                    self._starts += 1
+                elif code != _REBOOT:
                     self._process = None
                     self._ready.clear()
                     self._unmount()
