@@ -84,6 +84,8 @@ class ProcessGroup:
             if not self._closed:
                 return process
             self.end(process, grace_s=0.0)
+            for stream in filter(None, (process.stdout, process.stderr)):
+                stream.close()
         raise PluginError("the run is ending: no further process starts")
 
     def end(self, process: Process, *, grace_s: float = _GRACE_S) -> None:

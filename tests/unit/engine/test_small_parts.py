@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from gpufleet.engine.embedded.goal import seconds
 from gpufleet.engine.embedded.provider_errors import clean_message
 from gpufleet.engine.embedded.urns import matches
 from gpufleet.engine.errors import PluginError
+from gpufleet.engine.forks import ForkServer
 from gpufleet.engine.plugins import PluginProcess, ProcessGroup, plugin_command
 from gpufleet.engine.select import select_engine
 from gpufleet.errors import InputError
@@ -135,6 +137,31 @@ def test_closing_a_group_ends_grandchildren_that_ignore_signals(tmp_path: Path) 
     for stream in (process.stdout, process.stderr):
         assert stream is not None
         stream.close()
+
+
+def test_process_that_starts_while_its_group_closes_ends_with_closed_outputs(tmp_path: Path) -> None:
+    started: list[subprocess.Popen[str]] = []
+
+    class Forks:
+        """Starts a process after an interruption has closed the group."""
+
+        def start(self, command: list[str], env: dict[str, str], cwd: Path) -> subprocess.Popen[str]:
+            group.close()
+            pipe = subprocess.PIPE
+            started.append(
+                subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+            )
+            return started[0]
+
+    group = ProcessGroup(forks=cast("ForkServer", Forks()))
+    with pytest.raises(PluginError, match="the run is ending"):
+        group.start(["sleep", "600"], env=dict(os.environ), cwd=tmp_path)
+    (process,) = started
+    assert process.returncode == -signal.SIGTERM
+    assert [stream is not None and stream.closed for stream in (process.stdout, process.stderr)] == [
+        True,
+        True,
+    ]
 
 
 def test_killed_owner_leaves_no_process(tmp_path: Path) -> None:
