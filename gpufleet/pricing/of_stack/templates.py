@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpufleet.pricing.of_stack.context import Pricing
-from gpufleet.pricing.of_stack.inputs import declared, first, text
+from gpufleet.pricing.of_stack.inputs import declared, first, is_true, text
 from gpufleet.pricing.rates import UnpricedError
 from gpufleet.resources.resource import UNKNOWN, Resource, shown
 from gpufleet.resources.types import (
@@ -127,7 +127,5 @@ def public_addresses(template: Resource) -> int:
     each = 0
     for interface in interfaces if interfaces is not None else ():
         wanted = interface.get("associatePublicIpAddress") if isinstance(interface, Mapping) else UNKNOWN
-        if wanted is UNKNOWN:
-            raise UnpricedError("networkInterfaces.associatePublicIpAddress is not known yet")
-        each += str(wanted).lower() == "true"
+        each += is_true(wanted, "networkInterfaces.associatePublicIpAddress")
     return each
