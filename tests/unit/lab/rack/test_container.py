@@ -15,7 +15,9 @@ from gpufleet.lab.rack.model import RackHost, RackSite
 HOST = RackHost("gpu01", "10.90.0.11", "10.90.0.11", "gpu")
 # What systemd-nspawn prints when it does not find the bridge; the file has a line for each start.
 FAILS = "echo Failed to add interface; echo start >>starts; [ $(wc -l <starts) -gt {starts} ] || exit 1; "
-BOOTS = "python3 -c \"import socket; socket.socket(1, 2).sendto(b'READY=1', '$NOTIFY_SOCKET')\"; sleep 600"
+BOOTS = (
+    "python3 -c \"import socket; socket.socket(1, 2).sendto(b'READY=1', '$NOTIFY_SOCKET')\"; exec sleep 99"
+)
 
 
 class Shell(Container):
@@ -53,7 +55,8 @@ def test_host_whose_container_could_not_be_made_is_started_again(tmp_path: Path)
     try:
         assert (up, container.state, container.boots, starts(tmp_path)) == (True, "running", 1, 3)
     finally:
-        container._process.kill()  # type: ignore[union-attr]  # it has no control group to end
+        container.stop()
+    assert container.state == "stopped"
 
 
 @pytest.mark.parametrize(("code", "times"), [(1, 3), (3, 1), (0, 1)])
