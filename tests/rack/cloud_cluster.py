@@ -105,7 +105,17 @@ class Burst(Cluster):
             assert not state.startswith("FAILED"), self.said(job)
             return state.startswith("COMPLETED")
 
-        wait_for(ended, LIMIT_S)
+        try:
+            wait_for(ended, LIMIT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._shown(job)}") from error
+
+    def _shown(self, job: int) -> str:
+        """The job, the nodes, and what the controllers logged last, for a failed test."""
+        journal = "journalctl -q --no-pager -n 60 -u slurmctld -u gpufleet-cloud-nodes"
+        logs = [f"{host}:\n{self.lab.sh(host, journal, code=None)}" for host in ("ctl01", "ctl02")]
+        alive = [each["InstanceId"] for each in self.instances.alive()]
+        return "\n".join((self.state(job), f"{self.nodes()} {self.reasons()} {alive}", *logs))
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class CloudNode:
     reason: str = "none"
     job: int | None = None
     since: float = 0.0
+    late: bool = False
+    """Whether it has registered after its ResumeTimeout: Slurm powers it down again when it is idle."""
     up: bool = True
     """Whether it is in the bitmap of nodes that are up: not after it was set or powered down, until it
     registers (slurmctld/node_mgr.c, up_node_bitmap)."""
@@ -65,6 +67,8 @@ class StandInSlurm:
         self.resumes: list[list[str]] = []
         self.now = 1_800_000_000.0
         self.fails = 0
+        self.said: list[Sequence[str]] = []
+        """The commands that it was given."""
         self.signalled: list[int] = []
         self.requeued: list[int] = []
         self.comments: dict[int, str] = {}
@@ -101,13 +105,29 @@ class StandInSlurm:
                     node.flags -= {"powering_down", "powering_up"}
                     node.flags.add("powered_down")
                     node.address = name
-            elif node.state in ("idle", "allocated") and not node.flags & {"powered_down"}:
+            elif node.flags & {"powered_down"}:
+                continue
+            elif node.state == "down" and node.late:
+                if self.now - node.since > IDLE_S:
+                    # As with `idle_on_node_suspend`: the node stays out of the bitmap.
+                    node.state, node.since, node.late = "idle", self.now, False
+                    node.flags.add("powering_down")
+            elif node.state in ("idle", "allocated"):
                 if node.job is not None and node.address not in addresses:
                     continue  # SlurmdTimeout is longer than the program's own look
                 if node.job is None and self.now - node.since > IDLE_S:
                     node.flags.add("powering_down")
                     node.since = self.now
         self._schedule()
+
+    def register_late(self, node: CloudNode) -> None:
+        """Let a node register that is down since its ResumeTimeout (slurmctld/node_mgr.c, "now responding").
+
+        It loses its reason (clusteracct_storage_g_node_up).
+        """
+        assert node.state == "down"
+        node.flags -= {"powered_down", "not_responding"}
+        node.reason, node.since, node.late = "none", self.now, True
 
     def _schedule(self) -> None:
         for job, (count, seconds) in list(self.jobs.items()):
@@ -148,6 +168,7 @@ class StandInSlurm:
 
     def run(self, words: Sequence[str]) -> str:
         """Answer a command of Slurm."""
+        self.said.append(words)
         if self.fails:
             self.fails -= 1
             raise SlurmError("scontrol: Unable to contact slurm controller")
@@ -223,7 +244,8 @@ class StandInSlurm:
             elif given["state"] == "idle":
                 assert node.state in ("idle", "down")
                 node.flags.discard("drain")
-                node.state, node.reason, node.up = "idle", given["reason"], True
+                # The accounting takes the reason away (clusteracct_storage_g_node_up).
+                node.state, node.reason, node.up = "idle", "none", True
 
 
 class Account(TwoZones):
@@ -260,17 +282,24 @@ class Cluster:
     account: Account
     settings: Settings
     ec2: Ec2
-    service: Passes
+    service: Passes = field(init=False)
 
-    def passes(self) -> Passes:
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def passes(self, lasting: bool = False) -> Passes:
         """A program that has just started."""
         return Passes(
-            self.settings, Slurm(self.slurm.run), connect=lambda _: self.ec2, clock=lambda: self.slurm.now
+            self.settings,
+            Slurm(self.slurm.run),
+            connect=lambda _: self.ec2,
+            clock=lambda: self.slurm.now,
+            lasting=lasting,
         )
 
     def restart(self) -> None:
         """Kill the service and start it again: it remembers nothing."""
-        self.service = self.passes()
+        self.service = self.passes(lasting=True)
 
     def call_resume_programs(self) -> None:
         """Run the ResumeProgram for all nodes that Slurm has asked for."""
@@ -343,8 +372,7 @@ def cluster_of(
     slurm = StandInSlurm(account)
     account.clock = lambda: slurm.now
     ec2 = Ec2(settings.sites[0])
-    service = Passes(settings, Slurm(slurm.run), connect=lambda _: ec2, clock=lambda: slurm.now)
-    return Cluster(slurm, account, settings, ec2, service)
+    return Cluster(slurm, account, settings, ec2)
 
 
 def numbers(reason: str) -> str:

@@ -9,7 +9,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cloud_nodes.aws import NODE_TAG
-from cloud_nodes.decide import FREE
 from cloud_nodes.passes import Passes
 from cloud_nodes.settings import Settings
 from cloud_nodes.slurm import Slurm
@@ -22,6 +21,7 @@ from tests.unit.ansible.slurm_cloud.conftest import (
     GROUP,
     NODES,
     PREFIX,
+    RESUME_S,
     RETRY_S,
     Account,
     Cluster,
@@ -113,6 +113,7 @@ def test_reclaimed_instance_puts_its_job_back_and_another_node_runs_it(cluster: 
 def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Cluster) -> None:
     slurm = cluster.slurm
     slurm.only_backfill = True
+    cluster.service.run()
     slurm.submit(1, NODES, 200)
     cluster.live(120)
     reclaimed = cluster.account.instances()
@@ -121,9 +122,45 @@ def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Clus
         cluster.account.reclaim(each.id)
     cluster.live(600)
     assert slurm.ended == {1}
-    assert {node.reason for node in slurm.nodes.values()} == {FREE}
+    assert {node.reason for node in slurm.nodes.values()} == {"none"}
     cluster.live(300)
     tidy(cluster)
+
+
+def test_backfill_alone_uses_a_node_again_that_registered_too_late(cluster: Cluster) -> None:
+    slurm = cluster.slurm
+    slurm.only_backfill = True
+    cluster.service.run()
+    slurm.submit(1, NODES, 200)
+    slurm.tick(10)
+    cluster.call_resume_programs()
+    slow = cluster.account.instances()[0]
+    cluster.account.times[slow.id] = slurm.now + 10_000
+    cluster.live(RESUME_S + 20)
+    (down,) = cluster.down()
+    slurm.register_late(slurm.nodes[down])
+    cluster.live(1_200)
+    assert slurm.ended == {1}
+    cluster.live(300)
+    tidy(cluster)
+
+
+def test_only_the_service_frees_nodes_and_each_once(cluster: Cluster) -> None:
+    def freed() -> list[str]:
+        return [words[2] for words in cluster.slurm.said if "state=idle" in words]
+
+    cluster.passes().run()
+    assert not freed()
+    cluster.service.run()
+    assert freed() == [f"nodename={','.join(cluster.slurm.nodes)}"]
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.live(600)
+    assert cluster.slurm.ended == {1}
+    assert len(freed()) == 1
+    # What it knows is old once the other controller has decided.
+    cluster.service.forget()
+    cluster.service.run()
+    assert len(freed()) == 2
 
 
 def test_nodes_whose_program_was_killed_before_it_launched_get_instances_from_the_service(

@@ -19,7 +19,7 @@ REASON = "gpufleet cloud: "
 """How reasons of this program start. Nodes that others set down stay down while they have an instance."""
 
 FREE = f"{REASON}powered down"
-"""The reason of a powered down node that Slurm was told is free."""
+"""The reason with which Slurm is told that a node is free: it ignores a change that changes nothing."""
 
 NOT_REGISTERED = "ResumeTimeout"
 """How Slurm's own reason starts for a node that does not register in time."""
@@ -80,9 +80,12 @@ class Actions:
 
 @dataclass
 class Memory:
-    """Since when nodes have had no instance, in epoch seconds. Forgotten at a restart, which only delays."""
+    """What a program knows from its passes. Forgotten at a restart, which only delays."""
 
     without: dict[str, float] = field(default_factory=dict)
+    """Since when nodes have had no instance, in epoch seconds."""
+    usable: set[str] = field(default_factory=set)
+    """Nodes that Slurm was told are free, and that were not down since."""
 
 
 def decide(
@@ -116,6 +119,8 @@ def decide(
             old = [each for each in mine if each.launched < since - CLOCKS_S]
             _terminate(actions, old, "its node starts again")
             mine = [each for each in mine if each not in old]
+        if _must_be_freed(node, name in memory.usable):
+            actions.free.append(name)
         without_s = _without(memory, name, mine, now)
         if _decide(settings, node, mine, without_s, actions, now, asked=name in resumed):
             wanted.append(name)
@@ -173,8 +178,6 @@ def _decide(
         _terminate(actions, mine, "its node is powered down")
         if "powered_down" in states and "down" in states and _is_over(node.reason, now):
             actions.power_down.append(node.name)
-        elif _is_free(node):
-            actions.free.append(node.name)
         return False
     if "down" in states:
         _decide_down(node, mine, without_s, actions, now)
@@ -190,15 +193,18 @@ def _decide(
     return False
 
 
-def _is_free(node: Node) -> bool:
-    """Return whether this program powered a node down, which is idle since.
+def _must_be_freed(node: Node, known: bool) -> bool:
+    """Return whether Slurm must be told that a node is free, as far as `known` it was told already.
 
-    Slurm leaves such a node out of its bitmap of nodes that are up until it registers. Its main scheduler
-    does not read that, but its backfill scheduler does, which is alone after a failover before Slurm 23.02.4
-    ("Fix main scheduler loop not starting after failover to backup controller"): jobs would wait forever.
+    Slurm leaves a node that was down out of its bitmap of nodes that are up, also while it is idle since,
+    until it registers. Its main scheduler does not read that, but its backfill scheduler does, which is alone
+    after a failover before Slurm 23.02.4 ("Fix main scheduler loop not starting after failover to backup
+    controller"): jobs would wait forever. The reason shows it, but a node that registers after its
+    ResumeTimeout loses its reason.
     """
     at_rest = {"idle", "powered_down"} <= node.states and not node.states & _CHANGING
-    return at_rest and node.reason.startswith("gpufleet ") and node.reason != FREE
+    was_down = node.reason.startswith("gpufleet ") and node.reason != FREE
+    return at_rest and (was_down or not known)
 
 
 def _decide_down(node: Node, mine: list[Instance], without_s: float, actions: Actions, now: float) -> None:

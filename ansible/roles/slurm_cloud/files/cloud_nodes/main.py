@@ -65,13 +65,15 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     host = socket.gethostname().partition(".")[0]
-    passes = Passes(settings, slurm, munge_key=_munge_key())
+    passes = Passes(settings, slurm, munge_key=_munge_key(), lasting=True)
     while not stop.is_set():
         try:
             if slurm.acts_here(host):
                 with locked(lock):
                     passes.run()
                     passes.burst()
+            else:
+                passes.forget()
         except (SlurmError, OSError) as error:
             say("failed", error=str(error)[:300])
         stop.wait(INTERVAL_S)

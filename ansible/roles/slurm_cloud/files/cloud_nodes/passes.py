@@ -48,7 +48,9 @@ class Passes:
         connect: Callable[[Site], Ec2] = Ec2,
         clock: Callable[[], float] = time.time,
         munge_key: str = "",
+        lasting: bool = False,
     ) -> None:
+        """`lasting`: more passes follow. Only such a program tells Slurm which nodes are free."""
         self._settings = settings
         self._slurm = slurm
         self._queue = queue or Queue()
@@ -57,11 +59,17 @@ class Passes:
         self._clock = clock
         self._memory = Memory()
         self._munge_key = munge_key
+        self._lasting = lasting
         self._connected: dict[str, tuple[Ec2, float]] = {}
+
+    def forget(self) -> None:
+        """Forget what earlier passes saw: another controller decides since."""
+        self._memory = Memory()
 
     def run(self, resumed: Collection[str] = (), since: float = 0.0) -> bool:
         """Do what is missing; return whether everything was done. Raises SlurmError if Slurm is silent."""
         nodes, waiting = self._slurm.nodes(), self._slurm.waiting()
+        self._memory.usable -= {name for name, node in nodes.items() if "down" in node.states}
         complete = True
         for site in self._settings.sites:
             try:
@@ -142,7 +150,7 @@ class Passes:
         steps += [partial(self._down, of, reason) for reason, of in _by_reason(actions.down).items()]
         if actions.power_down:
             steps.append(partial(self._power_down, actions.power_down))
-        if actions.free:
+        if actions.free and self._lasting:
             steps.append(partial(self._free, actions.free))
         if actions.addresses:
             steps.append(partial(self._slurm.addresses, actions.addresses))
@@ -171,6 +179,7 @@ class Passes:
 
     def _free(self, nodes: Collection[str]) -> None:
         self._slurm.free(nodes, FREE)
+        self._memory.usable.update(nodes)
         say("freed", nodes=sorted(nodes))
 
     def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
