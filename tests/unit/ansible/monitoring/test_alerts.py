@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ CASES = (
 )
 
 
+@functools.cache
 def alerts() -> dict[str, dict[str, Any]]:
     """All alerts of the role, by name."""
     groups = [
