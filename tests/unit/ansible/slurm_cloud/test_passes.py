@@ -25,6 +25,7 @@ from tests.unit.ansible.slurm_cloud.conftest import (
     RETRY_S,
     Account,
     Cluster,
+    StandInSlurm,
     cluster_of,
     launched_at,
     numbers,
@@ -110,11 +111,16 @@ def test_reclaimed_instance_puts_its_job_back_and_another_node_runs_it(cluster: 
     tidy(cluster)
 
 
-def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Cluster) -> None:
-    slurm = cluster.slurm
-    slurm.only_backfill = True
+def job_for_backfill(cluster: Cluster) -> StandInSlurm:
+    """A job on all nodes, which the service knows as free, of a Slurm without its main scheduler."""
     cluster.service.run()
-    slurm.submit(1, NODES, 200)
+    cluster.slurm.only_backfill = True
+    cluster.slurm.submit(1, NODES, 200)
+    return cluster.slurm
+
+
+def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Cluster) -> None:
+    slurm = job_for_backfill(cluster)
     cluster.live(120)
     reclaimed = cluster.account.instances()
     assert len(reclaimed) == NODES
@@ -128,10 +134,7 @@ def test_backfill_alone_uses_nodes_again_that_lost_their_instances(cluster: Clus
 
 
 def test_backfill_alone_uses_a_node_again_that_registered_too_late(cluster: Cluster) -> None:
-    slurm = cluster.slurm
-    slurm.only_backfill = True
-    cluster.service.run()
-    slurm.submit(1, NODES, 200)
+    slurm = job_for_backfill(cluster)
     slurm.tick(10)
     cluster.call_resume_programs()
     slow = cluster.account.instances()[0]
