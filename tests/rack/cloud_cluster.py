@@ -35,7 +35,8 @@ KIND, IMAGE, PARTITION = "p5.48xlarge", "ami-12c6146b", "use1-sweep"
 TAGS = {"gpufleet:fleet": "rack", "gpufleet:site": "use1"}
 GROUP = {"gpufleet:node-group": "sweep"}
 NODES = [f"{PARTITION}-1", f"{PARTITION}-2"]
-SUSPEND_S, RESUME_S, RETRY_S = 20, 100, 20
+# After a takeover nodes are launched late and ask the lost controller first: 100 s were too few.
+SUSPEND_S, RESUME_S, RETRY_S = 20, 120, 20
 PARAMETER = "/gpufleet/rack/sandbox/use1/munge-key"
 DRAINED = "/gpufleet/rack/sandbox/drained/sweep"
 CHECKPOINT_S = 20

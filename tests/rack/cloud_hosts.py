@@ -115,16 +115,19 @@ class Instances:
     def _follow(self) -> None:
         while not self._stop.wait(0.5):
             running = {each["PrivateIpAddress"]: each["InstanceId"] for each in self.alive()}
+            launched = []
             for address, host in self._hosts.items():
                 instance = running.get(address)
                 if self._booted.get(host) == instance:
                     continue
                 if self._booted.pop(host, None):
                     self._lab.rack.stop(host, force=True)
-                if instance and self.boots:
-                    self._lab.rack.restore(host, name=self._image)
                 if instance:
                     self._booted[host] = instance
+                    launched.append(host)
+            # Side by side: one that asks a lost controller first takes 40 s.
+            if launched and self.boots:
+                self._lab.rack.restore(*launched, name=self._image)
 
     def _tags(self, address: str) -> dict[str, str]:
         """The tags of the instance with that address."""
