@@ -19,7 +19,7 @@ REASON = "gpufleet cloud: "
 """How reasons of this program start. Nodes that others set down stay down while they have an instance."""
 
 FREE = f"{REASON}powered down"
-"""The reason with which Slurm is told that a node is free: it ignores a change that changes nothing."""
+"""The reason of a node that was freed. Slurm 22.05 removes it at once (clusteracct_storage_g_node_up)."""
 
 NOT_REGISTERED = "ResumeTimeout"
 """How Slurm's own reason starts for a node that does not register in time."""
@@ -80,12 +80,12 @@ class Actions:
 
 @dataclass
 class Memory:
-    """What a program knows from its passes. Forgotten at a restart, which only delays."""
+    """What a program knows from its passes. Forgotten at a restart, which only delays or repeats."""
 
     without: dict[str, float] = field(default_factory=dict)
     """Since when nodes have had no instance, in epoch seconds."""
     usable: set[str] = field(default_factory=set)
-    """Nodes that Slurm was told are free, and that were not down since."""
+    """Nodes that were reported to Slurm as free, and that were not down since."""
 
 
 def decide(
@@ -194,7 +194,7 @@ def _decide(
 
 
 def _must_be_freed(node: Node, known: bool) -> bool:
-    """Return whether Slurm must be told that a node is free, as far as `known` it was told already.
+    """Return whether a node must be reported to Slurm as free; `known`: it was since it was last down.
 
     Slurm leaves a node that was down out of its bitmap of nodes that are up, also while it is idle since,
     until it registers. Its main scheduler does not read that, but its backfill scheduler does, which is alone

@@ -50,7 +50,7 @@ class Passes:
         munge_key: str = "",
         lasting: bool = False,
     ) -> None:
-        """`lasting`: more passes follow. Only such a program tells Slurm which nodes are free."""
+        """`lasting`: more passes follow. Only such a program reports nodes to Slurm as free."""
         self._settings = settings
         self._slurm = slurm
         self._queue = queue or Queue()
