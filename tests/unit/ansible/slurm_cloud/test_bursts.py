@@ -18,15 +18,8 @@ from cloud_nodes.settings import Burst, BurstGroup, Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
 from cloud_nodes.waiting import _FIELDS, Queue, Used
 
-from tests.unit.ansible.slurm_cloud.conftest import (
-    GROUP,
-    NODES,
-    PREFIX,
-    RETRY_S,
-    Account,
-    Cluster,
-    cluster_of,
-)
+from tests.unit.ansible.slurm_cloud.conftest import GROUP, RETRY_S, Account, Cluster, cluster_of
+from tests.unit.ansible.slurm_cloud.stand_in_slurm import NODES, PREFIX
 from tests.unit.lab.two_zones import REGION
 
 PARTITION = PREFIX.removesuffix("-")

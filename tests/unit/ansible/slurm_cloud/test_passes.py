@@ -19,18 +19,15 @@ from gpufleet.notices import cloud as notices
 from tests.unit.ansible.slurm_cloud.conftest import (
     FILES,
     GROUP,
-    NODES,
-    PREFIX,
-    RESUME_S,
     RETRY_S,
     Account,
     Cluster,
-    StandInSlurm,
     cluster_of,
     launched_at,
     numbers,
     tidy,
 )
+from tests.unit.ansible.slurm_cloud.stand_in_slurm import NODES, PREFIX, RESUME_S, StandInSlurm
 from tests.unit.lab.two_zones import IMAGE, KIND, REGION
 
 

@@ -15,7 +15,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from cloud_nodes.aws import Ec2
 
 from gpufleet.lab.aws.faults.plan import Shortage
-from tests.unit.ansible.slurm_cloud.conftest import NODES, RETRY_S, Account, Cluster, cluster_of
+from tests.unit.ansible.slurm_cloud.conftest import RETRY_S, Account, Cluster, cluster_of
+from tests.unit.ansible.slurm_cloud.stand_in_slurm import NODES
 from tests.unit.lab.two_zones import KIND, REGION
 
 SEQUENCES = int(os.environ.get("GPUFLEET_TEST_SEQUENCES", "30"))
