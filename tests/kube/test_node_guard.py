@@ -35,6 +35,8 @@ def node(
         json.dumps(api_server.config({"client-certificate": certificate.name, "client-key": key.name}))
     )
     monkeypatch.setattr(node_guard, "KUBELET", config)
+    # Jobs of racks that other tests run meanwhile are processes of this machine too.
+    monkeypatch.setattr(node_guard.SlurmNode.__init__, "__defaults__", ("", str(tmp_path)))
     monkeypatch.setattr(node_guard.workloads, "device_processes", lambda *_, **__: [])
     programs = Programs(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")

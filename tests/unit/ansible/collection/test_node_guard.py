@@ -157,6 +157,12 @@ def test_node_of_a_silent_controller_is_refused(host: Path, run: Run, programs: 
     assert "Slurm's controller does not answer" in drained(run)["msg"]
 
 
+def test_job_step_without_a_controller_stops_the_change(host: Path, run: Run) -> None:
+    (host / "proc/4711").mkdir(parents=True)
+    (host / "proc/4711/comm").write_text("slurmstepd\n")
+    assert "dgx01 is in use by job step of process 4711. Wait until" in drained(run)["msg"]
+
+
 def test_process_on_a_gpu_stops_the_change(host: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "device_processes", lambda *_, **__: ["python3 (4711) of ada"])
     said = drained(run)["msg"]
