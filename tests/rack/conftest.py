@@ -11,7 +11,6 @@ import pytest
 
 from gpufleet.lab.rack import missing
 from tests import late
-from tests.rack.handover import Handover
 from tests.rack.lab import Lab, fleet_text
 from tests.rack.management import Controllers
 from tests.rack.site import BACKUPS, MONITORED, PEOPLE, ArgumentWatcher, Runs, Site
@@ -19,21 +18,20 @@ from tests.rack.site import BACKUPS, MONITORED, PEOPLE, ArgumentWatcher, Runs, S
 HERE = Path(__file__).parent
 # Shell for a rack's ProxyCommand, which ssh runs thousands of times.
 os.environ["SHELL"] = "/bin/sh"
-# Fixtures that hold a rack for several files, the last test of each in its process, and running racks.
-SHARED = {"cluster", "rack", "gpu_rack", "runs"}
-LAST: dict[tuple[str, str], pytest.Item] = {}
+# Fixtures that hold a rack for several files, by kind, the last test of each, and running racks.
+SHARED = {"rack-cluster": "cluster", "rack-gpus": "gpu_rack", "rack-sites": "runs", "rack-hosts": "rack"}
+LAST: dict[str, pytest.Item] = {}
 UP: dict[str, Lab] = {}
 
 
-# Files with their own racks that run with those of gpu_rack, and files that take over a copy of the site
-# after those with their own racks: each process then has about a third of the work.
+# Files with their own racks that run with those of gpu_rack: each process then has about half of the work.
 WITH_GPU_RACK = {"test_cloud_nodes", "test_fabric", "test_health_check", "test_storage"}
-WITH_A_COPY = {"test_backup_faults", "test_power_cap", "test_upgrade_slurm", "test_verify"}
 # Files whose tests take minutes each: they follow the others, since a late run leaves out what has not begun.
 LONG = {"test_cloud_nodes", "test_cloud_slurm", "test_guide", "test_nodes", "test_slurm_ssh"}
 # Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
-# The racks of a process follow each other in this order. Two racks at once are fastest on two processors.
+# The racks of a process follow each other in this order. With three processes that have racks a whole run takes
+# as long on two processors, and a sixth more of their time.
 TWO = (("rack-cluster", "rack-gpus"), ("rack-sites", "rack-hosts"))
 # A run with a time from which it is late is for slow machines: beside another rack, hosts boot in minutes.
 ONE = (("rack-sites", "rack-hosts", "rack-gpus", "rack-cluster"),)
@@ -42,7 +40,7 @@ PROCESSES = ONE if late.VARIABLE in os.environ else TWO
 
 @pytest.hookimpl(tryfirst=True)  # before the hook that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """At most two of several processes have racks.
+    """At most two processes have racks.
 
     More would compete for processors, and start shared racks again. Tests of one
     shared rack follow each other, so that it is removed before the next one starts.
@@ -52,15 +50,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     process = {name: names[0] for names in PROCESSES for name in names}
     ordered = sorted(
         (items[place] for place in ours),
-        key=lambda item: (order[rack_of(item)], item.path.stem in WITH_A_COPY, item.path.stem in LONG),
+        key=lambda item: (order[rack_of(item)], item.path.stem in LONG),
     )
-    several = "PYTEST_XDIST_WORKER" in os.environ
     for place, item in zip(ours, ordered, strict=True):
         items[place] = item
-        group = process[rack_of(item)]
-        item.add_marker(pytest.mark.xdist_group(group))
-        for name in SHARED & fixtures_of(item):
-            LAST[name, group if several else ""] = item
+        kind = rack_of(item)
+        item.add_marker(pytest.mark.xdist_group(process[kind]))
+        if SHARED.get(kind) in fixtures_of(item):
+            LAST[SHARED[kind]] = item
 
 
 def fixtures_of(item: Any) -> set[str]:
@@ -72,11 +69,9 @@ def rack_of(item: pytest.Item) -> str:
     """The kind of rack that a test needs."""
     if item.path.parent.name == "kubernetes":
         return "rack-cluster"
-    if item.path.stem in WITH_A_COPY:
-        return "rack-hosts"
     if "runs" in fixtures_of(item):
         return "rack-sites"
-    own_rack = item.path.stem in PARTLY_ALONE and not SHARED & fixtures_of(item)
+    own_rack = item.path.stem in PARTLY_ALONE and fixtures_of(item).isdisjoint(SHARED.values())
     with_gpus = "gpu_rack" in fixtures_of(item) or item.path.stem in WITH_GPU_RACK or own_rack
     return "rack-gpus" if with_gpus else "rack-hosts"
 
@@ -84,7 +79,7 @@ def rack_of(item: pytest.Item) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """A shared rack is stopped after the last test that uses it: its hosts would keep a processor busy."""
-    for name in [name for (name, _), last in LAST.items() if last is item]:
+    for name in [name for name, last in LAST.items() if last is item]:
         if name in UP:
             UP.pop(name).down()
 
@@ -137,29 +132,15 @@ def clean_rack(rack: Lab) -> Iterator[Lab]:
 
 @pytest.fixture(scope="session")
 def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """A rack from bare hosts to a working cluster, with management controllers.
-
-    If another process of this run has created one, a copy of that.
-    """
+    """A rack from bare hosts to a working cluster, with management controllers."""
     controllers = Controllers(tmp_path_factory.mktemp("bmc"), [f"dgx{number:02d}" for number in range(1, 5)])
     folder, fleet = tmp_path_factory.mktemp("site"), fleet_text(more=PEOPLE + BACKUPS + controllers.fleet)
-    handover = Handover.of(tmp_path_factory.getbasetemp())
     try:
-        with handover.locked() as offered:
-            site = Site.up(folder, fleet, controllers, offered and offered["secrets"])
-            UP["runs"] = site.lab
-            arguments = ArgumentWatcher(list(site.secrets.values()))
-            if offered is not None:
-                site.lab.take_over("site", Path(offered["rack"]))
-                site.configure("--skip-preflight", "--only", "bmc")  # these controllers are new
-                said = offered["said"]
-            else:
-                with arguments:
-                    said = [site.configure("--check", "--diff", code=1), site.configure(), site.configure()]
-                site.lab.seal("site")
-                site.lab.before_down = handover.withdraw
-                root = str(site.lab.rack.layout.root)
-                handover.offer({"rack": root, "secrets": site.secrets, "said": said})
+        site = Site.up(folder, fleet, controllers)
+        UP["runs"] = site.lab
+        with ArgumentWatcher(list(site.secrets.values())) as arguments:
+            said = [site.configure("--check", "--diff", code=1), site.configure(), site.configure()]
+        site.lab.seal("site")
         site.wait_for_nodes()
         yield Runs(site, *said, arguments=arguments)
     finally:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from gpufleet.checks import validate
 from gpufleet.files import user_cache
 from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, start_rack, take_down
-from gpufleet.lab.rack.layout import Layout
 from gpufleet.plan import build_plan
 from gpufleet.racks.configure.transport import transport_environment
 from gpufleet.racks.inventory import build_inventory
@@ -76,8 +74,6 @@ class Lab:
     healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
     """Hosts on which something has run since this was last cleared."""
-    before_down: Callable[[], None] = lambda: None
-    """Notify users of the rack's files before they are removed."""
 
     @classmethod
     def up(cls, folder: Path, fleet: str | None = None, minors: tuple[str, ...] = ()) -> Lab:
@@ -98,7 +94,6 @@ class Lab:
 
     def down(self) -> None:
         """Remove the rack."""
-        self.before_down()
         take_down(self.rack.layout.root)
 
     def names(self, role: str) -> list[str]:
@@ -138,21 +133,6 @@ class Lab:
         for host in self.healthy:
             self.hardware(host).keep(self._kept(name, host))
         self.rack.seal(name)
-
-    def take_over(self, name: str, other: Path) -> None:
-        """Use the snapshot of another rack with the same hosts, in `other`."""
-        self.rack.stop()
-        mine, theirs = self.rack.layout, Layout(other)
-        for host in self.healthy:
-            upper = mine.host(host) / "upper"
-            shutil.rmtree(upper)
-            # Hard links suffice: snapshots are never written to.
-            copy = ["cp", "--archive", "--link", theirs.host(host) / "layers" / name, upper]
-            subprocess.run(copy, check=True)
-            self.hardware(host).bring_back(theirs.root / "kept" / name / host)
-        shutil.rmtree(mine.shared, ignore_errors=True)
-        subprocess.run(["cp", "--archive", "--sparse=always", theirs.sealed(name), mine.shared], check=True)
-        self.seal(name)
 
     def reset(self, *hosts: str, name: str = "identity") -> None:
         """Reset hosts (default: all) to `seal(name)`, with their hardware at that time."""

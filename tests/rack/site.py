@@ -71,7 +71,7 @@ class Site:
         """Start the rack of a fleet file's text; the checkout has this ansible/ in it.
 
         `controllers` are the BMCs of its nodes, if the fleet file has some; `known` are the
-        secrets of a site whose hosts it takes over; `minors` of Kubernetes are served besides its own.
+        site's secrets, if not those of Slurm; `minors` of Kubernetes are served besides its own.
         """
         checkout = folder / "checkout"
         (checkout / "stacks").mkdir(parents=True)
