@@ -210,6 +210,13 @@ def test_backfill_looks_as_far_as_the_longest_time_limit(
     assert re.findall(r"^SchedulerParameters=(.*)$", text, re.MULTILINE) == [expected]
 
 
+def test_controllers_start_one_after_the_other() -> None:
+    """The first one writes the cluster's name to the shared state; the others compare theirs with it."""
+    start, _ = yaml.safe_load((ANSIBLE / "roles/slurm_controller/tasks/run.yml").read_text())
+    assert [unit["name"] for unit in start["gpufleet.rack.units"]["units"]][1] == "slurmctld.service"
+    assert start["throttle"] == 1
+
+
 def test_share_of_a_team_outweighs_the_age_of_its_jobs_and_no_qos() -> None:
     defaults = yaml.safe_load((ANSIBLE / "roles/slurm_controller/defaults/main.yml").read_text())
     weights = defaults["slurm_controller_priority_weights"]
