@@ -74,10 +74,11 @@ def complete_job(site: Site) -> int:
 
 
 def hold_job(site: Site) -> int:
-    """The number of a held job that slurmctld has saved."""
+    """The number of a held job that slurmctld has saved and accounting has."""
     site.lab.sh("ctl01", "touch /tmp/before")
     job = site.lab.sh("login01", "cd /tmp; su ada -c 'sbatch --parsable --hold -A research --wrap true'")
     wait_on(site, f"find {STATE} -newer /tmp/before | grep .")
+    wait_on(site, f"sacct -X -n -P -a -j {int(job)} -o JobID | grep .")
     return int(job)
 
 
