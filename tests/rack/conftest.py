@@ -30,8 +30,8 @@ WITH_GPU_RACK = {"test_cloud_nodes", "test_fabric", "test_health_check", "test_s
 LONG = {"test_cloud_nodes", "test_cloud_slurm", "test_guide", "test_nodes", "test_slurm_ssh"}
 # Files in which tests that start their own rack run with those of gpu_rack.
 PARTLY_ALONE = {"test_life"}
-# The racks of a process follow each other in this order. With three processes that have racks a whole run takes
-# as long on two processors, and a sixth more of their time.
+# The racks of a process follow each other in this order. With racks in three processes a whole run is as long
+# on two processors, takes an eighth more of their time, and tests fail that wait for Slurm.
 TWO = (("rack-cluster", "rack-gpus"), ("rack-sites", "rack-hosts"))
 # A run with a time from which it is late is for slow machines: beside another rack, hosts boot in minutes.
 ONE = (("rack-sites", "rack-hosts", "rack-gpus", "rack-cluster"),)
