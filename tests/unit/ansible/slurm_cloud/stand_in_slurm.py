@@ -33,7 +33,7 @@ class CloudNode:
 class StandInSlurm:
     """slurmctld's rules for cloud nodes (Slurm Power Saving Guide), and the output of its commands.
 
-    `tests/rack/test_cloud_nodes.py` runs the program with a real one.
+    `tests/rack/roles/test_cloud_nodes.py` runs the program with a real one.
     """
 
     def __init__(self, running: Callable[[], dict[str, float]]) -> None:
