@@ -13,7 +13,8 @@ import pytest
 
 from gpufleet.engine.api import RunResult, StackRequest
 from gpufleet.engine.embedded.engine import EmbeddedEngine
-from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from gpufleet.lab.kubernetes.rest import Rest
+from tests.kube.admission import count_quotas, refusal_in_time
 
 pytestmark = pytest.mark.xdist_group("kube")
 
@@ -135,22 +136,6 @@ def pod(name: str, gpus: int = 0, priority: str = "", **spec: Any) -> dict[str, 
     return made
 
 
-def count_quotas(rest: Rest) -> None:
-    """Write the status that the quota controller would: limits apply, and nothing is used."""
-    for namespace in TEAMS:
-        for item in rest.call("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")["items"]:
-            hard = item["spec"]["hard"]
-            item["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-            rest.call("PUT", f"{quota_path(item['metadata']['name'], namespace)}/status", item)
-
-
-def refusal(rest: Rest, namespace: str, body: dict[str, Any]) -> str:
-    with pytest.raises(ApiError) as error:
-        rest.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
-    assert error.value.code == 403
-    return error.value.message
-
-
 def test_every_object_is_accepted_and_exists(first: RunResult, rest: Rest):
     assert first.outputs["namespaces"] == {"research": "research", "serving": "serving"}
     for name, value in (("low", 1_000), ("normal", 10_000), ("high", 100_000)):
@@ -220,38 +205,39 @@ def test_volume_of_another_bucket_is_a_new_one_with_a_new_claim(first: RunResult
 
 
 def test_team_gets_no_more_gpus_than_its_quota(first: RunResult, rest: Rest):
-    count_quotas(rest)
+    count_quotas(rest, "research")
     path = "/api/v1/namespaces/research/pods"
-    assert "exceeded quota: gpus" in refusal(rest, "research", pod("greedy", gpus=17))
+    assert "exceeded quota: gpus" in refusal_in_time(rest, "research", pod("greedy", gpus=17))
     rest.call("POST", path, pod("modest", gpus=16))
-    assert "used: requests.nvidia.com/gpu=16" in refusal(rest, "research", pod("one-more", gpus=1))
+    assert "used: requests.nvidia.com/gpu=16" in refusal_in_time(rest, "research", pod("one-more", gpus=1))
     rest.call("DELETE", f"{path}/modest", {"gracePeriodSeconds": 0})
 
 
 def test_team_cannot_exceed_its_priority(first: RunResult, rest: Rest):
-    count_quotas(rest)
-    message = refusal(rest, "research", pod("vip", priority="gpufleet-high"))
+    for team in TEAMS:
+        count_quotas(rest, team)
+    message = refusal_in_time(rest, "research", pod("vip", priority="gpufleet-high"))
     assert "exceeded quota: no-higher-priority" in message
     made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("usual", priority="gpufleet-normal"))
     assert made["spec"]["priority"] == 10_000
     allowed = rest.call("POST", "/api/v1/namespaces/serving/pods", pod("urgent", priority="gpufleet-high"))
     assert allowed["spec"]["priority"] == 100_000
     for system in ("system-cluster-critical", "system-node-critical"):
-        message = refusal(rest, "serving", pod("borrowed", priority=system))
+        message = refusal_in_time(rest, "serving", pod("borrowed", priority=system))
         assert "exceeded quota: no-higher-priority" in message
     for namespace, name in (("research", "usual"), ("serving", "urgent")):
         rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 
 
 def test_pod_without_resources_gets_the_requests_of_its_namespace_and_no_limit(first: RunResult, rest: Rest):
-    count_quotas(rest)
+    count_quotas(rest, "research")
     made = rest.call("POST", "/api/v1/namespaces/research/pods", pod("plain"))
     assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1", "memory": "4Gi"}}
     rest.call("DELETE", "/api/v1/namespaces/research/pods/plain", {"gracePeriodSeconds": 0})
 
 
 def test_pod_that_uses_the_host_is_refused(first: RunResult, rest: Rest):
-    message = refusal(rest, "research", pod("escape", hostNetwork=True))
+    message = refusal_in_time(rest, "research", pod("escape", hostNetwork=True))
     assert 'violates PodSecurity "baseline' in message
 
 

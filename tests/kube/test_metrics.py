@@ -155,7 +155,11 @@ def token(api_server: ApiServerProcess) -> str:
     for item in ROLE["prometheus__kubernetes_objects"]:
         rest.call("POST", PATHS[item["kind"]], item)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return str(rest.call("POST", f"{ACCOUNT}/token", request)["status"]["token"])
+    made = str(rest.call("POST", f"{ACCOUNT}/token", request)["status"]["token"])
+    # The server reads roles a moment after they are written.
+    how = {"authority": api_server.folder / "ca.crt", "token": made}
+    assert until(f"{api_server.server}/metrics", {"apiserver_request_total"}, 90, **how) == set()
+    return made
 
 
 def test_account_reads_metrics_and_nothing_else(api_server: ApiServerProcess, token: str) -> None:

@@ -25,7 +25,8 @@ from gpufleet.components.neuron_scheduler import EXTENSION, EXTENSION_PORT, sche
 from gpufleet.engine.api import RunResult, StackRequest
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.kinds import NEURON_SCHEDULER
-from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from gpufleet.lab.kubernetes.rest import Rest
+from tests.kube.admission import count_quotas, refusal_in_time
 from tests.kube.build import program
 from tests.kube.cluster import ApiServerProcess, free_ports
 
@@ -116,14 +117,10 @@ def test_every_object_is_accepted_and_a_second_run_changes_nothing(
 
 
 def test_team_gets_no_more_devices_than_its_quota_and_no_single_cores(applied: RunResult, rest: Rest) -> None:
-    quota = rest.call("GET", "/api/v1/namespaces/trainers/resourcequotas/neuron")
-    hard = quota["spec"]["hard"]
-    quota["status"] = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    rest.call("PUT", "/api/v1/namespaces/trainers/resourcequotas/neuron/status", quota)
+    count_quotas(rest, "trainers")
     for resource, count in (("neuron", 17), ("neuroncore", 1)):
-        with pytest.raises(ApiError) as error:
-            rest.call("POST", "/api/v1/namespaces/trainers/pods", _pod("greedy", resource, count))
-        assert "exceeded quota: neuron" in error.value.message
+        message = refusal_in_time(rest, "trainers", _pod("greedy", resource, count))
+        assert "exceeded quota: neuron" in message
 
 
 def test_scheduler_may_do_what_kubernetes_gives_its_own(applied: RunResult, rest: Rest) -> None:

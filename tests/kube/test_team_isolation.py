@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import time
 from typing import Any
 
 import pytest
 
 import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from tests.kube.admission import refusal, refusal_in_time
 from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load
 from tests.unit.ansible.test_kubernetes_gpu_templates import TEAMS, role
@@ -35,10 +35,7 @@ def teams(api_server: ApiServerProcess) -> None:
     assert "NetworkPolicy isolated/team" in module.bring(copy.deepcopy(params), False)["changed_objects"]
     assert module.bring(copy.deepcopy(params), False)["changed"] is False
     volume = {"name": "v", "hostPath": {"path": "/"}}
-    deadline = time.monotonic() + 300
-    while not refusal(api_server.rest(), "on-hosts", pod(volumes=[volume])):
-        assert time.monotonic() < deadline, "the policy is not in force"  # once the server has read it
-        time.sleep(0.3)
+    refusal_in_time(api_server.rest(), "on-hosts", pod(volumes=[volume]))
 
 
 def pod(security: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -46,15 +43,6 @@ def pod(security: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     if security is not None:
         container["securityContext"] = security
     return {"metadata": {"generateName": "p-"}, "spec": {"containers": [container], **spec}}
-
-
-def refusal(rest: Rest, namespace: str, made: dict[str, Any]) -> str:
-    """Why the server refuses a pod; empty if it accepts it."""
-    try:
-        rest.call("POST", f"/api/v1/namespaces/{namespace}/pods", made, query={"dryRun": "All"})
-    except ApiError as error:
-        return str(error)
-    return ""
 
 
 PORT = {"name": "main", "image": "a", "ports": [{"containerPort": 22, "hostPort": 2222}]}

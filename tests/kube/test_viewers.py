@@ -15,6 +15,7 @@ import pytest
 from gpufleet.components.access_entries import POLICIES
 from gpufleet.lab.kubernetes import kubeconfig
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
+from tests.kube.admission import wait_for_right_to_read
 from tests.kube.cluster import ApiServerProcess
 
 pytestmark = pytest.mark.xdist_group("kube")
@@ -83,7 +84,9 @@ def viewer(api_server: ApiServerProcess, rest: Rest, policy: str) -> Rest:
     file = api_server.folder / f"{name}.json"
     user = {"client-certificate": certificate.name, "client-key": key.name}
     file.write_text(json.dumps(api_server.config(user)))
-    return Rest(kubeconfig.read(str(file)))
+    user_rest = Rest(kubeconfig.read(str(file)))
+    wait_for_right_to_read(user_rest, next(iter(PLACES)))
+    return user_rest
 
 
 def refused(rest: Rest, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> bool:
