@@ -12,7 +12,7 @@ import pytest
 import tests.unit.ansible.conftest  # noqa: F401
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.kube.cluster import ApiServerProcess
-from tests.unit.ansible.collection.conftest import Programs, load
+from tests.unit.ansible.collection.conftest import load, programs_of_a_host
 
 node_guard = load("node_guard").node_guard
 pytestmark = pytest.mark.xdist_group("kube")
@@ -35,11 +35,8 @@ def node(
         json.dumps(api_server.config({"client-certificate": certificate.name, "client-key": key.name}))
     )
     monkeypatch.setattr(node_guard, "KUBELET", config)
-    # Jobs of racks that other tests run meanwhile are processes of this machine too.
-    monkeypatch.setattr(node_guard.SlurmNode.__init__, "__defaults__", ("", str(tmp_path)))
     monkeypatch.setattr(node_guard.workloads, "device_processes", lambda *_, **__: [])
-    programs = Programs(tmp_path)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    programs = programs_of_a_host(tmp_path, monkeypatch)
     for name in ("scontrol", "docker", "loginctl", "systemctl"):
         programs.add(name, "echo not found; exit 1")
     rest.call("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})

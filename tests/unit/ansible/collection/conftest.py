@@ -46,14 +46,19 @@ class Programs:
         return [line for line in lines if line.startswith(name)]
 
 
-@pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+def programs_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """The programs of a host that runs nothing."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     # Jobs of racks that other tests run meanwhile are processes of this machine too.
     monkeypatch.setattr(SlurmNode.__init__, "__defaults__", ("", str(tmp_path)))
     return Programs(folder)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    return programs_of_a_host(tmp_path, monkeypatch)
 
 
 @pytest.fixture
