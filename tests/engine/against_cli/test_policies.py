@@ -93,12 +93,12 @@ def test_both_engines_send_a_pack_the_same_requests(pair: Pair, tmp_path: Path) 
     for lab in pair:
         assert lab.resources()["inner"]["inputs"]["mended"] is True
     assert comparable(pair[0].export()) == comparable(pair[1].export())
-    mine_at, theirs_at = (_surroundings(lab.folder / "record.jsonl.env") for lab in pair)
+    mine_at, theirs_at = (_processes(lab.folder / "record.jsonl.env") for lab in pair)
     assert mine_at == theirs_at
     assert mine_at[0]["cwd"] == str(pack)
 
 
-def _surroundings(record: Path) -> list[dict[str, Any]]:
+def _processes(record: Path) -> list[dict[str, Any]]:
     """Working folder and environment of each process of a pack."""
     found = [json.loads(line) for line in record.read_text().splitlines()]
     return [{**item, "CONFIG": json.loads(item["CONFIG"])} for item in found]
