@@ -125,7 +125,7 @@ def extend_block(
                 "region": region,
                 "max_upfront_usd": max_upfront_usd,
                 "client": dict(client),
-                # What it costs, before AWS has said so.
+                # What it costs, before AWS reports it.
                 "instance_type": instance_type,
                 "count": count,
                 "hours_before": hours_before,

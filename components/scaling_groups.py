@@ -79,7 +79,7 @@ class ScalingGroups:
 
     def in_service(self, sources: Sequence[Source]) -> dict[str, int]:
         """Return the nodes in service by source. A group that is gone has none."""
-        found = self._look(sources)
+        found = self._read_groups(sources)
         return {
             source.name: len(found[source.group].running) if source.group in found else 0
             for source in sources
@@ -211,17 +211,17 @@ class ScalingGroups:
         found = self._client("autoscaling", source).describe_scaling_activities(
             AutoScalingGroupName=source.group, MaxRecords=50
         )
-        said = [
+        reasons = [
             str(each.get("StatusMessage") or each.get("Description") or "no reason was given").rstrip(".")
             for each in found["Activities"]
             # Times of activities are whole seconds.
             if each["StatusCode"] in ("Failed", "Cancelled")
             and each["StartTime"] >= since - timedelta(seconds=1)
         ]
-        return list(dict.fromkeys(said))[:3]
+        return list(dict.fromkeys(reasons))[:3]
 
     def _one(self, source: Source) -> _Group:
-        found = self._look([source]).get(source.group)
+        found = self._read_groups([source]).get(source.group)
         if found is None:
             raise Exception(f"the Auto Scaling group {source.group} does not exist: run the command again")
         return found
@@ -242,7 +242,7 @@ class ScalingGroups:
         }
         return frozenset(sorted(launched, key=lambda each: (launched[each], each))[:count])
 
-    def _look(self, sources: Sequence[Source]) -> dict[str, _Group]:
+    def _read_groups(self, sources: Sequence[Source]) -> dict[str, _Group]:
         """Return the groups that exist, by name; names of gpufleet's groups have their site in them."""
         by_region: dict[str | None, list[Source]] = {}
         for source in sources:

@@ -24,9 +24,9 @@ from gpufleet.stacks.cloud_slurm import build_launcher, join_user_data
 from gpufleet.stacks.cluster_access import (
     grants,
     run_kubeconfig,
-    say_how_to_go_on,
     token_command,
     uses_forward,
+    warn_of_next_step,
 )
 from gpufleet.stacks.cluster_contents import build_cluster_base
 from gpufleet.stacks.connections import build_connections, build_dns
@@ -157,7 +157,7 @@ def _contents(
     pools."""
     ways = {"kubeconfig": cluster.kubeconfig}
     if plan.access == "phased":
-        say_how_to_go_on(this.plan)
+        warn_of_next_step(this.plan)
         return ways, {}
     kubeconfig = run_kubeconfig(plan, this.settings, cluster)
     # The sandbox renders manifests into a folder that is called after the cluster.

@@ -59,7 +59,7 @@ def require_access(plan: FleetPlan, settings: StackSettings) -> None:
             pulumi.log.warn(f"{error.message}; {error.remedy}")
 
 
-def say_how_to_go_on(site: CloudSitePlan) -> None:
+def warn_of_next_step(site: CloudSitePlan) -> None:
     """Report that nothing is applied in the cluster of a site with `access: phased`, and how to apply it."""
     pulumi.log.warn(
         f"site {site.site}: nothing is applied in its cluster (kubernetes.access: phased). To go on, write"

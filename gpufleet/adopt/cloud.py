@@ -170,9 +170,9 @@ class _Builder:
 
     def _is_system(self, group: Facts) -> bool:
         """Return whether a group carries the cluster's own services: by its tag, else without GPUs."""
-        told = tags_of(group).get(f"{TAG_PREFIX}node-group")
-        if told:
-            return told == SYSTEM
+        tagged = tags_of(group).get(f"{TAG_PREFIX}node-group")
+        if tagged:
+            return tagged == SYSTEM
         types = group.get("instanceTypes") or [
             self._region.template(group.get("launchTemplate")).get("InstanceType", "")
         ]
@@ -270,9 +270,9 @@ def _balancer_tags(site: AdoptedSite, kind: str, name: str) -> dict[str, str]:
 
 def _site_name(region: str, vpc: Facts, number: int) -> str:
     """Return the site's name: from its tag, else short for the region (`use1`), counted from the second."""
-    told = tags_of(vpc).get(f"{TAG_PREFIX}site")
-    if told:
-        return told
+    tagged = tags_of(vpc).get(f"{TAG_PREFIX}site")
+    if tagged:
+        return tagged
     area, *direction, last = region.split("-")
     letters = "".join(
         word[0] for word in re.findall("north|south|east|west|central|gov", "-".join(direction))

@@ -84,9 +84,9 @@ def merged(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def group_name(name: str, tags: Mapping[str, str], cluster: str) -> str:
     """Return a name that the fleet file takes, from the group's tag or its name in AWS."""
-    told = tags.get(f"{TAG_PREFIX}node-group")
-    if told:
-        return f"{told}{FALLBACK_SUFFIX}" if FALLBACK_SUFFIX in name else told
+    tagged = tags.get(f"{TAG_PREFIX}node-group")
+    if tagged:
+        return f"{tagged}{FALLBACK_SUFFIX}" if FALLBACK_SUFFIX in name else tagged
     plain = name.removeprefix(f"{cluster}-") if cluster else name
     cleaned = re.sub(r"[^a-z0-9-]+", "-", plain.lower()).strip("-")[:24].strip("-")
     return cleaned if cleaned[:1].isalpha() else f"g-{cleaned}".rstrip("-")

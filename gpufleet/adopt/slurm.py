@@ -198,8 +198,10 @@ def _gpus(gres: str, nodes: str, lines: tuple[Mapping[str, str], ...]) -> tuple[
         total += int(numbers[-1]) if numbers else 1
         kind = kind or next((part for part in rest if not part.isdigit()), "")
     if total and not kind:
-        told = (line for line in lines if line.get("name") == "gpu" and line.get("nodename", nodes) == nodes)
-        kind = next((line["type"] for line in told if line.get("type")), "")
+        listed = (
+            line for line in lines if line.get("name") == "gpu" and line.get("nodename", nodes) == nodes
+        )
+        kind = next((line["type"] for line in listed if line.get("type")), "")
     return kind, total
 
 

@@ -59,12 +59,12 @@ def resume(
             out.print(f"{name}: no node group is stopped", markup=False)
         return
     if breach.is_spent and not force:
-        said = "; ".join(
+        text = "; ".join(
             f"{f'{cap}: ' if cap else ''}{spent:,.2f} of {limit:,.2f} USD are spent"
             for cap, (spent, limit) in breach.spent_budgets.items()
         )
         raise InputError(
-            f"{said}: the next alert would stop the groups again",
+            f"{text}: the next alert would stop the groups again",
             remedy=f"raise the budget in the fleet file and run `gpufleet up {name}`, wait for the next "
             "month, or pass --force",
         )

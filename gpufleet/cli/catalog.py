@@ -297,8 +297,8 @@ def _mentions(fact: Fact, words: Sequence[str] | None) -> bool:
     return _has_words(fact.model_dump_json(), words)
 
 
-def _has_words(said: str, words: Sequence[str] | None) -> bool:
-    return all(word.lower() in said.lower() for word in words or ())
+def _has_words(text: str, words: Sequence[str] | None) -> bool:
+    return all(word.lower() in text.lower() for word in words or ())
 
 
 def _plain_cpu(item: InstanceType) -> bool:

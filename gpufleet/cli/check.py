@@ -89,7 +89,7 @@ def check(
     form = "json" if json else form
     request = request_of(environment, base, engine, cloud, policy_config)
     request = replace(
-        request, opens=tuple(opened or ()), change=change, jobs=_jobs(jobs) if jobs is not None else {}
+        request, open_changes=tuple(opened or ()), change=change, jobs=_jobs(jobs) if jobs is not None else {}
     )
     verdict = verdict_of(request, quiet=form != "terminal")
     files: dict[Format, Path | None] = {
@@ -156,7 +156,7 @@ def verdict_of(request: CheckRequest, *, quiet: bool) -> Verdict:
         workspace, base = request.workspace, ["with a base"] if request.base else []
         # A commit may have an environment that the work tree does not have.
         name = workspace.target if request.change is not None else workspace.environment()
-        key = " ".join(["check", name, *base, *request.opens])
+        key = " ".join(["check", name, *base, *request.open_changes])
         steps = _Steps(workspace.local, key, quiet=quiet)
         try:
             verdict = run_check(request, steps, started)

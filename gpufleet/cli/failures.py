@@ -75,12 +75,12 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
         return int(ExitCode.REFUSED)
     if isinstance(error, KeyboardInterrupt):
         return interrupted(error, arguments)
-    said = _in_words(error) or _internal(error)
+    failure = _in_words(error) or _internal(error)
     if as_json:
-        emit_json(error_json(said))
+        emit_json(error_json(failure))
     else:
-        print_error(said)
-    return int(said.exit_code)
+        print_error(failure)
+    return int(failure.exit_code)
 
 
 def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
@@ -91,15 +91,15 @@ def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
     kept = known.kept if known else _KEPT.get(name, "")
     more = [each for each in (known.more if known else ()) if each not in arguments]
     same = shlex.join(["gpufleet", *arguments, *more])
-    said = "; ".join(filter(None, ("interrupted", kept)))
+    failure = "; ".join(filter(None, ("interrupted", kept)))
     remedy = f"run the same command {'to continue' if known or name in _GOES_ON else 'again'}: `{same}`"
     if "--json" in arguments:
-        emit_json({"error": said, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
+        emit_json({"error": failure, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
     else:
         if is_terminal(errors.file):
             # New line after the terminal's `^C` or an unanswered question.
             errors.print()
-        errors.print(f"{said}; {remedy}", markup=False, soft_wrap=True)
+        errors.print(f"{failure}; {remedy}", markup=False, soft_wrap=True)
     return int(ExitCode.INTERRUPTED)
 
 

@@ -139,12 +139,12 @@ def _operations(count: int) -> str:
 
 def _interruption(verb: str, waiting: int, *, forced: bool) -> Text:
     if forced:
-        said = f"interrupted again: {_operations(waiting)} ended at once; the next run checks their results"
+        text = f"interrupted again: {_operations(waiting)} ended at once; the next run checks their results"
     elif waiting:
-        said = f"interrupted: waiting for {_operations(waiting)}; the state is kept (Ctrl-C again ends them)"
+        text = f"interrupted: waiting for {_operations(waiting)}; the state is kept (Ctrl-C again ends them)"
     else:
-        said = f"interrupted: ending {verb}"
-    return Text(f"   {said}", style="bold yellow")
+        text = f"interrupted: ending {verb}"
+    return Text(f"   {text}", style="bold yellow")
 
 
 def _one_row(line: Text) -> Text:

@@ -57,10 +57,10 @@ def up(
     require()
     root = find_root()
 
-    def say(line: str) -> None:
+    def on_step(line: str) -> None:
         err.print(f"rack: {line}", markup=False)
 
-    rack = start_rack(_folder(), chosen, user_cache("rack"), Kit.of(root), say)
+    rack = start_rack(_folder(), chosen, user_cache("rack"), Kit.of(root), on_step)
     _show(rack, rack.status(), json)
     if not json:
         _show_next(environment or _default(scheduler), rack, plan)

@@ -49,11 +49,11 @@ def report(
     page = fleet_page(verdict)
     with defer_interruption():
         write_atomically(html, page)
-        _say(html, verdict, json=json)
+        _print_verdict(html, verdict, json=json)
     return int(ExitCode.DONE)
 
 
-def _say(html: Path, verdict: Verdict, *, json: bool) -> None:
+def _print_verdict(html: Path, verdict: Verdict, *, json: bool) -> None:
     from gpufleet.report import verdict_words as words
 
     word = "pass" if verdict.passed else "fail"

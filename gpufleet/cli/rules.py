@@ -79,20 +79,20 @@ def _explain(rule: Rule[Any]) -> None:
 
     violations = examples.evaluate(rule, rule.fails)
 
-    def say(label: str, text: str) -> None:
+    def row(label: str, text: str) -> None:
         out.print(f"[bold]{label}[/bold] {escape(text)}", soft_wrap=True)
 
-    say(rule.name, f"({GROUPS[rule.group]}, {rule.severity}, {rule.enforcement})")
+    row(rule.name, f"({GROUPS[rule.group]}, {rule.severity}, {rule.enforcement})")
     out.print(f"{rule.title}.", markup=False, soft_wrap=True)
-    say("why:", rule.why)
-    say("checks:", SCOPES[rule.scope])
-    say("types:", types_text(rule))
+    row("why:", rule.why)
+    row("checks:", SCOPES[rule.scope])
+    row("types:", types_text(rule))
     if rule.framework is not None:
-        say("control:", f"{rule.framework.name} {rule.framework.control}, {rule.framework.reference}")
+        row("control:", f"{rule.framework.name} {rule.framework.control}, {rule.framework.reference}")
     for setting, kind, default, text in settings_of(rule):
-        say("setting:", f"{setting} ({kind}, default {default}): {text}")
+        row("setting:", f"{setting} ({kind}, default {default}): {text}")
     for violation in violations[:1]:
-        say("reports:", violation.message)
-    say("fix:", rule.fix)
-    say("exempt:", "in the fleet file, with a reason, an approver and an expiry date")
+        row("reports:", violation.message)
+    row("fix:", rule.fix)
+    row("exempt:", "in the fleet file, with a reason, an approver and an expiry date")
     out.print(exemption_text(rule, violations), markup=False, end="")

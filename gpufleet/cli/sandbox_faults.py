@@ -149,6 +149,8 @@ def _lines(faults: dict[str, Any]) -> list[str]:
     lines = []
     for kind, value in faults.items():
         for each in value if isinstance(value, list) else [value]:
-            said = " ".join(f"{key}={item}" for key, item in each.items()) if isinstance(each, dict) else each
-            lines.append(f"{kind}: {said}")
+            shown = (
+                " ".join(f"{key}={item}" for key, item in each.items()) if isinstance(each, dict) else each
+            )
+            lines.append(f"{kind}: {shown}")
     return lines

@@ -73,7 +73,7 @@ def repair(
             _print(found)
             out.print(f"the state of {name} is valid: nothing to repair", markup=False)
         return int(ExitCode.DONE)
-    return _bring_back(found, name, state_file, source, yes=yes, json=json)
+    return _restore(found, name, state_file, source, yes=yes, json=json)
 
 
 def _settle(state_file: Path, adopt: str, forget: str, source: Path | None, *, json: bool) -> int:
@@ -97,10 +97,10 @@ def _settle(state_file: Path, adopt: str, forget: str, source: Path | None, *, j
     return int(ExitCode.DONE)
 
 
-def _bring_back(
+def _restore(
     found: Examination, name: str, state_file: Path, source: Path | None, *, yes: bool, json: bool
 ) -> int:
-    from gpufleet.engine.embedded.repair import repair as bring_back
+    from gpufleet.engine.embedded.repair import repair as repair_state
 
     if source is None:
         if found.best is None:
@@ -118,7 +118,7 @@ def _bring_back(
     if not json:
         _print(found)
     confirm(f"Make {source.name} the state of {name}?", yes=yes, json=json)
-    done = bring_back(state_file, source)
+    done = repair_state(state_file, source)
     if json:
         kept = [str(path) for path in done.kept]
         emit_json(

@@ -38,7 +38,7 @@ IN_TIME = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Advised:
+class PlaceAdvice:
     """One place. Feasible if `reasons` is empty; then `rank` counts from 1.
 
     `finish_h` is from now, with the start; `cost` USD with its spread; `undisturbed_cost` without
@@ -75,7 +75,7 @@ class Limits:
     fleet_left: float | None = None
 
 
-def advise(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Path) -> list[Advised]:
+def advise(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Path) -> list[PlaceAdvice]:
     """Return all places, the feasible ones ranked by cost and time first. Paths are relative to `folder`."""
     if not 1 <= limits.runs <= MOST_RUNS:
         raise InputError(f"runs is {limits.runs}; it must be from 1 to {MOST_RUNS:,}", remedy="write 2000")
@@ -85,7 +85,9 @@ def advise(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Pa
     return [replace(each, rank=next(ranks)) if not each.reasons else each for each in found]
 
 
-def _advised(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Path) -> Iterator[Advised]:
+def _advised(
+    job: JobFile, places: Sequence[Candidate], limits: Limits, folder: Path
+) -> Iterator[PlaceAdvice]:
     budgets = [
         each for each in (limits.budget, float(job.budget.amount) if job.budget else None) if each is not None
     ]
@@ -111,7 +113,7 @@ def _advised(job: JobFile, places: Sequence[Candidate], limits: Limits, folder: 
         yield replace(result, reasons=(*reasons, *result.reasons))
 
 
-def _exceeds(left: float, job: JobFile, result: Advised) -> bool:
+def _exceeds(left: float, job: JobFile, result: PlaceAdvice) -> bool:
     """Return whether a run would cost more than the budget leaves; racks are paid already."""
     paid = job.training is None or result.candidate.kind == "on-premises"
     return not paid and result.cost is not None and result.cost.mean > left
@@ -126,13 +128,13 @@ def _residency(job: JobFile, candidate: Candidate) -> list[str]:
 
 def _train(
     job: JobFile, training: TrainingJob, model: ModelShape | None, candidate: Candidate, limits: Limits
-) -> Advised:
+) -> PlaceAdvice:
     if training.gpu_types and candidate.gpu.casefold() not in {
         each.casefold() for each in training.gpu_types
     }:
-        return Advised(candidate, (f"has {candidate.gpu}, not {' or '.join(training.gpu_types)}",))
+        return PlaceAdvice(candidate, (f"has {candidate.gpu}, not {' or '.join(training.gpu_types)}",))
     nodes = math.ceil(training.gpus / candidate.gpus_per_node)
-    found = Advised(candidate, nodes=nodes)
+    found = PlaceAdvice(candidate, nodes=nodes)
     if candidate.nodes is not None and nodes > candidate.nodes:
         have = candidate.nodes * candidate.gpus_per_node
         return replace(found, reasons=(f"has at most {have:,} of {training.gpus:,} GPUs",))
@@ -150,7 +152,7 @@ def _train(
     return _simulated(job, training, model, found, work_s, limits)
 
 
-def _placed(found: Advised, training: TrainingJob, model: ModelShape) -> Advised:
+def _placed(found: PlaceAdvice, training: TrainingJob, model: ModelShape) -> PlaceAdvice:
     candidate = found.candidate
     if candidate.memory_bytes is None:
         return replace(found, reasons=("its GPU memory is not known",))
@@ -189,10 +191,10 @@ def _simulated(
     job: JobFile,
     training: TrainingJob,
     model: ModelShape | None,
-    found: Advised,
+    found: PlaceAdvice,
     work_s: float,
     limits: Limits,
-) -> Advised:
+) -> PlaceAdvice:
     candidate, nodes = found.candidate, found.nodes
     checkpoint_s = _seconds(training.checkpoint)
     if checkpoint_s is None:
@@ -254,8 +256,8 @@ def _simulated(
     )
 
 
-def _serve(serving: ServingJob, candidate: Candidate) -> Advised:
-    found = Advised(candidate)
+def _serve(serving: ServingJob, candidate: Candidate) -> PlaceAdvice:
+    found = PlaceAdvice(candidate)
     unmeasured = [model.name for model in serving.models if candidate.gpu not in model.measured]
     if unmeasured:
         return replace(found, reasons=(f"{', '.join(unmeasured)} not measured on {candidate.gpu}",))
@@ -300,7 +302,7 @@ def _serve(serving: ServingJob, candidate: Candidate) -> Advised:
     )
 
 
-def _order(each: Advised) -> tuple[bool, bool, float, float, str]:
+def _order(each: PlaceAdvice) -> tuple[bool, bool, float, float, str]:
     cost = each.cost.mean if each.cost is not None else each.per_million
     finish = each.finish_h.median if each.finish_h is not None else math.inf
     return bool(each.reasons), cost is None, cost or 0.0, finish, each.candidate.place

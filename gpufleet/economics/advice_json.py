@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gpufleet.economics.advice import Advised
+from gpufleet.economics.advice import PlaceAdvice
 from gpufleet.economics.job_file import JobFile
 from gpufleet.economics.json import CURRENCY
 from gpufleet.economics.serving import CellSize, ServiceSizing
 from gpufleet.economics.supplies_json import spread_to_json
 
 
-def advice_to_json(job: JobFile, found: Sequence[Advised]) -> dict[str, Any]:
+def advice_to_json(job: JobFile, found: Sequence[PlaceAdvice]) -> dict[str, Any]:
     """Return the places, the feasible ones first and in order of their rank."""
     return {
         "job": job.job,
@@ -22,7 +22,7 @@ def advice_to_json(job: JobFile, found: Sequence[Advised]) -> dict[str, Any]:
     }
 
 
-def _place(each: Advised) -> dict[str, Any]:
+def _place(each: PlaceAdvice) -> dict[str, Any]:
     candidate = each.candidate
     return {
         "rank": each.rank,
@@ -51,7 +51,7 @@ def _place(each: Advised) -> dict[str, Any]:
     }
 
 
-def _parallelism(each: Advised) -> dict[str, Any] | None:
+def _parallelism(each: PlaceAdvice) -> dict[str, Any] | None:
     if each.placement is None:
         return None
     division = each.placement.parallelism
@@ -65,7 +65,7 @@ def _parallelism(each: Advised) -> dict[str, Any] | None:
     }
 
 
-def _service(each: Advised, sizing: ServiceSizing) -> dict[str, Any]:
+def _service(each: PlaceAdvice, sizing: ServiceSizing) -> dict[str, Any]:
     hourly = each.hourly or (None, None, None)
     return {
         "gpus_per_cell": sizing.gpus_per_cell,

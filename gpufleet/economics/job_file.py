@@ -49,7 +49,7 @@ class TrainingJob(Model):
     prices: dict[str, HourlyPrice] = Field(default_factory=dict)
 
 
-class Measured(Model):
+class ReplicaMeasurement(Model):
     """One replica on one kind of GPU: requests per second when busy, and latency of one without a queue."""
 
     requests_per_s: Positive
@@ -69,7 +69,7 @@ class ServedModel(Model):
     config: str | None = None
     context: Whole | None = None
     batch: Whole | None = None
-    measured: dict[str, Measured] = Field(min_length=1)
+    measured: dict[str, ReplicaMeasurement] = Field(min_length=1)
 
 
 class Load(Model):

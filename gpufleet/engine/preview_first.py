@@ -27,19 +27,19 @@ def up_after_preview(preview: Run, up: Run, request: StackRequest, on_event: OnE
     """
     if not request.policy_packs or request.previewed:
         return up(request, on_event)
-    held: list[Event] = []
+    kept: list[Event] = []
 
-    def hold(event: Event) -> None:
+    def keep(event: Event) -> None:
         if isinstance(event, InterruptEvent):
             on_event(event)
         else:
-            held.append(event)
+            kept.append(event)
 
     on_event(DiagnosticEvent("info", "policies check a preview before anything is changed"))
-    seen = preview(request, hold)
+    seen = preview(request, keep)
     if seen.ok:
         return up(request, on_event)
-    for event in held:
+    for event in kept:
         if not isinstance(event, ResourceEvent) or event.status in ("failed", "skipped"):
             on_event(event)
     return replace(seen, verb="up", changes=Changes(), outputs={}, resources=())

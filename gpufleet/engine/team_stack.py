@@ -47,9 +47,9 @@ def _run(root: Path, env: Mapping[str, str], *words: str) -> str:
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         wanted = [line for line in lines if line.startswith("error:")] or lines[-3:]
-        said = "; ".join(line.removeprefix("error:").strip() for line in wanted) or "no message"
+        message = "; ".join(line.removeprefix("error:").strip() for line in wanted) or "no message"
         raise CloudError(
-            f"`pulumi {' '.join(words[:2])}` failed: {said}",
+            f"`pulumi {' '.join(words[:2])}` failed: {message}",
             remedy="check that these credentials may use the bucket and the key",
         )
     return done.stdout

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from gpufleet.notices.events import RANKS, Kind
 from gpufleet.notices.kubernetes_api import KubernetesApi, KubernetesApiError
-from gpufleet.notices.scheduler import Drained, Instance, RunningJob, SchedulerError
+from gpufleet.notices.scheduler import DrainedNode, Instance, RunningJob, SchedulerError
 
 INTERRUPTION = "gpufleet.io/interruption"
 """Annotation of a node that this handler cordoned: the kind of notice."""
@@ -106,7 +106,7 @@ class KubernetesScheduler:
         failed = self._all(requests, look)
         return failed | self._all(quarantined)
 
-    def drained(self) -> Sequence[Drained]:
+    def drained(self) -> Sequence[DrainedNode]:
         """Read which nodes this handler cordoned, and why."""
         found = []
         for node in self._list("/api/v1/nodes"):
@@ -116,7 +116,7 @@ class KubernetesScheduler:
             for kind in RANKS:
                 if notes.get(INTERRUPTION) == kind and instance:
                     until = float(deadline) if deadline.isdecimal() else None
-                    found.append(Drained(instance, str(node["metadata"]["name"]), kind, until))
+                    found.append(DrainedNode(instance, str(node["metadata"]["name"]), kind, until))
         return found
 
     def release(self, nodes: Collection[str]) -> None:

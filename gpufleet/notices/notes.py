@@ -1,4 +1,4 @@
-"""The notes of the handler on disk: what it was told about which instance, and how far it is.
+"""The notes of the handler on disk: the notices of each instance, and how far it is with them.
 
 Every step is written before the next begins, so that a handler that is killed at any point goes on where it
 was: SQLite commits survive the end of the process and of the machine (WAL, synchronous=FULL).
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.notices.events import RANKS, Kind, NodeNotice
-from gpufleet.notices.scheduler import Drained, RunningJob
+from gpufleet.notices.scheduler import DrainedNode, RunningJob
 
 State = Literal["new", "found", "drained", "signalled", "moved", "done", "cordoned", "left", "withdrawn"]
 """new: to be identified; found: to be drained; drained: to be signalled at its time; signalled: waits for
@@ -138,7 +138,7 @@ class Notes:
                         self._open(db, subject, notice.kind, received, notice.deadline, now)
         return outcomes
 
-    def restore(self, found: Iterable[Drained], now: float, cordoned: Collection[Kind]) -> set[str]:
+    def restore(self, found: Iterable[DrainedNode], now: float, cordoned: Collection[Kind]) -> set[str]:
         """Write nodes that are drained and unknown here; return their instances. Those with a notice of a
         kind in `cordoned` only take no new work."""
         new = set()

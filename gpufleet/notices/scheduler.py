@@ -34,8 +34,8 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """A node that this handler drained: its instance, and what the notice said."""
+class DrainedNode:
+    """A node that this handler drained: its instance, and the text of its notice."""
 
     instance: str
     node: str
@@ -56,7 +56,7 @@ class Scheduler(Protocol):
     def drain(self, nodes: Mapping[str, float | None], kind: Kind) -> Mapping[str, str]:
         """Stop new work on the nodes, with the end of each. Return what failed, by node."""
 
-    def drained(self) -> Sequence[Drained]:
+    def drained(self) -> Sequence[DrainedNode]:
         """Return nodes that this handler drained, where the scheduler keeps why."""
 
     def release(self, nodes: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.notices.events import Kind
-from gpufleet.notices.scheduler import Drained, Instance, RunningJob, SchedulerError
+from gpufleet.notices.scheduler import DrainedNode, Instance, RunningJob, SchedulerError
 
 REASON = "gpufleet interruption: "
 """How the reason of a drain by this handler starts. Other drains are never taken back."""
@@ -72,7 +72,7 @@ class Slurm:
                     found.setdefault(each.id, self._names[key])
         return found
 
-    def drained(self) -> Sequence[Drained]:
+    def drained(self) -> Sequence[DrainedNode]:
         """Return none: the notes are on the controller's disk, which outlives the handler."""
         return []
 

@@ -96,8 +96,8 @@ def _changed(raw: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
 
 
 def _notice(data: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    said = result.get("msg") if data.get("task_action") in ("debug", "ansible.builtin.debug") else None
-    return " ".join(said.split()) if isinstance(said, str) else ""
+    message = result.get("msg") if data.get("task_action") in ("debug", "ansible.builtin.debug") else None
+    return " ".join(message.split()) if isinstance(message, str) else ""
 
 
 def _moment(text: Any) -> float | None:

@@ -70,9 +70,9 @@ def configure_image(
         on_task,
     )
     if result.failed_hosts:
-        said = "; ".join(f"{event.task}: {event.message}" for event in result.failures)
+        failures = "; ".join(f"{event.task}: {event.message}" for event in result.failures)
         raise CloudError(
-            f"{host.name} could not be configured: {said}",
+            f"{host.name} could not be configured: {failures}",
             remedy="correct what it names, and build again: the instance is terminated",
         )
 

@@ -128,11 +128,11 @@ def launched_sites(
             site,
             launches,
             node_hours(plan, catalog, site) if site.slurm.burst else {},
-            said.get("slurm_servers") or {},
+            site_outputs.get("slurm_servers") or {},
         )
         for site in plan.cloud
         if site.slurm is not None and site.slurm.controllers == rack
-        if (launches := (said := outputs.get(site.site) or {}).get("slurm")) is not None
+        if (launches := (site_outputs := outputs.get(site.site) or {}).get("slurm")) is not None
     ]
 
 

@@ -176,14 +176,14 @@ class _Recorder:
     def breakdown(self, run: PlaybookRun, code: int) -> GpufleetError:
         """The error for a run that ended before or beside its hosts."""
         text = " ".join(line for line in self._lines if line.strip())
-        said = " ".join(text.split())[-600:] or "nothing"
+        output = " ".join(text.split())[-600:] or "nothing"
         if "no hosts" in text or "Could not match" in text or "provided hosts list is empty" in text:
             return InputError(
                 f"no host of {run.inventory} matches {run.limit or run.playbook!r}",
                 remedy="`ansible-inventory --graph` shows the hosts and groups to choose from",
             )
         return GpufleetError(
-            f"ansible-playbook {run.playbook} ended with code {code} before any host did: {said}",
+            f"ansible-playbook {run.playbook} ended with code {code} before any host did: {output}",
             remedy="correct what it names; `ansible-playbook --syntax-check` says the same",
         )
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpufleet.economics.advice import Advised
+from gpufleet.economics.advice import PlaceAdvice
 from gpufleet.economics.job_file import JobFile
 from gpufleet.economics.json import Assumption
 from gpufleet.economics.supplies import Spread
@@ -21,7 +21,7 @@ _REFUSED = 12
 
 def show_advice(
     job: JobFile,
-    found: Sequence[Advised],
+    found: Sequence[PlaceAdvice],
     assumed: Sequence[Assumption],
     console: Console,
     *,
@@ -50,18 +50,18 @@ def show_advice(
     print_assumptions(assumed, console)
 
 
-def advice_table(job: JobFile, feasible: Sequence[Advised]) -> Table:
+def advice_table(job: JobFile, feasible: Sequence[PlaceAdvice]) -> Table:
     """Return one row for each feasible place."""
     return _training(job, feasible) if job.training is not None else _serving(job, feasible)
 
 
-def price_lines(feasible: Sequence[Advised]) -> list[str]:
+def price_lines(feasible: Sequence[PlaceAdvice]) -> list[str]:
     """Return the source and date of each price."""
     found = (each.candidate for each in feasible if each.candidate.source)
     return list(dict.fromkeys(f"{each.source}, {each.date or 'undated'}" for each in found))
 
 
-def _training(job: JobFile, feasible: Sequence[Advised]) -> Table:
+def _training(job: JobFile, feasible: Sequence[PlaceAdvice]) -> Table:
     table = Table("rank", "place", "capacity", title=f"{job.job}: median (5 % to 95 %)", title_justify="left")
     for heading in ("GPUs", "start, h", "finish, h", "USD"):
         table.add_column(heading, justify="right")
@@ -85,7 +85,7 @@ def _training(job: JobFile, feasible: Sequence[Advised]) -> Table:
     return table
 
 
-def _serving(job: JobFile, feasible: Sequence[Advised]) -> Table:
+def _serving(job: JobFile, feasible: Sequence[PlaceAdvice]) -> Table:
     serving = job.serving
     load = "" if serving is None else f"{serving.load.low:g}, {serving.load.usual:g}, {serving.load.peak:g}"
     title = f"{job.job}: at {load} requests per second"
@@ -114,13 +114,13 @@ def _serving(job: JobFile, feasible: Sequence[Advised]) -> Table:
     return table
 
 
-def place_name(each: Advised) -> str:
+def place_name(each: PlaceAdvice) -> str:
     """Return the place with its purchase option and GPU."""
     candidate = each.candidate
     return f"{candidate.place} ({candidate.kind}, {candidate.gpu})"
 
 
-def _notes(each: Advised) -> str:
+def _notes(each: PlaceAdvice) -> str:
     parts = [each.candidate.reason, each.candidate.note, *each.notes]
     if each.candidate.added:
         parts.insert(0, "to add")
@@ -129,7 +129,7 @@ def _notes(each: Advised) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _parallelism(each: Advised) -> str:
+def _parallelism(each: PlaceAdvice) -> str:
     if each.placement is None:
         return ""
     division = each.placement.parallelism

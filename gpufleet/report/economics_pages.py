@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpufleet.economics.advice import Advised
+from gpufleet.economics.advice import PlaceAdvice
 from gpufleet.economics.job_file import JobFile
 from gpufleet.economics.json import Assumption
 from gpufleet.economics.supplies import Question, SupplyOutcome
@@ -134,7 +134,7 @@ def usage_page(report: UsageReport, environment: str) -> str:
     )
 
 
-def advice_page(job: JobFile, found: Sequence[Advised], assumed: Sequence[Assumption]) -> str:
+def advice_page(job: JobFile, found: Sequence[PlaceAdvice], assumed: Sequence[Assumption]) -> str:
     """Return the page of `gpufleet advise`."""
     feasible = [each for each in found if not each.reasons]
     refused = [each for each in found if each.reasons]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from gpufleet.racks.mirror.lacking import Lack
+from gpufleet.racks.mirror.lacking import MissingItem
 from gpufleet.racks.mirror.needs import Needs
 
 
@@ -31,7 +31,7 @@ def needs_table(needs: Needs) -> Table:
     return table
 
 
-def lacking_table(lacking: Sequence[Lack]) -> Table:
+def lacking_table(lacking: Sequence[MissingItem]) -> Table:
     """Return what is missing, with the address that was asked and what it answers."""
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("site", "missing", "asked", "answer"):

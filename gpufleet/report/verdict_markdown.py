@@ -100,13 +100,13 @@ def _cost(verdict: Verdict, rows: int) -> list[str]:
         body += ["", "Unknown:", "", *_cut(unknown, rows, "- ")]
     if costs.estimated:
         body += ["", f"{escape(words.estimates(costs))}."]
-    opens = []
+    others = []
     for each in verdict.open_changes:
         priced = each.increase is not None
         price = words.amount(each.increase, costs.currency) if priced else escape(each.reason)
-        opens.append(f"- {escape(each.name)}: {price}")
-    if opens:
-        body += ["", "Other open changes:", "", *_cut(opens, rows, "- ")]
+        others.append(f"- {escape(each.name)}: {price}")
+    if others:
+        body += ["", "Other open changes:", "", *_cut(others, rows, "- ")]
     if costs.not_counted:
         body += ["", "Not counted, because it depends on usage:", ""]
         body += _cut([f"- {escape(text)}" for text in costs.not_counted], rows, "- ")

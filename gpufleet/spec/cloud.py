@@ -33,12 +33,12 @@ from gpufleet.spec.fields import (
     ImageReference,
     KubernetesVersion,
     LabelKey,
+    LabelValue,
     MigProfile,
     Name,
     NodeCount,
     Switch,
     UserData,
-    Word,
 )
 from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.interruptions import Interruptions
@@ -54,7 +54,7 @@ class Taint(Model):
     """A Kubernetes taint of a node group."""
 
     key: Annotated[LabelKey, Field(description="The taint's key.", examples=["nvidia.com/gpu"])]
-    value: Annotated[Word, Field(description="The taint's value.", examples=["present"])] = ""
+    value: Annotated[LabelValue, Field(description="The taint's value.", examples=["present"])] = ""
     effect: Annotated[
         Literal["NoSchedule", "NoExecute", "PreferNoSchedule"], Field(description="What it does to pods.")
     ] = "NoSchedule"
@@ -127,7 +127,7 @@ class NodeGroup(Model):
     team: Annotated[
         Name | None, Field(description="The team that its nodes and costs belong to.", examples=["research"])
     ] = None
-    labels: dict[LabelKey, Word] = Field(
+    labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, description="Labels of its nodes.", examples=[{"tier": "online"}]
     )
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of its nodes.")] = ()

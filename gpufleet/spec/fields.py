@@ -343,7 +343,9 @@ ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=1024)]
 LabelKey = Annotated[str, Field(max_length=512), PLAIN]
 
 # A tag or label `4711` or `true` is the text "4711" or "true"; editors may take it for a number.
-Word = Annotated[str, Field(max_length=512), PLAIN, WithJsonSchema({"type": ["string", "number", "boolean"]})]
+LabelValue = Annotated[
+    str, Field(max_length=512), PLAIN, WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
 ImageReference = Annotated[str, Field(pattern=IMAGE, max_length=1024), STAYS]
 ImageRelease = Annotated[
     str,

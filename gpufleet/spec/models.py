@@ -43,13 +43,13 @@ from gpufleet.spec.fields import (
     MOST_SITES,
     AnomalyMonitor,
     ImageRelease,
+    LabelValue,
     MailAddress,
     Name,
     NodeCount,
     SiteGroupName,
     SoftwareChannel,
     TagKey,
-    Word,
 )
 from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.interruptions import Interruptions
@@ -288,7 +288,7 @@ class FleetSpec(Model):
     ]
     budget: Annotated[Budget, Field(description="What the environment may cost.")]
     tags: Annotated[
-        dict[TagKey, Word],
+        dict[TagKey, LabelValue],
         Field(
             description="On everything that can carry tags.",
             examples=[{"team": "ml-platform", "cost-center": "cc-4711", "project": "atlas"}],

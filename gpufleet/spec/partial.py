@@ -36,7 +36,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class PartialFleet:
     """A fleet without errors in its fields; `source` has its lines, `broken` the file's paths of errors."""
 
     spec: FleetSpec
@@ -52,7 +52,7 @@ class Partial:
 Way = Literal["fill", "fill otherwise", "drop"]
 
 
-def partials(root: Entry) -> tuple[Partial, ...]:
+def partials(root: Entry) -> tuple[PartialFleet, ...]:
     """The file at `root` with its broken parts filled in, filled in otherwise, and without them.
 
     The first is what the others are compared with; empty if nothing is left to check.
@@ -62,7 +62,7 @@ def partials(root: Entry) -> tuple[Partial, ...]:
     return tuple(each for each in found if each is not None) if found[0] is not None else ()
 
 
-def _repaired(root: Entry, way: Way) -> Partial | None:
+def _repaired(root: Entry, way: Way) -> PartialFleet | None:
     tree = _copy(root)
     broken: set[Path] = set()
     for _ in range(MOST_ROUNDS):
@@ -77,7 +77,7 @@ def _repaired(root: Entry, way: Way) -> Partial | None:
                 broken.add(path)
                 _repair(tree, path, kind, way)
         else:
-            return Partial(spec, SourceMap(compact), frozenset(broken), tree)
+            return PartialFleet(spec, SourceMap(compact), frozenset(broken), tree)
     return None
 
 

@@ -16,11 +16,11 @@ from gpufleet.spec.fields import (
     HostOrAddress,
     KubernetesVersion,
     LabelKey,
+    LabelValue,
     Name,
     ReservedCpus,
     ReservedMemory,
     Switch,
-    Word,
 )
 from gpufleet.spec.gpu_sharing import GpuSharing
 from gpufleet.spec.quantity import Duration, HostRange
@@ -31,7 +31,7 @@ class RackNodeGroup(Model):
 
     name: Annotated[Name, Field(description="Its name, unique in the site.", examples=["training"])]
     nodes: Annotated[HostRange, Field(description="Its GPU nodes.")]
-    labels: dict[LabelKey, Word] = Field(
+    labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, description="Labels of the nodes.", examples=[{"tier": "batch"}]
     )
     taints: Annotated[tuple[Taint, ...], Field(description="Taints of the nodes.")] = ()

@@ -117,15 +117,15 @@ def _sample(kind: Any) -> Any:
         return known[0]
     if examples := getattr(plain, "examples", None):
         return str(examples[0])
-    said = list(_constraints(kind))
-    least = next((each.ge for each in said if getattr(each, "ge", None) is not None), 1)
+    constraints = list(_constraints(kind))
+    least = next((each.ge for each in constraints if getattr(each, "ge", None) is not None), 1)
     if plain in (int, float):
         return str(max(least, 1))
     if plain is bool:
         return "true"
     if plain is dt.date:
         return "2099-12-31"
-    pattern = next((each.pattern for each in said if getattr(each, "pattern", None) is not None), "")
+    pattern = next((each.pattern for each in constraints if getattr(each, "pattern", None) is not None), "")
     return PATTERNS.get(pattern, "").partition(", such as ")[2].strip("'") or "text"
 
 
@@ -140,8 +140,8 @@ def _annotated(info: FieldInfo) -> Any:
 def _constraints(kind: Any) -> Iterator[Any]:
     """What `Annotated` says of a type, on all levels down to the bare one."""
     if get_origin(kind) is Annotated:
-        inner, *said = get_args(kind)
-        for each in said:
+        inner, *constraints = get_args(kind)
+        for each in constraints:
             yield each
             yield from getattr(each, "metadata", ())
         yield from _constraints(inner)

@@ -54,7 +54,7 @@ class SecondCheck:
             options += ["--jobs", str(jobs)]
         if request.policy_config is not None:
             options += ["--policy-config", str(request.policy_config)]
-        for ref in request.opens:
+        for ref in request.open_changes:
             options += ["--open", self.repository.revision(ref).commit]
         # Bytecode would be changed code of the copy, which has another check of its base.
         env = {**os.environ, NOW: now, "PYTHONDONTWRITEBYTECODE": "1"}

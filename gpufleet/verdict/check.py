@@ -19,10 +19,10 @@ from gpufleet.errors import InputError, SpecError
 from gpufleet.policy.change import ChangeStep, OpenChange, StackChange
 from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import FLEET_FILE_KEY, NOW, StackOfFleet, moment, open_stack
-from gpufleet.policy.held import hold
 from gpufleet.policy.pack import load_rules
 from gpufleet.policy.report import ReportedViolation, found_of
 from gpufleet.policy.settings import ConfiguredRule, configure, read_pack_config
+from gpufleet.policy.stricter_limits import limits_for_change
 from gpufleet.verdict import guard
 from gpufleet.verdict.assumed import assumed_types
 from gpufleet.verdict.base_run import BaseRun
@@ -66,7 +66,7 @@ def check(
     internal errors.
     """
     begun = time.monotonic()
-    if request.opens and request.base is None:
+    if request.open_changes and request.base is None:
         raise InputError(
             "--open compares other changes with the base, but --base is not set",
             remedy="set --base to the target branch of these changes",
@@ -99,9 +99,11 @@ class _Check:
         self._repository = GitRepository(self._workspace.root) if request.base is not None else None
         # Refs first, to report typing errors at once.
         self._base_at = self._revision(request.base)
-        self._opens_at = [found for ref in request.opens if (found := self._revision(ref)) is not None]
+        self._open_revisions = [
+            found for ref in request.open_changes if (found := self._revision(ref)) is not None
+        ]
         self._base_run = self._take_base()
-        if request.engine == "embedded" or request.opens:
+        if request.engine == "embedded" or request.open_changes:
             # Both start in the background.
             _ = scratch.account
             prepare(own_code=self._runs_own_code)
@@ -134,7 +136,7 @@ class _Check:
     @property
     def _runs_own_code(self) -> bool:
         """Whether all programs, also those of other commits, run with the running gpufleet."""
-        root, others = self._workspace.root, list(self._opens_at)
+        root, others = self._workspace.root, list(self._open_revisions)
         if self._base_at is not None and self._base_run is not None and not self._base_run.is_kept:
             others.append(self._base_at)
         return (is_own(root) or not (root / "gpufleet").exists()) and all(
@@ -175,8 +177,8 @@ class _Check:
             else:
                 self._on_step(f"previewing {self._name}")
                 previewed = self._preview(_embedded(), request)
-        opens = self._price_opens(before, state)
-        return self._assemble(base, before, previewed, opens, started)
+        open_changes = self._price_open_changes(before, state)
+        return self._assemble(base, before, previewed, open_changes, started)
 
     def _bought_blocks(self) -> tuple[BoughtBlock, ...]:
         """Return the Capacity Blocks of the state and of the base, which the change does not buy."""
@@ -246,13 +248,13 @@ class _Check:
         before = side_of(fleet, stack, shared.catalog, shared.region) if len(stack) else NOTHING
         return before, self._preview(engine, request)
 
-    def _price_opens(self, before: Side, state: Path) -> tuple[OpenChangeCost, ...]:
-        if not self._opens_at or self._repository is None:
+    def _price_open_changes(self, before: Side, state: Path) -> tuple[OpenChangeCost, ...]:
+        if not self._open_revisions or self._repository is None:
             return ()
-        opens = OpenChangePricing(
+        open_changes = OpenChangePricing(
             self._repository, self._workspace, self._scratch.account, state, before, self._fleet.shared
         )
-        return opens.price(self._opens_at, self._on_step)
+        return open_changes.price(self._open_revisions, self._on_step)
 
     # -- putting it together
 
@@ -261,7 +263,7 @@ class _Check:
         base: Checkout | None,
         before: Side,
         previewed: PolicyPreview,
-        opens: Sequence[OpenChangeCost],
+        open_changes: Sequence[OpenChangeCost],
         started: float,
     ) -> Verdict:
         shared, loaded = self._fleet.shared, self._fleet.loaded
@@ -274,8 +276,8 @@ class _Check:
         locator = Locator(shared.spec, loaded.source, (report.stack, before.stack))
         found = list(report.found)
         if compared:
-            of_change, held = self._evaluate_change(base, before, after, steps, opens)
-            found = judged_by_both([*found, *of_change], held)
+            of_change, by_stricter = self._evaluate_change(base, before, after, steps, open_changes)
+            found = judged_by_both([*found, *of_change], by_stricter)
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
         code = CodeOfChange.of(self._repository, self._base_at, self._left_out)
         touched = code.touched(self._name, spec_before, shared.spec) if code else GuardrailChanges()
@@ -289,8 +291,8 @@ class _Check:
         )
         if judged_by is not None and judged_by.second is not None:
             rules.append(guard.base_result(judged_by.second, rules, locator))
-        if opens:
-            rules.append(guard.open_changes_result(opens, locator))
+        if open_changes:
+            rules.append(guard.open_changes_result(open_changes, locator))
         racks_before = (before.fleet.spec, before.plan) if before.fleet and before.plan else None
         return Verdict(
             environment=self._name,
@@ -318,7 +320,7 @@ class _Check:
             guard=touched,
             judged_by=judged_by,
             assumed=assumed_types(report.stack) if self._request.engine == "embedded" else (),
-            open_changes=tuple(opens),
+            open_changes=tuple(open_changes),
             prefix=self._repository.prefix if self._repository else _prefix(self._workspace.root),
             seconds=time.monotonic() - started,
             warnings=warnings_of(self._findings, rules),
@@ -331,14 +333,16 @@ class _Check:
         before: Side,
         after: Side,
         steps: tuple[ChangeStep, ...],
-        opens: Sequence[OpenChangeCost],
+        open_changes: Sequence[OpenChangeCost],
     ) -> tuple[list[ReportedViolation], list[ReportedViolation]]:
         """Return the violations of change rules, and of the others by stricter limits before the change."""
         spec_before = base.fleet.spec if base is not None and base.fleet is not None else None
-        held = hold(self._configured, self._configured_by(base), self._fleet.shared, spec_before)
-        self._configured = held.configured
-        others = [each for each in held.configured if not each.rule.guard]
-        evaluator = RuleEvaluator(others, held.shared, held.exemptions)
+        limits = limits_for_change(
+            self._configured, self._configured_by(base), self._fleet.shared, spec_before
+        )
+        self._configured = limits.configured
+        others = [each for each in limits.configured if not each.rule.guard]
+        evaluator = RuleEvaluator(others, limits.shared, limits.exemptions)
         change = StackChange(
             steps=steps,
             before=before.stack,
@@ -346,16 +350,16 @@ class _Check:
             cost_before=before.cost,
             cost_after=after.cost,
             open_changes=tuple(
-                OpenChange(each.name, each.increase) for each in opens if each.increase is not None
+                OpenChange(each.name, each.increase) for each in open_changes if each.increase is not None
             ),
             jobs=self._request.jobs,
             spec_before=spec_before,
         )
-        # Guards compare the fleet file itself, whose loosened limits are not in `held.shared`.
-        guards = [each for each in held.configured if each.rule.guard]
-        own = RuleEvaluator(guards, self._fleet.shared, held.exemptions).change(change)
+        # Guards compare the fleet file itself, whose loosened limits are not in `limits.shared`.
+        guards = [each for each in limits.configured if each.rule.guard]
+        own = RuleEvaluator(guards, self._fleet.shared, limits.exemptions).change(change)
         found = [found_of(each) for each in (*evaluator.change(change), *own)]
-        if not held.differ:
+        if not limits.differ:
             return found, []
         # The engine's policy run had the limits of the change itself.
         again = evaluator.stack(after.stack)

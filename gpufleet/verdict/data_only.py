@@ -46,13 +46,15 @@ def data_only(request: CheckRequest, folder: Path) -> DataOnly:
     copy = BaseCopy(repository, base, folder / "judge")
     changes = _changes(repository, base, change)
     copy.take(changes.data)
-    opens = tuple(copy.commit(ref, _open_changes(repository, base, ref).data).ref for ref in request.opens)
+    open_refs = tuple(
+        copy.commit(ref, _open_changes(repository, base, ref).data).ref for ref in request.open_changes
+    )
     judged = replace(
         request,
         workspace=Workspace(copy.root, workspace.target),
         base=copy.name(base),
         change=None,
-        opens=opens,
+        open_changes=open_refs,
     )
     return DataOnly(judged, shown(changes.code, repository.prefix))
 

@@ -168,7 +168,7 @@ def _stricter(second: BaseVerdict, rules: Sequence[RuleResult]) -> Iterator[Base
     yield from (each for each in second.violations if (each.rule, each.resource) not in own)
 
 
-def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> RuleResult:
+def open_changes_result(open_changes: Sequence[OpenChangeCost], locator: Locator) -> RuleResult:
     """Report other open changes without a price: their sum with this one is unknown, so it does not pass."""
     file, line = locator.at("", "budget.monthly")
     found = [
@@ -182,7 +182,7 @@ def open_changes_result(opens: Sequence[OpenChangeCost], locator: Locator) -> Ru
             "mandatory",
             unknown=True,
         )
-        for each in opens
+        for each in open_changes
         if each.increase is None
     ]
     return _result(

@@ -164,8 +164,8 @@ def stop_if_interrupted(result: RunResult) -> None:
 def why(result: RunResult, root: Path) -> str:
     """Return the errors of a failed run as the program, a provider or the engine reported them, without
     `root`."""
-    said = [f"{failure.name}: {failure.error}" for failure in result.failures if failure.status == "failed"]
-    said += [item.message for item in result.diagnostics if item.severity == "error"]
-    more = f"\n(and {len(said) - _SHOWN_ERRORS} more)" if len(said) > _SHOWN_ERRORS else ""
-    text = "\n".join(dict.fromkeys(said[:_SHOWN_ERRORS])) + more or "no reason was given"
+    errors = [f"{failure.name}: {failure.error}" for failure in result.failures if failure.status == "failed"]
+    errors += [item.message for item in result.diagnostics if item.severity == "error"]
+    more = f"\n(and {len(errors) - _SHOWN_ERRORS} more)" if len(errors) > _SHOWN_ERRORS else ""
+    text = "\n".join(dict.fromkeys(errors[:_SHOWN_ERRORS])) + more or "no reason was given"
     return text.replace(f"{root}{os.sep}", "")

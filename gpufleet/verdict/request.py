@@ -25,7 +25,7 @@ class CheckRequest:
     engine: Literal["embedded", "pulumi"] = "embedded"
     cloud: Cloud | None = None
     base: str | None = None
-    opens: tuple[str, ...] = ()
+    open_changes: tuple[str, ...] = ()
     change: str | None = None
     jobs: Mapping[str, int] = field(default_factory=dict)
     policy_config: Path | None = None

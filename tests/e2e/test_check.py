@@ -315,12 +315,12 @@ def test_new_environment_has_no_base_and_open_changes_count(repository: Checkout
         *("--open", "broken-program"),
         code=1,
     )
-    opens = {each["name"]: each for each in document["open_changes"]}
+    open_changes = {each["name"]: each for each in document["open_changes"]}
     power = next(line for line in document["cost"]["lines"] if "electricity" in line["what"])
-    assert opens["wider"]["increase"] == pytest.approx(power["after"] / 2, abs=0.02)
-    assert opens["broken-fleet"]["increase"] is None
-    assert "stacks/tiny/fleet.yaml:4" in opens["broken-fleet"]["reason"]
-    assert "pulumi_nowhere" in opens["broken-program"]["reason"]
+    assert open_changes["wider"]["increase"] == pytest.approx(power["after"] / 2, abs=0.02)
+    assert open_changes["broken-fleet"]["increase"] is None
+    assert "stacks/tiny/fleet.yaml:4" in open_changes["broken-fleet"]["reason"]
+    assert "pulumi_nowhere" in open_changes["broken-program"]["reason"]
     unpriced = rule_of(document, "open-changes-priced")["violations"]
     assert [each["message"].split()[0] for each in unpriced] == ["broken-fleet", "broken-program"]
     assert document["changes"]["same"] > 40

@@ -32,8 +32,8 @@ def teams(api_server: ApiServerProcess) -> None:
         "kubeconfig": str(api_server.kubeconfig),
     }
     module = load("kubernetes_objects")
-    assert "NetworkPolicy isolated/team" in module.bring(copy.deepcopy(params), False)["changed_objects"]
-    assert module.bring(copy.deepcopy(params), False)["changed"] is False
+    assert "NetworkPolicy isolated/team" in module.ensure(copy.deepcopy(params), False)["changed_objects"]
+    assert module.ensure(copy.deepcopy(params), False)["changed"] is False
     volume = {"name": "v", "hostPath": {"path": "/"}}
     refusal_in_time(api_server.rest(), "on-hosts", pod(volumes=[volume]))
 

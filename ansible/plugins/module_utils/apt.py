@@ -27,21 +27,21 @@ NO_REMOVE = re.compile(r"remove is disabled", re.I)
 LOCKED = re.compile(r"could not (get|open) lock|unable to (acquire|lock)|is locked by|frontend lock", re.I)
 
 
-class Wanted(NamedTuple):
+class PackageRequest(NamedTuple):
     """A package and its version pattern."""
 
     name: str
     version: str
-    others: tuple[Wanted, ...] = ()
+    others: tuple[PackageRequest, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Wanted:
+    def of(cls, text: str) -> PackageRequest:
         """Parse C(name) or C(name=version), or alternatives separated by C(|)."""
         first, *rest = text.split("|")
         name, _, version = first.partition("=")
         return cls(name.strip(), version.strip() or "*", tuple(cls.of(other) for other in rest))
 
-    def ways(self) -> tuple[Wanted, ...]:
+    def ways(self) -> tuple[PackageRequest, ...]:
         """All alternatives, the preferred one first."""
         return (self, *self.others)
 
@@ -116,7 +116,7 @@ class Apt:
                 found[parts[0]].append(parts[1])
         return found
 
-    def choose(self, install: list[Wanted]) -> list[str]:
+    def choose(self, install: list[PackageRequest]) -> list[str]:
         """The packages in apt syntax; raises if no repository has a matching version."""
         names = [way.name for w in install for way in w.ways()]
         if names and stale():
@@ -134,7 +134,7 @@ class Apt:
         return self.pick(install, have)
 
     @staticmethod
-    def pick(install: list[Wanted], have: dict[str, list[str]]) -> list[str]:
+    def pick(install: list[PackageRequest], have: dict[str, list[str]]) -> list[str]:
         """The first available alternative of each, in apt syntax."""
         chosen = []
         for w in install:
@@ -145,7 +145,7 @@ class Apt:
                 chosen.append(f"{way.name}={next(v for v in have[way.name] if way.suits(v))}")
         return chosen
 
-    def refuse(self, lacking: list[Wanted], have: dict[str, list[str]]) -> None:
+    def refuse(self, lacking: list[PackageRequest], have: dict[str, list[str]]) -> None:
         """Raise with the packages that no repository has."""
         if self.complaints:
             raise RefusalError(
@@ -153,17 +153,17 @@ class Apt:
                 f"Needed from it: {', '.join(w.name for w in lacking)}. Make it reachable from the host and "
                 "run again; nothing was installed."
             )
-        said = []
+        errors = []
         for w in (way for entry in lacking for way in entry.ways()):
             others = ", ".join(have[w.name][:4])
             wants = "" if w.version == "*" else f" in version {w.version}"
-            said.append(f"{w.name}{wants} ({'there is ' + others if others else 'not there at all'})")
+            errors.append(f"{w.name}{wants} ({'there is ' + others if others else 'not there at all'})")
         raise RefusalError(
-            f"No repository of the host has {'; '.join(said)}. Add the repository or mirror that has "
+            f"No repository of the host has {'; '.join(errors)}. Add the repository or mirror that has "
             "it, or choose another version in the software channel, then run again; nothing was installed."
         )
 
-    def change(self, install: list[Wanted], remove: list[str]) -> None:
+    def change(self, install: list[PackageRequest], remove: list[str]) -> None:
         """Install and remove in one transaction; raises on failure."""
         done = self.transact(self.choose(install), remove)
         if done.returncode and FETCH.search(done.stderr) and not self.updated:
@@ -190,7 +190,7 @@ class Apt:
             raise RefusalError(explain(done.stderr or done.stdout))
         return parse_simulation(done.stdout)
 
-    def foresee(self, install: list[Wanted], remove: list[str]) -> Transaction | None:
+    def foresee(self, install: list[PackageRequest], remove: list[str]) -> Transaction | None:
         """What the transaction would do by the host's package lists and pins; None if that is unknown.
 
         Lists may lack a package, and pins that the run writes before may be missing.
@@ -270,12 +270,14 @@ def last_lines(text: str, count: int = 3) -> str:
 
 def explain(text: str) -> str:
     """The output of apt, with an explanation if it is known."""
-    said = last_lines(text)
+    errors = last_lines(text)
     if "no space left" in text.lower() or "don't have enough free space" in text.lower():
-        return f"The disk is full: {said} Make room (apt-get clean) and run again."
+        return f"The disk is full: {errors} Make room (apt-get clean) and run again."
     if FETCH.search(text):
-        return f"A package repository does not answer: {said} Make it reachable from the host and run again."
-    return f"apt could not do it: {said} Run `apt-get -f install` on the host to see why, then run again."
+        return (
+            f"A package repository does not answer: {errors} Make it reachable from the host and run again."
+        )
+    return f"apt could not do it: {errors} Run `apt-get -f install` on the host to see why, then run again."
 
 
 def source_digest() -> str:

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
         """Whether no API server answered."""
         return self.rc != 0 and any(text in self.stderr for text in SILENT)
 
-    def said(self) -> str:
+    def error(self) -> str:
         """The error message, shortened."""
         return (self.stderr.strip() or self.stdout.strip())[-1500:]
 

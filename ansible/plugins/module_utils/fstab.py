@@ -143,9 +143,9 @@ def must(command: list[str], what: str, remedy: str, timeout_s: int = 120) -> No
     """Run a command that must succeed; raises with its output."""
     done = run(command, timeout_s)
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "nothing")[-500:]
+        output = (done.stderr.strip() or done.stdout.strip() or "nothing")[-500:]
         raise RefusalError(
-            f"{what}: {command[0]} ended with code {done.returncode} and said: {said} {remedy}"
+            f"{what}: {command[0]} ended with code {done.returncode} and printed: {output} {remedy}"
         )
 
 
@@ -157,4 +157,4 @@ def mount(entry: Mount, remedy: str, timeout_s: int = 120) -> None:
         ["mount", "-t", entry.fstype, "-o", entry.options, entry.source, entry.path], what, remedy, timeout_s
     )
     if entry.path not in mounted():
-        raise RefusalError(f"{what}: mount said that it was done, and it is not. {remedy}")
+        raise RefusalError(f"{what}: mount reported success, but nothing is mounted there. {remedy}")

@@ -96,8 +96,8 @@ def run(*command: str, timeout_s: float = 600, stdin: str | None = None) -> str:
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
         # kubeadm warns first, at length.
-        said = "\n".join([line for line in lines if not line.lstrip().startswith("[WARNING")][-15:])
-        raise RefusalError(f"`{' '.join(command[:4])}` failed:\n{said}")
+        output = "\n".join([line for line in lines if not line.lstrip().startswith("[WARNING")][-15:])
+        raise RefusalError(f"`{' '.join(command[:4])}` failed:\n{output}")
     return done.stdout
 
 

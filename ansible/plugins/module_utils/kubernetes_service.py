@@ -30,7 +30,7 @@ class KubernetesService:
         self.ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
         self.ours = self.taken and self._note.partition(" by ")[0] == params["operation"]
 
-    def said(self) -> str:
+    def status(self) -> str:
         """Schedulability and annotation in one line."""
         return f"{'cordoned' if self.taken else 'schedulable'} {self._note}".strip()
 

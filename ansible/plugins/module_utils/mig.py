@@ -60,8 +60,8 @@ def smi(*words: str, empty: bool = False) -> str:
         return done.stdout
     if empty and done.returncode == NO_INSTANCES:
         return ""
-    said = " ".join((done.stdout + done.stderr).split())
-    raise MigError(f"nvidia-smi {' '.join(words)} failed with code {done.returncode}: {said}")
+    output = " ".join((done.stdout + done.stderr).split())
+    raise MigError(f"nvidia-smi {' '.join(words)} failed with code {done.returncode}: {output}")
 
 
 def gpus() -> list[dict[str, Any]]:
@@ -222,12 +222,12 @@ def listed(index: str, wanted: Mapping[str, int]) -> dict[str, int]:
 
 def set_mode(index: str, on: bool) -> None:
     """Enable or disable MIG mode. It stays pending on a GPU in use until a reset."""
-    said = smi("-i", index, "-mig", "1" if on else "0")
+    output = smi("-i", index, "-mig", "1" if on else "0")
     gpu = next(item for item in gpus() if item["index"] == index)
     if gpu["enabled"] != on:
         raise MigError(
             f"GPU {index} does not take MIG mode {'on' if on else 'off'} while something has it open: "
-            f"{' '.join(said.split())} Stop what monitors GPUs (nvidia-dcgm, nvsm), or reboot the node."
+            f"{' '.join(output.split())} Stop what monitors GPUs (nvidia-dcgm, nvsm), or reboot the node."
         )
 
 

@@ -34,7 +34,7 @@ EVICTS = ("pods", "host")
 
 
 @dataclass
-class Taken:
+class GuardResult:
     """Schedulers in which the guard drained the node (in check mode: would drain it)."""
 
     drained: bool = False
@@ -61,10 +61,10 @@ def services(name: str) -> list[Node]:
     slurm = SlurmNode("", name)
     if slurm.known:
         found.append(SlurmService(given))
-    elif slurm.installed and "not found" not in slurm.said and workloads.active("slurmd.service"):
+    elif slurm.installed and "not found" not in slurm.output and workloads.active("slurmd.service"):
         raise RefusalError(
             f"Whether jobs run on {name} is unknown, because Slurm's controller does not answer: "
-            f"{slurm.said!r}. Run again when `scontrol ping` reports a controller. Nothing was changed."
+            f"{slurm.output!r}. Run again when `scontrol ping` reports a controller. Nothing was changed."
         )
     if KUBELET.exists():
         try:
@@ -100,7 +100,7 @@ def holders(name: str, found: list[Node], stops: Stops) -> list[str]:
 
 def take_out_of_service(
     change: str, *, stops: Stops = "gpus", check: bool = False, wait_s: float = 0, name: str = ""
-) -> Taken:
+) -> GuardResult:
     """Drain this node before a change, and return when nothing runs on it that the change would stop.
 
     `change` says what changes, as a clause ("the driver changes from A to B"). Waits `wait_s` seconds for
@@ -110,13 +110,13 @@ def take_out_of_service(
     name = name or node_name()
     try:
         found = services(name)
-        taken = Taken()
+        taken = GuardResult()
         for each in found:
             if each.taken:
                 taken.drained |= each.ours
                 continue
             taken.drained = True
-            taken.diff.append(difference(name, f"{each.said()}\n", f"{each.note()}\n"))
+            taken.diff.append(difference(name, f"{each.status()}\n", f"{each.note()}\n"))
             if not check:
                 each.take()
         deadline = time.monotonic() + (0 if check else wait_s)
@@ -138,7 +138,7 @@ def give_back(*, check: bool = False, name: str = "") -> list[dict[str, str]]:
     try:
         for each in services(name):
             if each.ours:
-                diff.append(difference(name, f"{each.said()}\n", "in service\n"))
+                diff.append(difference(name, f"{each.status()}\n", "in service\n"))
                 if not check:
                     each.give_back()
     except SlurmError as error:

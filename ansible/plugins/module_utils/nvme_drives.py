@@ -71,7 +71,7 @@ def probe(path: str) -> dict[str, str]:
         return {"TYPE": "several things at once"}
     if done.returncode:
         raise RefusalError(
-            f"{path} cannot be read: blkid ended with code {done.returncode} and said "
+            f"{path} cannot be read: blkid ended with code {done.returncode} and printed "
             f"{done.stderr.strip()}. Replace the drive, or leave it out (local_nvme_devices). Nothing was "
             "changed."
         )

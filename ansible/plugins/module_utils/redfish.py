@@ -129,7 +129,9 @@ class Connection:
                 "of the site (GPUFLEET_SECRET_BMC_PASSWORD)."
             )
         if answer.status >= 300:
-            raise RefusalError(f"{self.name}: {verb} {path}: HTTP {answer.status} {said(found)}".rstrip())
+            raise RefusalError(
+                f"{self.name}: {verb} {path}: HTTP {answer.status} {error_messages(found)}".rstrip()
+            )
         if not isinstance(found, dict):
             raise RefusalError(f"{self.name}: {path} is no resource of Redfish.")
         return found, answer.getheader("ETag") or str(found.get("@odata.etag", ""))
@@ -155,7 +157,7 @@ def link(value: Any) -> str:
     return str(value.get("@odata.id", "")) if isinstance(value, Mapping) else ""
 
 
-def said(body: Any) -> str:
+def error_messages(body: Any) -> str:
     """The messages of an error, shortened."""
     error = body.get("error", {}) if isinstance(body, Mapping) else {}
     more = error.get("@Message.ExtendedInfo", [])

@@ -27,8 +27,8 @@ def sacctmgr(*words: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SilentError(str(error)) from error
     if done.returncode:
-        said = (done.stderr.strip() + "\n" + done.stdout.strip()).strip()
-        raise SilentError(f"sacctmgr {' '.join(words)}: {said[-600:]}")
+        output = (done.stderr.strip() + "\n" + done.stdout.strip()).strip()
+        raise SilentError(f"sacctmgr {' '.join(words)}: {output[-600:]}")
     return done.stdout
 
 

@@ -32,7 +32,7 @@ class Node(Protocol):
     ours: bool
     ready: bool
 
-    def said(self) -> str:
+    def status(self) -> str:
         """State and reason in one line."""
         ...
 
@@ -64,7 +64,7 @@ def carry_out(
     if params["state"] == "ready":
         return _ready(look, params["wait_s"], poll_s, check)
     node = look()
-    before = node.said()
+    before = node.status()
     if params["state"] == "returned":
         entry = difference(node.name, f"{before}\n", "in service\n")
         if node.ours and not check:
@@ -107,4 +107,4 @@ def _ready(look: Callable[[], Node], wait_s: float, poll_s: float, check: bool) 
         if time.monotonic() >= deadline:
             raise RefusalError(node.unready())
         time.sleep(poll_s)
-    return {"changed": False, "ours": node.ours, "before": node.said()}
+    return {"changed": False, "ours": node.ours, "before": node.status()}

@@ -46,7 +46,7 @@ NAME = re.compile(r"slurm-.+-\d{8}T\d{6}Z")
 PARTIAL = ".new-"
 
 
-class Wanted(NamedTuple):
+class BackupRequest(NamedTuple):
     """Source and target of a backup; sizes in MiB, times in seconds."""
 
     cluster: str
@@ -72,10 +72,10 @@ def queue() -> list[dict[str, str]] | None:
     # Without a responding controller, squeue would retry for half a minute.
     if " is UP" not in (ask("scontrol", "ping") or ""):
         return None
-    said = ask("squeue", "-h", "-a", "-o", "%A|%T|%u")
-    if said is None:
+    output = ask("squeue", "-h", "-a", "-o", "%A|%T|%u")
+    if output is None:
         return None
-    rows = [line.split("|") for line in said.splitlines() if line.count("|") == 2]
+    rows = [line.split("|") for line in output.splitlines() if line.count("|") == 2]
     return [{"job": job, "state": state, "user": user} for job, state, user in sorted(rows)]
 
 
@@ -122,7 +122,7 @@ def described(folder: Path) -> list[dict[str, object]]:
     return found
 
 
-def make(cluster: Cluster, server: Server, target: Path, wanted: Wanted) -> dict[str, object]:
+def make(cluster: Cluster, server: Server, target: Path, wanted: BackupRequest) -> dict[str, object]:
     """Write all files of a backup into a folder; the manifest."""
     before = queue()
     copies = copy_state(cluster.state, target / STATE, wanted.quiet_s)
@@ -163,7 +163,7 @@ def note_success() -> None:
     partial.rename(partial.with_suffix(""))
 
 
-def back_up(wanted: Wanted, check: bool = False) -> dict[str, object]:
+def back_up(wanted: BackupRequest, check: bool = False) -> dict[str, object]:
     """Make a backup, or check the free space; the result for Ansible."""
     cluster = Cluster(wanted.cluster)
     server = Server()

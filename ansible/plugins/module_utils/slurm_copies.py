@@ -76,13 +76,13 @@ def copy_state(folder: Path, target: Path, quiet_s: float) -> int:
         if done.returncode == 0 and listing(folder) == before:
             return attempt
         if done.returncode > 1:  # 1: a file changed while it was read
-            said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise_for_space(target.parent, " ".join(said))
+            error = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise_for_space(target.parent, " ".join(error))
             gone = all(
                 b"No such file" in line or b"previous errors" in line for line in done.stderr.splitlines()
             )
             if not gone:
-                raise RefusalError(f"The state in {folder} cannot be copied: {' '.join(said)}")
+                raise RefusalError(f"The state in {folder} cannot be copied: {' '.join(error)}")
         if time.monotonic() > until:
             break
         time.sleep(PAUSE_S)
@@ -93,9 +93,9 @@ def copy_state(folder: Path, target: Path, quiet_s: float) -> int:
     )
 
 
-def raise_for_space(folder: Path, said: str) -> None:
+def raise_for_space(folder: Path, error: str) -> None:
     """Refuse with a remedy if the disk is full."""
-    if "No space left" in said or free(folder) < 1 << 20:
+    if "No space left" in error or free(folder) < 1 << 20:
         raise RefusalError(
             f"The disk of {folder.parent} is full. Make room there, or name another folder, and run "
             f"again; nothing of "
@@ -126,7 +126,7 @@ def dump(server: Server, database: str, target: Path, timeout_s: int) -> int:
                     raise RefusalError(
                         f"The dump of {database} took longer than {timeout_s} s. Run again with more."
                     )
-        said = process.stderr.read().decode(errors="replace").strip()
+        error = process.stderr.read().decode(errors="replace").strip()
         code = process.wait(timeout=60)
     finally:
         if process.poll() is None:
@@ -136,7 +136,7 @@ def dump(server: Server, database: str, target: Path, timeout_s: int) -> int:
         process.stderr.close()
     if code or b"-- Dump completed" not in tail:
         raise RefusalError(
-            f"The dump of {database} did not come to its end: {said[-300:] or f'exit code {code}'}"
+            f"The dump of {database} did not come to its end: {error[-300:] or f'exit code {code}'}"
         )
     return size
 

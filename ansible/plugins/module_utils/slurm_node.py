@@ -30,13 +30,13 @@ class SlurmNode:
         self.reason = reason
         self.root = Path(root)
         self.name = name or socket.gethostname().split(".")[0]
-        code, self.said = run("scontrol", "-o", "show", "node", self.name)
+        code, self.output = run("scontrol", "-o", "show", "node", self.name)
         self.installed = code != 127
-        self.known = code == 0 and f"NodeName={self.name} " in self.said
+        self.known = code == 0 and f"NodeName={self.name} " in self.output
 
     def field(self, name: str) -> str:
         """A field of the node. The reason is the last one that may contain spaces."""
-        _, _, rest = self.said.partition(f" {name}=")
+        _, _, rest = self.output.partition(f" {name}=")
         return rest if name == "Reason" else rest.partition(" ")[0]
 
     def drained(self) -> bool:
@@ -50,12 +50,12 @@ class SlurmNode:
     def jobs(self) -> list[str]:
         """Running jobs, or processes of job steps if no controller answers."""
         if self.known:
-            code, said = run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
+            code, output = run("squeue", "-h", "-w", self.name, "-t", "R,CG,S,CF,ST", "-o", "%A")
             if code:
                 raise SlurmError(
-                    f"squeue does not say which jobs run on {self.name}: {said}. Run again later."
+                    f"squeue does not say which jobs run on {self.name}: {output}. Run again later."
                 )
-            return sorted(set(said.split()))
+            return sorted(set(output.split()))
         names = self.root.glob("proc/[0-9]*/comm")
         return sorted(path.parent.name for path in names if _text(path) == "slurmstepd")
 
@@ -68,9 +68,9 @@ class SlurmNode:
         self._update("State=RESUME")
 
     def _update(self, *words: str) -> None:
-        code, said = run("scontrol", "update", f"NodeName={self.name}", *words)
+        code, output = run("scontrol", "update", f"NodeName={self.name}", *words)
         if code:
-            raise SlurmError(f"scontrol did not change the node {self.name} ({' '.join(words)}): {said}.")
+            raise SlurmError(f"scontrol did not change the node {self.name} ({' '.join(words)}): {output}.")
 
 
 def _text(path: Path) -> str:

@@ -28,13 +28,13 @@ class SlurmService:
             raise RefusalError(f"scontrol is not installed here, and {self.name} cannot be drained without.")
         if params["state"] != "ready" and not node.known:
             raise RefusalError(
-                f"Slurm does not say what {self.name} is: {node.said}. See that a controller answers "
+                f"Slurm does not say what {self.name} is: {node.output}. See that a controller answers "
                 "(scontrol ping) and that slurm.conf has the node."
             )
         self.taken, self.ours = node.drained(), node.drained_by_us()
         self.ready = node.known and not [word for word in AWAY if word in node.field("State")]
 
-    def said(self) -> str:
+    def status(self) -> str:
         """State and reason in one line."""
         return " ".join(f"{self._node.field('State')} {self._node.field('Reason')}".split())
 
@@ -63,7 +63,7 @@ class SlurmService:
 
     def unready(self) -> str:
         """Why it is not ready."""
-        state = self.said() if self._node.known else self._node.said
+        state = self.status() if self._node.known else self._node.output
         return (
             f"{self.name} does not answer Slurm's controller after {self._params['wait_s']} s: {state}. "
             "See `systemctl status slurmd` on the node."

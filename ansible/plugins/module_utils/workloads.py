@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import Refus
 MISSING = 127
 
 
-class Done(NamedTuple):
+class ProgramResult(NamedTuple):
     """A finished program."""
 
     code: int
@@ -26,15 +26,15 @@ class Done(NamedTuple):
     err: str
 
 
-def run(*command: str) -> Done:
+def run(*command: str) -> ProgramResult:
     """Run a program; code 127 if it is not installed, 124 if it takes longer than two minutes."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except FileNotFoundError:
-        return Done(MISSING, "", f"{command[0]} is not installed")
+        return ProgramResult(MISSING, "", f"{command[0]} is not installed")
     except subprocess.TimeoutExpired:
-        return Done(124, "", f"{command[0]} took longer than 120 s")
-    return Done(done.returncode, done.stdout, " ".join(done.stderr.split()))
+        return ProgramResult(124, "", f"{command[0]} took longer than 120 s")
+    return ProgramResult(done.returncode, done.stdout, " ".join(done.stderr.split()))
 
 
 def active(unit: str) -> bool:

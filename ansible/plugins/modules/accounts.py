@@ -139,33 +139,33 @@ def refuse_conflicts(host: Host, groups: list[dict[str, Any]], accounts: list[di
     by_gid = {entry.gr_gid: name for name, entry in host.groups.items()}
     uids = {name: entry.pw_uid for name, entry in host.users.items()}
     gids = {name: entry.gr_gid for name, entry in host.groups.items()}
-    said = []
+    problems = []
     for name, number, kind, owner, has in (
         *((g["name"], g["gid"], "gid", by_gid.get(g["gid"]), gids.get(g["name"])) for g in groups),
         *((a["name"], a["uid"], "uid", by_uid.get(a["uid"]), uids.get(a["name"])) for a in accounts),
     ):
         if owner not in (None, name):
-            said.append(f"{kind} {number} of {name} belongs to {owner} on this host")
+            problems.append(f"{kind} {number} of {name} belongs to {owner} on this host")
         if has not in (None, number):
-            said.append(f"{name} has {kind} {has} on this host and {number} in the fleet file")
+            problems.append(f"{name} has {kind} {has} on this host and {number} in the fleet file")
     named = {group["gid"]: group["name"] for group in groups}
     for account in accounts:
         owner = by_gid.get(account["gid"], named.get(account["gid"]))
         if owner not in (None, account["name"]) and account["gid"] not in named:
-            said.append(
+            problems.append(
                 f"gid {account['gid']} of {account['name']} belongs to the group {owner} on this host"
             )
         known = host.groups.keys() | {group["name"] for group in groups}
-        said += [
+        problems += [
             f"{account['name']} is to be in the group {group}, which neither the host nor the fleet file has"
             for group in account["groups"]
             if group not in known
         ]
-    if said:
+    if problems:
         raise RefusalError(
-            f"{'; '.join(said)}. A number means one person on every host, or files change owners: correct "
-            "the fleet file, or give the host's own account another number (usermod -u, groupmod -g, chown "
-            "of its files). Nothing was changed."
+            f"{'; '.join(problems)}. A number means one person on every host, or files change owners: "
+            "correct the fleet file, or give the host's own account another number (usermod -u, "
+            "groupmod -g, chown of its files). Nothing was changed."
         )
 
 

@@ -80,9 +80,9 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     done = call(params["program"], "fetch", params["name"], params["folder"], stdin=params["identity"])
     if done.returncode == 0:
         return {"changed": True, "problem": ""}
-    said = done.stderr.strip().replace(params["identity"], "***")
+    error = done.stderr.strip().replace(params["identity"], "***")
     listed = newest(params["program"], params["name"].partition("-")[0])
-    return {"changed": False, "problem": f"{said}.{listed}"}
+    return {"changed": False, "problem": f"{error}.{listed}"}
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ class Host:
         return float(fields["ActiveEnterTimestamp"].lstrip("@") or 0)
 
 
-def bring(host, runtime, check):
+def ensure(host, runtime, check):
     """Enable CDI; the changes."""
     actions = []
     configures, started = not host.uses_cdi(runtime), host.started(runtime)
@@ -129,20 +129,20 @@ def bring(host, runtime, check):
     if configures:
         actions.append("configure")
         if not check:
-            code, said = host.run(
+            code, output = host.run(
                 "nvidia-ctk", "runtime", "configure", f"--runtime={runtime}", "--cdi.enabled"
             )
             if code or not host.uses_cdi(runtime):
                 raise RefusalError(
-                    f"nvidia-ctk did not switch CDI on in {runtime}: {said.strip()[-300:]}. See "
+                    f"nvidia-ctk did not switch CDI on in {runtime}: {output.strip()[-300:]}. See "
                     f"/{CONFIGURATIONS[runtime][0]} on the host."
                 )
     if restarts:
         actions.append("restart")
         if not check:
-            code, said = host.run("systemctl", "restart", f"{runtime}.service")
+            code, output = host.run("systemctl", "restart", f"{runtime}.service")
             if code:
-                raise RefusalError(f"{runtime} did not restart: {said.strip()[-300:]}.")
+                raise RefusalError(f"{runtime} did not restart: {output.strip()[-300:]}.")
     return actions
 
 
@@ -152,10 +152,10 @@ def restrict(host, check):
         return []
     if not check:
         options = ("--in-place", f"--config-file=/{TOOLKIT}", f"--set={ENVIRONMENT}=false")
-        code, said = host.run("nvidia-ctk", "config", *options)
+        code, output = host.run("nvidia-ctk", "config", *options)
         if code or not host.ignores_environment():
             raise RefusalError(
-                f"nvidia-ctk did not set {ENVIRONMENT} to false: {said.strip()[-300:]}. See /{TOOLKIT} on "
+                f"nvidia-ctk did not set {ENVIRONMENT} to false: {output.strip()[-300:]}. See /{TOOLKIT} on "
                 "the host."
             )
     return ["configure"]
@@ -173,7 +173,7 @@ def main():
     host = Host()
     installed = [name for name in module.params["runtimes"] if host.has(PROGRAMS[name])]
     try:
-        actions = {name: bring(host, name, module.check_mode) for name in installed}
+        actions = {name: ensure(host, name, module.check_mode) for name in installed}
         if module.params["environment_needs_privileges"]:
             actions["nvidia"] = restrict(host, module.check_mode)
     except (RefusalError, OSError, subprocess.SubprocessError) as error:

@@ -168,9 +168,9 @@ def validate(command: str, text: str, path: Path, mode: int, check: bool) -> Non
             env=os.environ | {"LC_ALL": "C.UTF-8"},
         )
         if done.returncode:
-            said = (done.stderr.strip() or done.stdout.strip()).replace(str(candidate), str(path))
+            output = (done.stderr.strip() or done.stdout.strip()).replace(str(candidate), str(path))
             raise RefusalError(
-                f"{words[0]} refuses the new {path}: {said[-600:]} The old file was left as it is."
+                f"{words[0]} refuses the new {path}: {output[-600:]} The old file was left as it is."
             )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -224,7 +224,7 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def treat_absent(item: dict[str, Any], check: bool) -> dict[str, str] | None:
+def apply_absent(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """Remove an absent item."""
     path = Path(item["path"])
     if not os.path.lexists(path):
@@ -234,7 +234,7 @@ def treat_absent(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     return difference(item["path"], "present\n", "absent\n")
 
 
-def treat_link(item: dict[str, Any], check: bool) -> dict[str, str] | None:
+def apply_link(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """A symbolic link; replaces a file, never a folder."""
     path, target = Path(item["path"]), item["link"]
     old = str(path.readlink()) if path.is_symlink() else None
@@ -253,7 +253,7 @@ def treat_link(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     return difference(item["path"], f"-> {old}\n" if old else "", f"-> {target}\n")
 
 
-def treat_directory(item: dict[str, Any], check: bool) -> dict[str, str] | None:
+def apply_directory(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """A folder with its owner and mode."""
     path = Path(item["path"])
     uid, gid, mode = number_of(item, "owner", check), number_of(item, "group", check), mode_of(item)
@@ -271,7 +271,7 @@ def treat_directory(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     return difference(item["path"], "", ", ".join(words) + "\n")
 
 
-def treat_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
+def apply_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """A file with its text, owner and mode."""
     path, text = Path(item["path"]), item["content"]
     if text is None:
@@ -298,17 +298,17 @@ def treat_file(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     return difference(item["path"], old or "", text if not words else f"{text}\n({', '.join(words)})\n")
 
 
-def treat(item: dict[str, Any], check: bool) -> dict[str, str] | None:
+def apply(item: dict[str, Any], check: bool) -> dict[str, str] | None:
     """Apply one item; its diff, or None if nothing changed."""
     if item["absent"]:
-        return treat_absent(item, check)
+        return apply_absent(item, check)
     if not item["overwrite"] and os.path.lexists(item["path"]):
         return None
     if item["link"]:
-        return treat_link(item, check)
+        return apply_link(item, check)
     if item["directory"]:
-        return treat_directory(item, check)
-    return treat_file(item, check)
+        return apply_directory(item, check)
+    return apply_file(item, check)
 
 
 def work(params: dict[str, Any], check: bool, progress: dict[str, Any]) -> dict[str, Any]:
@@ -316,7 +316,7 @@ def work(params: dict[str, Any], check: bool, progress: dict[str, Any]) -> dict[
     diffs: list[dict[str, str]] = []
     try:
         for item in params["files"]:
-            entry = treat(item, check)
+            entry = apply(item, check)
             if entry is not None:
                 progress["changed"] = True
                 progress["changed_files"].append(item["path"])

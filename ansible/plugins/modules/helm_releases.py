@@ -117,7 +117,7 @@ def must(answer: Answer, doing: str) -> Answer:
     """The result; raises with the output of helm on failure."""
     if answer.rc:
         raise RefusalError(
-            f"{doing} failed: {answer.said()}. Fix the cause and run again; completed changes stay."
+            f"{doing} failed: {answer.error()}. Fix the cause and run again; completed changes stay."
         )
     return answer
 
@@ -197,7 +197,7 @@ def change(helm: Program, release: Release, found: Release | None, timeout_s: in
     must(helm(*words, text=json.dumps(release["values"])), f"Installing {place(release)}")
 
 
-def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare and change; the result for Ansible."""
     releases, timeout_s = params["releases"], params["timeout_s"]
     check_wish(releases)
@@ -237,7 +237,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    finish(module, lambda: bring(module.params, module.check_mode))
+    finish(module, lambda: ensure(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

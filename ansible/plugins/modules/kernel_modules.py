@@ -61,19 +61,19 @@ def insert(name: str) -> None:
     done = subprocess.run(["modprobe", name], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return
-    said = done.stderr.strip()
-    if "not found" in said:
+    error = done.stderr.strip()
+    if "not found" in error:
         hint = (
             "Nothing built it for this kernel: see `dkms status` and whether the kernel's headers are there."
         )
-    elif "rejected" in said:
+    elif "rejected" in error:
         hint = (
             "Secure Boot refuses unsigned modules: enrol DKMS' key "
             "(mokutil --import /var/lib/dkms/mok.pub) or turn Secure Boot off."
         )
     else:
         hint = "See the end of `dmesg` on the host."
-    raise RefusalError(f"The kernel did not load {name}: {said}. {hint}")
+    raise RefusalError(f"The kernel did not load {name}: {error}. {hint}")
 
 
 def write(path: Path, text: str) -> None:

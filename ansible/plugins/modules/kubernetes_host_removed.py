@@ -53,11 +53,11 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finis
 def tokens(name: str, kubeconfig: str = ADMIN) -> list[str]:
     """Secrets of the bootstrap tokens that were made for a host."""
     only = "--field-selector=type=bootstrap.kubernetes.io/token"
-    said = kubectl("get", "secrets", "-n", "kube-system", only, "-o", "json", kubeconfig=kubeconfig)
+    output = kubectl("get", "secrets", "-n", "kube-system", only, "-o", "json", kubeconfig=kubeconfig)
     wanted = purpose_of_token(name)
     return [
         item["metadata"]["name"]
-        for item in json.loads(said)["items"]
+        for item in json.loads(output)["items"]
         if base64.b64decode(item.get("data", {}).get("description", "")).decode(errors="replace") == wanted
     ]
 

@@ -133,7 +133,7 @@ class Cluster:
         """The nodes by name."""
         return read_nodes(self.kubeconfig)
 
-    def say(self, node: str, what: str) -> None:
+    def note(self, node: str, what: str) -> None:
         """Record a change."""
         self.done.setdefault(node, []).append(what)
 
@@ -142,7 +142,7 @@ class Cluster:
         patch = patch_for(node, params["labels"].get(name, {}), params["taints"].get(name, []))
         if not patch:
             return
-        self.say(name, f"labels and taints: {json.dumps(patch, sort_keys=True)}")
+        self.note(name, f"labels and taints: {json.dumps(patch, sort_keys=True)}")
         if not check:
             self.kubectl("patch", "node", name, "--type", "merge", "-p", json.dumps(patch))
 
@@ -151,7 +151,7 @@ class Cluster:
         marked = DRAINED in node["metadata"].get("annotations", {})
         cordoned = bool(node.get("spec", {}).get("unschedulable"))
         if not (marked and cordoned):
-            self.say(name, "drained")
+            self.note(name, "drained")
         if check:
             return
         if not cordoned:
@@ -170,25 +170,25 @@ class Cluster:
         """Wait until a node is ready, and uncordon it."""
         deadline = time.monotonic() + self.timeout_s
         while True:
-            said = ""
+            reason = ""
             try:
                 node = self.read().get(name)
             except RefusalError as error:
                 # A member's API server restarts with its kubelet.
-                node, said = None, f" ({error})"
+                node, reason = None, f" ({error})"
             if node is not None and is_ready(node):
                 break
             if check:
                 return
             if time.monotonic() > deadline:
                 raise RefusalError(
-                    f"{name} is not ready {self.timeout_s} s after it should be{said}. It stays drained: see"
-                    " `journalctl -u kubelet` on it, and run again after the repair."
+                    f"{name} is not ready {self.timeout_s} s after it should be{reason}. It stays drained: "
+                    "see `journalctl -u kubelet` on it, and run again after the repair."
                 )
             time.sleep(5)
         if DRAINED not in node["metadata"].get("annotations", {}):
             return
-        self.say(name, "returned")
+        self.note(name, "returned")
         if not check:
             self.kubectl("uncordon", name)
             self.kubectl("annotate", "node", name, f"{DRAINED}-")

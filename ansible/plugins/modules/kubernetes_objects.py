@@ -158,7 +158,7 @@ def read(kubectl: Program, objects: list[Object], check: bool) -> dict[Key, Obje
         return {}
     if not unknown(answer):
         raise RefusalError(
-            f"The cluster could not be read: {answer.said()}. See `kubectl get --raw /readyz`."
+            f"The cluster could not be read: {answer.error()}. See `kubectl get --raw /readyz`."
         )
     if len(objects) == 1:
         return {}
@@ -185,7 +185,9 @@ def dry_run(kubectl: Program, objects: list[Object], manager: str, check: bool) 
         return found
     if unknown(answer) or answer.passing() or (check and answer.silent()):
         return {}
-    raise RefusalError(f"The API server refuses {name_of(objects[0])}: {answer.said()}. Nothing was changed.")
+    raise RefusalError(
+        f"The API server refuses {name_of(objects[0])}: {answer.error()}. Nothing was changed."
+    )
 
 
 def apply_words(manager: str) -> tuple[str, ...]:
@@ -220,7 +222,7 @@ def apply(kubectl: Program, objects: list[Object], manager: str, wait_s: int) ->
             return
         if not answer.passing() or time.monotonic() > deadline:
             raise RefusalError(
-                f"The API server refuses an object: {answer.said()}. Earlier objects stay applied; fix "
+                f"The API server refuses an object: {answer.error()}. Earlier objects stay applied; fix "
                 "the cause and run again."
             )
         time.sleep(2)
@@ -236,7 +238,7 @@ def left_over(
         if answer.rc and (unknown(answer) or (check and answer.silent())):
             continue
         if answer.rc:
-            raise RefusalError(f"{kind} could not be listed: {answer.said()}")
+            raise RefusalError(f"{kind} could not be listed: {answer.error()}")
         found += [item for item in items_of(answer.stdout) if key_of(item) not in wanted]
     return found
 
@@ -245,7 +247,7 @@ def remove(kubectl: Program, item: Object) -> None:
     """Delete one object; a finalizer may delay it."""
     answer = kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", text=json.dumps(item))
     if answer.rc:
-        raise RefusalError(f"{name_of(item)} could not be removed: {answer.said()}")
+        raise RefusalError(f"{name_of(item)} could not be removed: {answer.error()}")
 
 
 def shown(item: Object | None) -> str:
@@ -259,7 +261,7 @@ def shown(item: Object | None) -> str:
     return json.dumps(text, indent=1, sort_keys=True) + "\n"
 
 
-def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare, apply, remove; the result for Ansible."""
     kubectl = Program("kubectl", params["kubeconfig"], params["timeout_s"])
     manager, only_existing = params["field_manager"], params["only_existing"]
@@ -312,7 +314,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    finish(module, lambda: bring(module.params, module.check_mode))
+    finish(module, lambda: ensure(module.params, module.check_mode))
 
 
 if __name__ == "__main__":

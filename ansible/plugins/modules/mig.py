@@ -54,7 +54,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils import mig
-from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import Taken, take_out_of_service
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import GuardResult, take_out_of_service
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 from ansible_collections.gpufleet.rack.plugins.module_utils.workloads import active, run
 
@@ -87,7 +87,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     except mig.MigError as error:
         raise RefusalError(str(error)) from None
     change = f"GPUs {', '.join(wrong)} get other MIG instances"
-    taken = take_out_of_service(change, check=check) if wrong else Taken()
+    taken = take_out_of_service(change, check=check) if wrong else GuardResult()
     result: dict[str, Any] = {
         "changed": bool(changes or taken.diff),
         "gpus": wrong,

@@ -205,9 +205,9 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
     answer["diff"] = {"before": f"{named(loaded)}\n", "after": f"{named(wanted)}\n"}
     old_image = host.initramfs_old() or (check and blacklisted and host.initramfs().exists())
     if old_image and not check:
-        code, said = run("update-initramfs", "-u", "-k", os.uname().release)
+        code, output = run("update-initramfs", "-u", "-k", os.uname().release)
         if code:
-            raise DriverError(f"update-initramfs failed: {said[-300:]}. Fix the cause and run again.")
+            raise DriverError(f"update-initramfs failed: {output[-300:]}. Fix the cause and run again.")
     if loaded == wanted and host.loaded("nvidia_uvm")[0]:
         return answer | {"changed": old_image}
     answer["changed"] = True
@@ -236,24 +236,24 @@ def unload(host):
         run("systemctl", "stop", f"{service}.service")
     for module in MODULES:
         if host.loaded(module)[0]:
-            code, said = run("modprobe", "-r", module)
+            code, output = run("modprobe", "-r", module)
             if code and host.loaded(module)[0]:
-                return f"{module} cannot be unloaded: {said}"
+                return f"{module} cannot be unloaded: {output}"
     return ""
 
 
 def insert(host):
     """Load the driver."""
     for module in ("nvidia", "nvidia_uvm"):
-        code, said = run("modprobe", module)
+        code, output = run("modprobe", module)
         if code:
             hint = (
                 "Secure Boot refuses unsigned modules: enrol DKMS' key (mokutil --import "
                 "/var/lib/dkms/mok.pub) or turn Secure Boot off."
-                if "rejected" in said
+                if "rejected" in output
                 else "See `dmesg | grep -e NVRM -e nvidia` on the host."
             )
-            raise DriverError(f"The kernel did not load {module}: {said}. {hint}")
+            raise DriverError(f"The kernel did not load {module}: {output}. {hint}")
 
 
 def after(host, wanted, check):

@@ -73,12 +73,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, NoStarts, Wanted
-from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import Taken, take_out_of_service
+from ansible_collections.gpufleet.rack.plugins.module_utils.apt import Apt, NoStarts, PackageRequest
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import GuardResult, take_out_of_service
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 
-class Installed(NamedTuple):
+class InstalledPackage(NamedTuple):
     """A package as in dpkg."""
 
     version: str
@@ -86,7 +86,7 @@ class Installed(NamedTuple):
     whole: bool
 
 
-def read_dpkg() -> dict[str, Installed]:
+def read_dpkg() -> dict[str, InstalledPackage]:
     """Every package with files, by name without architecture."""
     text = subprocess.run(
         ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n"],
@@ -97,14 +97,14 @@ def read_dpkg() -> dict[str, Installed]:
     return parse_dpkg(text)
 
 
-def parse_dpkg(text: str) -> dict[str, Installed]:
+def parse_dpkg(text: str) -> dict[str, InstalledPackage]:
     """Lines of abbreviated state, name and version."""
-    packages: dict[str, Installed] = {}
+    packages: dict[str, InstalledPackage] = {}
     for line in text.splitlines():
         state, name, version = line.split("\t")
         if state[1] in "nc":  # not installed, or only its configuration is left
             continue
-        packages[name] = Installed(version, state[0] == "h", state[1] == "i" and "R" not in state)
+        packages[name] = InstalledPackage(version, state[0] == "h", state[1] == "i" and "R" not in state)
     return packages
 
 
@@ -121,7 +121,7 @@ def read_automatic(text: str) -> set[str]:
 class Change(NamedTuple):
     """Planned changes."""
 
-    install: list[Wanted]
+    install: list[PackageRequest]
     remove: list[str]
     hold: list[str]
     manual: list[str]
@@ -131,7 +131,7 @@ class Change(NamedTuple):
         return bool(self.install or self.remove or self.hold or self.manual or self.repair)
 
 
-def expand(patterns: list[str], there: dict[str, Installed]) -> list[str]:
+def expand(patterns: list[str], there: dict[str, InstalledPackage]) -> list[str]:
     """Names, and for each pattern the installed packages that match."""
     names: list[str] = []
     for one in patterns:
@@ -140,13 +140,17 @@ def expand(patterns: list[str], there: dict[str, Installed]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def met(wanted: Wanted, there: dict[str, Installed]) -> bool:
+def met(wanted: PackageRequest, there: dict[str, InstalledPackage]) -> bool:
     """Whether one of the alternatives is installed."""
     return any(way.name in there and way.suits(there[way.name].version) for way in wanted.ways())
 
 
 def compare(
-    wanted: list[Wanted], absent: list[str], hold: list[str], there: dict[str, Installed], automatic: set[str]
+    wanted: list[PackageRequest],
+    absent: list[str],
+    hold: list[str],
+    there: dict[str, InstalledPackage],
+    automatic: set[str],
 ) -> Change:
     """Changes needed to reach the wanted state."""
     install = [w for w in wanted if not met(w, there)]
@@ -160,7 +164,9 @@ def compare(
     )
 
 
-def say(wanted: dict[str, str], there: dict[str, Installed], names: list[str]) -> list[str]:
+def describe_packages(
+    wanted: dict[str, str], there: dict[str, InstalledPackage], names: list[str]
+) -> list[str]:
     """Lines of name and version, for a diff."""
     lines = []
     for name in sorted(set(names)):
@@ -191,12 +197,12 @@ def apply(apt: Apt, change: Change, held: list[str]) -> None:
         apt.must("apt-mark", "hold", *change.hold)
 
 
-def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
+def ensure(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare, change, compare again; the result for Ansible."""
-    wanted = [Wanted.of(text) for text in params["names"]]
+    wanted = [PackageRequest.of(text) for text in params["names"]]
     absent, hold = params["absent"], params["hold"]
 
-    def now() -> tuple[dict[str, Installed], Change]:
+    def now() -> tuple[dict[str, InstalledPackage], Change]:
         there = read_dpkg()
         try:
             automatic = read_automatic(Path("/var/lib/apt/extended_states").read_text())
@@ -210,7 +216,7 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
     apt = Apt(params["lock_timeout_s"], params["install_recommends"])
     moves = bool(change.install or change.remove)
     foreseen = apt.foresee(change.install, change.remove) if moves and check else None
-    taken = take_out_of_service(params["guard"], check=check) if moves and params["guard"] else Taken()
+    taken = take_out_of_service(params["guard"], check=check) if moves and params["guard"] else GuardResult()
     if change and not check:
         with NoStarts():
             apply(
@@ -222,16 +228,17 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
             after, left = now()
         if left:
             raise RefusalError(
-                f"apt said that it was done, and it is not: {left}. Run `apt-get -f install` on the host."
+                f"apt reported success, but this is still to do: {left}. "
+                "Run `apt-get -f install` on the host."
             )
-    lines_before = say({}, before, names)
+    lines_before = describe_packages({}, before, names)
     if check:
         will = {w.name: w.version.replace("*", "") or "newest" for w in change.install}
         planned = {n: p for n, p in before.items() if n not in change.remove}
         planned |= {n: planned[n]._replace(held=True) for n in change.hold if n in planned}
-        lines_after = say(will, planned, names)
+        lines_after = describe_packages(will, planned, names)
     else:
-        lines_after = say({}, after, names)
+        lines_after = describe_packages({}, after, names)
     extra = [f"{name} kept for itself" for name in change.manual]
     extra += ["unfinished packages configured"] if change.repair else []
     extra += foreseen.lines(change.remove) if foreseen else []
@@ -245,9 +252,9 @@ def bring(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Like `bring`, with messages for unexpected errors."""
+    """Like `ensure`, with messages for unexpected errors."""
     try:
-        return bring(params, check)
+        return ensure(params, check)
     except (OSError, subprocess.CalledProcessError) as error:
         raise RefusalError(f"Packages could not be read or written: {error}") from error
 

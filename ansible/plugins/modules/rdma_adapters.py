@@ -119,7 +119,7 @@ def notes_of(
     return notes
 
 
-def treat_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str], dict[str, str]]:
+def apply_kinds(fabric: list[Adapter], kind: str, check: bool) -> tuple[list[str], dict[str, str]]:
     """Set the types of ports that would start with the other one: diff lines, and types after a reboot."""
     tool = firmware_tool()
     if tool is None:
@@ -156,7 +156,7 @@ def render_rules(adapters: list[Adapter], devices: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def treat_rules(
+def apply_rules(
     path: Path, adapters: list[Adapter], devices: list[str], check: bool
 ) -> tuple[str, str] | None:
     """Write the rules if they differ; old and new text."""
@@ -224,8 +224,8 @@ def work(parameters: dict[str, Any], check: bool, root: Path = Path("/")) -> dic
     missing = [] if waits else not_loaded(parameters["load"], root, os.uname().release)
     if not check:
         load(missing)
-    lines, after = treat_kinds(fabric, kind, check)
-    rules = treat_rules(Path(parameters["rules"]), adapters, devices, check)
+    lines, after = apply_kinds(fabric, kind, check)
+    rules = apply_rules(Path(parameters["rules"]), adapters, devices, check)
     reasons = [f"{a} is {a.kind} and {kind} after a reboot" for a in fabric if a.kind != kind]
     lines = [f"{name}: loaded" for name in missing] + lines
     diffs = [difference("adapters", "", "".join(f"{line}\n" for line in lines))] if lines else []

@@ -235,7 +235,7 @@ def read_when_ready(cluster: str, timeout_s: int) -> State:
         time.sleep(0.5)
 
 
-def bring(params: dict[str, Any], check: bool) -> list[Command]:
+def ensure(params: dict[str, Any], check: bool) -> list[Command]:
     """Bring accounting to the wanted state; the commands."""
     cluster = params["cluster"]
     wants = wanted(params["qos"], params["accounts"])
@@ -269,7 +269,7 @@ def kept_accounts(made: State, wants: State, commands: list[Command]) -> set[str
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare and change; the result for Ansible."""
-    commands = [" ".join(command) for command in bring(params, check)]
+    commands = [" ".join(command) for command in ensure(params, check)]
     return {
         "changed": bool(commands),
         "commands": commands,

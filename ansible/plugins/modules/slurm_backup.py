@@ -73,7 +73,7 @@ removed:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import finish
-from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_backups import Wanted, back_up
+from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_backups import BackupRequest, back_up
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    finish(module, lambda: back_up(Wanted(**module.params), module.check_mode))
+    finish(module, lambda: back_up(BackupRequest(**module.params), module.check_mode))
 
 
 if __name__ == "__main__":

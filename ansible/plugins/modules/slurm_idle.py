@@ -38,15 +38,15 @@ def slurm_refusal(node: str) -> str:
     """Why the Slurm node must not change, empty if it may: it is drained and idle, or Slurm does not have
     it."""
     shown = run("scontrol", "-o", "show", "node", node)
-    code, said = shown.code, shown.out + shown.err
-    if code == MISSING or "not found" in said:
+    code, output = shown.code, shown.out + shown.err
+    if code == MISSING or "not found" in output:
         return ""
     if code != 0:
         return (
-            f"Whether jobs run on {node} is unknown: scontrol says {' '.join(said.split())!r}. "
+            f"Whether jobs run on {node} is unknown: scontrol says {' '.join(output.split())!r}. "
             "Wait until slurmctld answers."
         )
-    fields = dict(word.split("=", 1) for word in said.split() if "=" in word)
+    fields = dict(word.split("=", 1) for word in output.split() if "=" in word)
     state = fields.get("State", "").upper()
     idle = not {"ALLOCATED", "MIXED", "COMPLETING"} & set(state.replace("*", "").split("+"))
     if "DRAIN" in state and idle and fields.get("CPUAlloc", "0") == "0":

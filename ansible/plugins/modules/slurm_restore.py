@@ -236,11 +236,11 @@ def load(server: Server, path: Path, database: str, needed: int) -> None:
         process.stdin.close()
     except BrokenPipeError:
         pass  # it reports its own error
-    said = process.stderr.read().decode(errors="replace").strip()
+    error = process.stderr.read().decode(errors="replace").strip()
     process.stderr.close()
     if process.wait(timeout=600):
         raise RefusalError(
-            f"MariaDB did not take the backup: {said[-400:]}. The database that is there is untouched."
+            f"MariaDB did not take the backup: {error[-400:]}. The database that is there is untouched."
         )
 
 
@@ -267,9 +267,9 @@ def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None
             pass_fds=(lock,),
         )
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[-300:]
+        error = done.stderr.decode(errors="replace").strip()[-300:]
         raise RefusalError(
-            f"The state in {cluster.state} could not be exchanged: {said}. slurmctld does not start until "
+            f"The state in {cluster.state} could not be exchanged: {error}. slurmctld does not start until "
             f"a restore "
             "comes to its end: repair the cause and run it again."
         )
@@ -298,14 +298,14 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
             progress.note(done=False)
             # The statement that exchanges the tables also records the name.
             if not server.tables(former):
-                bring_database(server, cluster, folder, manifest, former)
+                load_database(server, cluster, folder, manifest, former)
             exchange_state(cluster, folder / STATE, kept, lock)
             progress.note(done=True)
     result["kept"] = [f"database {former}", str(cluster.state / kept)]
     return result
 
 
-def bring_database(
+def load_database(
     server: Server, cluster: Cluster, folder: Path, manifest: dict[str, Any], former: str
 ) -> None:
     """Load the backup's database, compare it with the manifest, and exchange it."""

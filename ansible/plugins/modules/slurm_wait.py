@@ -80,11 +80,11 @@ def ask(*words: str) -> str | None:
 
 def accounting(cluster: str) -> list[str]:
     """What is missing in accounting."""
-    said = ask("sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster")
-    if said is None:
+    output = ask("sacctmgr", "-n", "-P", "show", "cluster", "format=Cluster")
+    if output is None:
         why = "`journalctl -u slurmdbd` on its host; it may still convert its database"
         return [f"slurmdbd does not answer ({why})"]
-    return [] if cluster in said.split() else [f"slurmdbd knows no cluster {cluster}"]
+    return [] if cluster in output.split() else [f"slurmdbd knows no cluster {cluster}"]
 
 
 def controllers(hosts: list[str], version: str) -> list[str]:
@@ -94,8 +94,8 @@ def controllers(hosts: list[str], version: str) -> list[str]:
     up = {found[1] for found in re.finditer(r"Slurmctld\(\S+\) at (\S+) is UP", done.stdout)}
     missing = [f"slurmctld on {host} does not answer" for host in hosts if host not in up]
     if not missing and version:
-        said = re.search(r"SLURM_VERSION\s*=\s*(\S+)", ask("scontrol", "show", "config") or "")
-        runs = said[1] if said else "of an unknown version"
+        output = re.search(r"SLURM_VERSION\s*=\s*(\S+)", ask("scontrol", "show", "config") or "")
+        runs = output[1] if output else "of an unknown version"
         if runs != version:
             missing.append(f"slurmctld is {runs} and has to be {version}")
     return missing
@@ -103,12 +103,12 @@ def controllers(hosts: list[str], version: str) -> list[str]:
 
 def nodes(names: list[str], version: str) -> list[str]:
     """Nodes that do not answer, or have another version."""
-    said = ask("scontrol", "-o", "show", "node", ",".join(names))
-    if said is None:
+    output = ask("scontrol", "-o", "show", "node", ",".join(names))
+    if output is None:
         return ["slurmctld does not answer"]
     missing = []
     for name in names:
-        line = next((each for each in said.splitlines() if f"NodeName={name} " in each), "")
+        line = next((each for each in output.splitlines() if f"NodeName={name} " in each), "")
         state = re.search(r"\bState=(\S+)", line)
         runs = re.search(r"\bVersion=(\S+)", line)
         if state is None:
@@ -130,10 +130,10 @@ def jobs(numbers: list[int]) -> list[str]:
     known = set(queue.split())
     rest = [str(number) for number in numbers if str(number) not in known]
     if rest:
-        said = ask(
+        output = ask(
             "sacct", "-X", "-n", "-P", "-a", "-S", "1970-01-01", "-j", ",".join(rest), "-o", "JobIDRaw"
         )
-        known |= set((said or "").split())
+        known |= set((output or "").split())
     return [
         f"job {number} is neither in the queue nor in accounting" for number in rest if number not in known
     ]

@@ -160,16 +160,16 @@ def command(words: list[str], timeout_s: float) -> tuple[int, bytes]:
     except OSError:
         return 127, b""
     try:
-        said = process.communicate(timeout=timeout_s)[0]
-        return process.returncode, said
+        output = process.communicate(timeout=timeout_s)[0]
+        return process.returncode, output
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         try:
-            said = process.communicate(timeout=2)[0]
+            output = process.communicate(timeout=2)[0]
         except subprocess.TimeoutExpired:  # it hangs in the kernel, as drivers can cause
-            said = b""
-        return 124, said + f"\n[took longer than {timeout_s:.0f} s]\n".encode()
+            output = b""
+        return 124, output + f"\n[took longer than {timeout_s:.0f} s]\n".encode()
 
 
 def tail(path: Path) -> bytes:
@@ -204,13 +204,13 @@ def texts(since_h: int, timeout_s: int, left_out: dict[str, str]) -> Iterator[tu
     """Name and text of everything, the most important first, since space is limited."""
     journal = ["journalctl", "--no-pager", "-q", "-o", "short-iso", f"--since=-{since_h}h"]
     for name, words in COMMANDS.items():
-        code, said = command(words, timeout_s)
+        code, output = command(words, timeout_s)
         if code == 127:
             left_out[name] = "the host has no such program"
         else:
-            yield name, said if code == 0 else said + f"\n[exit code {code}]\n".encode()
-    code, said = command(["systemctl", "list-units", "--all", "--no-legend", "--plain", *UNITS], timeout_s)
-    units = sorted({line.split()[0] for line in said.decode(errors="replace").splitlines() if line.split()})
+            yield name, output if code == 0 else output + f"\n[exit code {code}]\n".encode()
+    code, output = command(["systemctl", "list-units", "--all", "--no-legend", "--plain", *UNITS], timeout_s)
+    units = sorted({line.split()[0] for line in output.decode(errors="replace").splitlines() if line.split()})
     for unit in units if code == 0 else ():
         if unit.endswith((".service", ".mount")):
             yield f"journal/{unit}", command([*journal, "-u", unit], timeout_s)[1]

@@ -252,9 +252,10 @@ def journal(name: str) -> str:
 
 def fail(word: str, names: list[str], stderr: str) -> None:
     """Raise for units that systemctl failed on, with the log of the first one."""
-    said = " ".join(stderr.strip().splitlines()[:2])
+    error = " ".join(stderr.strip().splitlines()[:2])
     raise RefusalError(
-        f"{', '.join(names)} did not {word}: {said} It said last: {journal(names[0]) or 'nothing'}. "
+        f"{', '.join(names)} did not {word}: {error} Its journal ends with: "
+        f"{journal(names[0]) or 'nothing'}. "
         f"See `journalctl -u {names[0]}` on the host, repair the cause and run again."
     )
 
@@ -289,7 +290,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
         state = show([name])[name]
         if state["ActiveState"] == "failed" or state["SubState"] == "auto-restart":
             raise RefusalError(
-                f"{name} started and ended at once ({state['Result']}). It said last: "
+                f"{name} started and ended at once ({state['Result']}). Its journal ends with: "
                 f"{journal(name) or 'nothing'}. "
                 f"See `journalctl -u {name}` on the host, repair the cause and run again."
             )
@@ -302,7 +303,7 @@ def apply(name: str, words: list[str], timeout_s: int) -> None:
             )
 
 
-def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
+def ensure(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str, list[str]]:
     """Bring all units to their states; the changes, also in check mode."""
     names = [unit["name"] for unit in units]
     states = settled(names)
@@ -347,7 +348,7 @@ def bring(units: list[dict[str, Any]], timeout_s: int, check: bool) -> dict[str,
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare and change; the result for Ansible."""
-    done = bring([unit for unit in params["units"] if unit["when"]], params["timeout_s"], check)
+    done = ensure([unit for unit in params["units"] if unit["when"]], params["timeout_s"], check)
     after = "".join(f"{name}: {', '.join(words)}\n" for name, words in done.items())
     return {"changed": bool(done), "changed_units": done, "diff": difference("units", "", after)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpufleet.lab.rack.cache import Say, cached
+from gpufleet.lab.rack.cache import OnStep, cached
 from gpufleet.lab.rack.needs import KEYRING
 from gpufleet.lab.rack.shell import run
 
@@ -58,12 +58,12 @@ _CUSTOMIZE = (
 )
 
 
-def base(cache: Path, say: Say) -> Path:
+def base(cache: Path, on_step: OnStep) -> Path:
     """Return the root file system; create it if the cache has none of this recipe (about a minute)."""
     command = _command()
 
     def make(folder: Path) -> None:
-        say("making the hosts' root file system (once)")
+        on_step("making the hosts' root file system (once)")
         # mmdebstrap mounts /proc in it. If a process in it ends slowly, that mount would stay, and a copy of
         # the cache would include the machine's memory.
         isolated: list[str | Path] = [

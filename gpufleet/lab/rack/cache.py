@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-Say = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def cached(folder: Path, kind: str, recipe: str, make: Callable[[Path], None]) -> Path:

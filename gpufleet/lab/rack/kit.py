@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from gpufleet.lab.rack.cache import Say, cached
+from gpufleet.lab.rack.cache import OnStep, cached
 from gpufleet.lab.rack.model import RackSite
 from gpufleet.lab.rack.shell import run
 
@@ -40,11 +40,11 @@ class Kit:
         folder = root / "tests" / "rack" / "kit"
         return cls(folder, minors) if (folder / "describe.py").is_file() else None
 
-    def vendor(self, cache: Path, say: Say) -> Path:
+    def vendor(self, cache: Path, on_step: OnStep) -> Path:
         """Return the vendor's packages, built again if the kit has changed."""
 
         def make(out: Path) -> None:
-            say("building the vendor's packages (once)")
+            on_step("building the vendor's packages (once)")
             self._run("build_vendor.py", out)
 
         return cached(cache, "vendor", self._stamp("build_vendor.py", "vendor"), make)
@@ -54,13 +54,13 @@ class Kit:
         stamp = self._stamp("build_layer.py", "hardware")
         return cached(cache, "layer", stamp, lambda out: self._run("build_layer.py", out))
 
-    def kubernetes(self, minor: str, cache: Path, say: Say) -> Path:
+    def kubernetes(self, minor: str, cache: Path, on_step: OnStep) -> Path:
         """Return the parts of Kubernetes, built again if the kit has changed (ten minutes or more)."""
         minors = sorted({minor, *self.minors})
 
         def make(out: Path) -> None:
             what = " and ".join(minors)
-            say(f"building Kubernetes {what} from its sources (once; ten minutes on two processors)")
+            on_step(f"building Kubernetes {what} from its sources (once; ten minutes on two processors)")
             self._run("build_kubernetes.py", out, *minors)
 
         # The programs that a cluster needs, and how they are built, are beside the tests of Kubernetes.

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from gpufleet.lab.rack.base import SUITE
-from gpufleet.lab.rack.cache import Say, cached
+from gpufleet.lab.rack.cache import OnStep, cached
 from gpufleet.lab.rack.needs import KEYRING
 from gpufleet.lab.rack.shell import run
 
@@ -32,14 +32,16 @@ def wanted() -> str:
     return (files(__package__) / "packages.txt").read_text(encoding="utf-8")
 
 
-def repository(cache: Path, root: Path, vendor: Path | None, say: Say, cluster: Path | None = None) -> Path:
+def repository(
+    cache: Path, root: Path, vendor: Path | None, on_step: OnStep, cluster: Path | None = None
+) -> Path:
     """Return a folder to serve: `debian/`, `vendor/` and the public key (`key.gpg`, `key.asc`).
 
     `root` is the hosts' root file system (its packages need no download), `vendor` a folder of .deb files,
     `cluster` what the kit has for Kubernetes: more packages, `charts/`, and images at `v2/`. The result is
     cached by its inputs.
     """
-    pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, say))
+    pool = cached(cache, "debian", wanted() + root.parent.name, lambda new: _download(new, root, on_step))
     # Increase the number if the result for the same packages changes.
     recipe = f"4 {pool.name} {vendor.name if vendor else ''} {cluster.name if cluster else ''}"
 
@@ -67,8 +69,8 @@ def repository(cache: Path, root: Path, vendor: Path | None, say: Say, cluster: 
     return cached(cache, "repository", recipe, make)
 
 
-def _download(pool: Path, root: Path, say: Say) -> None:
-    say("downloading the packages that hosts install (once)")
+def _download(pool: Path, root: Path, on_step: OnStep) -> None:
+    on_step("downloading the packages that hosts install (once)")
     with tempfile.TemporaryDirectory(prefix="gpufleet-apt-") as name:
         folder = Path(name)
         config = _apt_config(folder, root, pool)

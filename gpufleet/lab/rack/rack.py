@@ -18,7 +18,7 @@ from gpufleet.errors import CloudError, InputError
 from gpufleet.files import folder_identity
 from gpufleet.lab.rack import cgroups, limits, needs
 from gpufleet.lab.rack.base import base
-from gpufleet.lab.rack.cache import Say, locked, remove_tree
+from gpufleet.lab.rack.cache import OnStep, locked, remove_tree
 from gpufleet.lab.rack.container import prepare
 from gpufleet.lab.rack.identity import Keys, write_identity, write_ssh_files
 from gpufleet.lab.rack.kit import Kit
@@ -168,7 +168,7 @@ class Rack:
 
 
 def start_rack(
-    folder: Path, site: RackSite, cache: Path, kit: Kit | None = None, say: Say = lambda _: None
+    folder: Path, site: RackSite, cache: Path, kit: Kit | None = None, on_step: OnStep = lambda _: None
 ) -> Rack:
     """Start the rack of `site` with its files in `folder`, and return it with all hosts booted.
 
@@ -189,14 +189,14 @@ def start_rack(
         try:
             if rack is None:
                 _remove(layout)
-                record = _prepare(layout, site, cache, kit, say)
-                say(f"booting {len(site.hosts)} hosts")
+                record = _prepare(layout, site, cache, kit, on_step)
+                on_step(f"booting {len(site.hosts)} hosts")
                 rack = _launch(layout, record)
             _await_supervisor(rack)
             rack.start()
         except KeyboardInterrupt:
             if began:
-                say("interrupted: removing what was started")
+                on_step("interrupted: removing what was started")
                 _remove(layout)
             raise
         return rack
@@ -213,11 +213,11 @@ def take_down(folder: Path) -> bool:
     return True
 
 
-def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, say: Say) -> Record:
-    root = base(cache, say)
-    vendor = kit.vendor(cache, say) if kit else None
-    cluster = kit.kubernetes(site.kubernetes, cache, say) if kit and site.kubernetes else None
-    packages = repository(cache, root, vendor, say, cluster)
+def _prepare(layout: Layout, site: RackSite, cache: Path, kit: Kit | None, on_step: OnStep) -> Record:
+    root = base(cache, on_step)
+    vendor = kit.vendor(cache, on_step) if kit else None
+    cluster = kit.kubernetes(site.kubernetes, cache, on_step) if kit and site.kubernetes else None
+    packages = repository(cache, root, vendor, on_step, cluster)
     identity = secrets.token_hex(6)
     layout.root.mkdir(parents=True, mode=0o700)
     record = Record(

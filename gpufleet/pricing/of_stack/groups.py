@@ -81,8 +81,8 @@ def price_node_group(pricing: Pricing, resource: Resource) -> None:
 
 def price_launched_nodes(pricing: Pricing, resource: Resource) -> None:
     """Price nodes that Slurm launches from a launch template: from none to the most that there may be."""
-    said = {"id": resource.get("launch_template_id")}
-    template = template_of(pricing, resource, "launch_template_id", said)
+    reference = {"id": resource.get("launch_template_id")}
+    template = template_of(pricing, resource, "launch_template_id", reference)
     spot = Market(0, 0, price(resource, "max_price")) if resource.get("spot") else ON_DEMAND
     launch = _Launch(
         tuple(Choice(str(each)) for each in resource.get("instance_types")),
@@ -101,11 +101,11 @@ def _auto_scaling_launch(pricing: Pricing, resource: Resource) -> _Launch:
     policy = declared(resource, "mixedInstancesPolicy")
     if policy is not None:
         return _mixed(pricing, resource)
-    said = declared(resource, "launchTemplate")
-    if said is UNKNOWN:
+    reference = declared(resource, "launchTemplate")
+    if reference is UNKNOWN:
         raise UnpricedError("launchTemplate is not known yet")
-    if isinstance(said, Mapping):
-        template = template_of(pricing, resource, "launchTemplate", said)
+    if isinstance(reference, Mapping):
+        template = template_of(pricing, resource, "launchTemplate", reference)
         market = market_type(template)
         return _Launch(
             (Choice(_type_of(template)),),
@@ -128,10 +128,10 @@ def _auto_scaling_launch(pricing: Pricing, resource: Resource) -> _Launch:
 
 def _mixed(pricing: Pricing, resource: Resource) -> _Launch:
     base = "mixedInstancesPolicy.launchTemplate"
-    said = declared(resource, f"{base}.launchTemplateSpecification")
-    if not isinstance(said, Mapping):
-        raise UnpricedError(f"{base}.launchTemplateSpecification is {shown(said)}")
-    template = template_of(pricing, resource, "mixedInstancesPolicy", said)
+    reference = declared(resource, f"{base}.launchTemplateSpecification")
+    if not isinstance(reference, Mapping):
+        raise UnpricedError(f"{base}.launchTemplateSpecification is {shown(reference)}")
+    template = template_of(pricing, resource, "mixedInstancesPolicy", reference)
     choices = read_choices(declared(resource, f"{base}.overrides"), f"{base}.overrides", template)
     distribution = "mixedInstancesPolicy.instancesDistribution"
     market = Market(
@@ -181,10 +181,14 @@ def _type_of(template: Resource) -> str:
 
 
 def _eks_launch(pricing: Pricing, resource: Resource) -> _Launch:
-    said = declared(resource, "launchTemplate")
-    if said is UNKNOWN:
+    reference = declared(resource, "launchTemplate")
+    if reference is UNKNOWN:
         raise UnpricedError("launchTemplate is not known yet")
-    template = template_of(pricing, resource, "launchTemplate", said) if isinstance(said, Mapping) else None
+    template = (
+        template_of(pricing, resource, "launchTemplate", reference)
+        if isinstance(reference, Mapping)
+        else None
+    )
     types = declared(resource, "instanceTypes")
     if types is UNKNOWN or any(not isinstance(each, str) for each in types or ()):
         raise UnpricedError(f"instanceTypes is {shown(types)}")

@@ -40,10 +40,10 @@ class _Source:
 def price_instance(pricing: Pricing, resource: Resource) -> None:
     """Price an instance or a spot request, with or without a launch template."""
     held(resource, "instanceType", "launchTemplate")
-    said = declared(resource, "launchTemplate")
-    if said is not None and not isinstance(said, Mapping):
+    reference = declared(resource, "launchTemplate")
+    if reference is not None and not isinstance(reference, Mapping):
         raise UnpricedError("launchTemplate is not known yet")
-    template = template_of(pricing, resource, "launchTemplate", said) if said is not None else None
+    template = template_of(pricing, resource, "launchTemplate", reference) if reference is not None else None
     shared_hardware(resource, "tenancy")
     instance = text(resource, "instanceType") or (text(template, "instanceType") if template else None)
     if instance is None:
@@ -134,12 +134,12 @@ def _price_configs(pricing: Pricing, resource: Resource, sizes: Sizes, market: M
     choices: list[Choice] = []
     sources: list[_Source] = []
     for config in entries(resource, "launchTemplateConfigs"):
-        said = config.get("launchTemplateSpecification")
-        if isinstance(said, list) and len(said) == 1:
-            said = said[0]
-        if not isinstance(said, Mapping):
+        reference = config.get("launchTemplateSpecification")
+        if isinstance(reference, list) and len(reference) == 1:
+            reference = reference[0]
+        if not isinstance(reference, Mapping):
             raise UnpricedError("launchTemplateConfigs.launchTemplateSpecification is not known yet")
-        template = template_of(pricing, resource, "launchTemplateConfigs", said)
+        template = template_of(pricing, resource, "launchTemplateConfigs", reference)
         shared_hardware(template, "placement.tenancy")
         choices += read_choices(config.get("overrides"), "launchTemplateConfigs.overrides", template)
         sources.append(_Source(partial(template_disks, template), public_addresses(template)))

@@ -20,15 +20,15 @@ RESERVATION = "capacityReservationSpecification"
 _TARGET = f"{RESERVATION}.capacityReservationTarget"
 
 
-def template_of(pricing: Pricing, resource: Resource, prop: str, said: Mapping[str, Any]) -> Resource:
-    """Return the launch template that `prop` refers to. `said` has its ID or name, and its version.
+def template_of(pricing: Pricing, resource: Resource, prop: str, reference: Mapping[str, Any]) -> Resource:
+    """Return the launch template that `prop` refers to. `reference` has its ID or name, and its version.
 
     Known IDs and names are compared; unknown ones are resolved by property dependencies. Raises
     `UnpricedError` if it is not in the stack or an older version is requested.
     """
     wanted = {
-        "id": first(said, "id", "launchTemplateId"),
-        "name": first(said, "name", "launchTemplateName"),
+        "id": first(reference, "id", "launchTemplateId"),
+        "name": first(reference, "name", "launchTemplateName"),
     }
     known = {key: each for key, each in wanted.items() if isinstance(each, str)}
     if known:
@@ -42,7 +42,7 @@ def template_of(pricing: Pricing, resource: Resource, prop: str, said: Mapping[s
     if len(candidates) != 1:
         name = ", ".join(known.values()) or "that it refers to"
         raise UnpricedError(f"the launch template {name} is not in this stack")
-    _last_version(candidates[0], said.get("version"))
+    _last_version(candidates[0], reference.get("version"))
     return candidates[0]
 
 

@@ -26,7 +26,7 @@ _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class MissingItem:
     """An image or chart that a site's mirror does not hand out: what was asked, and why it is missing."""
 
     site: str
@@ -39,12 +39,12 @@ class Lack:
         return asdict(self)
 
 
-def find_lacking(needs: Needs, registry: str = "") -> list[Lack]:
+def find_lacking(needs: Needs, registry: str = "") -> list[MissingItem]:
     """Return what the sites' `image_mirror`, or `registry`, and the `charts/` of their `package_mirror` lack.
 
     Raises InputError for a site without a registry, CloudError if one does not answer.
     """
-    found: list[Lack] = []
+    found: list[MissingItem] = []
     for site in needs.sites:
         mirror, charts = _registry(site, registry), chart_folder(site)
         asked = [(image.name, _manifest(mirror, image)) for image in needs.images_of(site.site)]
@@ -52,7 +52,9 @@ def find_lacking(needs: Needs, registry: str = "") -> list[Lack]:
             files = [needed.chart.file for needed in needs.charts_of(site.site)]
             asked += [(file, f"{charts}/{file}") for file in files]
         found += [
-            Lack(site.site, name, address, reason) for name, address in asked if (reason := _refusal(address))
+            MissingItem(site.site, name, address, reason)
+            for name, address in asked
+            if (reason := _refusal(address))
         ]
     return found
 

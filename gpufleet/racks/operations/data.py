@@ -35,7 +35,7 @@ def _to(options: Mapping[str, Value]) -> dict[str, Value]:
     return {"to": "none" if options["to"] == "none" else str(Path(str(options["to"])).absolute())}
 
 
-def _brought_to(options: Mapping[str, Value]) -> dict[str, Any]:
+def _copy_folder(options: Mapping[str, Value]) -> dict[str, Any]:
     """The folder of the copy; empty for none."""
     return {"operation_to": "" if options["to"] == "none" else options["to"]}
 
@@ -86,7 +86,7 @@ DATA_OPERATIONS = (
             _RESERVE,
         ),
         settle=_to,
-        variables=_brought_to,
+        variables=_copy_folder,
     ),
     Operation(
         name="restore",

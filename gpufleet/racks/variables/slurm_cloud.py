@@ -35,8 +35,8 @@ def _groups(context: Context) -> list[dict[str, Any]] | None:
 def _group(group: NodeGroupPlan, slurm: CloudSlurmPlan, instance: InstanceType) -> dict[str, Any]:
     """Return a node group as nodes and a partition.
 
-    Slurm takes a node with more than it was told, so sockets count as one, and x86 types have two threads a
-    core (EC2 User Guide, "CPU options"; those with one thread have as many cores as Slurm counts threads).
+    Slurm takes a node with more than slurm.conf has, so sockets count as one, and x86 types have two threads
+    a core (EC2 User Guide, "CPU options"; those with one thread have as many cores as Slurm counts threads).
     """
     threads = 1 if instance.arm64 or instance.vcpus == 1 else 2
     accelerator = group.accelerator

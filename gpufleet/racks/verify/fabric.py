@@ -52,10 +52,12 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
         # Of more ports than the fabric has, those of other adapters than the good ones are not to blame.
         alike = {kinds[name] for name in good}
         if alike and len(kinds) > adapters:
-            faults = {name: said for name, said in faults.items() if kinds[name] in alike}
+            faults = {name: message for name, message in faults.items() if kinds[name] in alike}
         if good and node and not adapters:
             # No source says how many there are: a dead port is one of them, a slower one may be storage's.
-            dead = [said for name, said in faults.items() if kinds[name][0] == "InfiniBand" and name in down]
+            dead = [
+                message for name, message in faults.items() if kinds[name][0] == "InfiniBand" and name in down
+            ]
             return Reading(measured, "; ".join(dead))
         if len(good) >= max(adapters, 1):
             return Reading(measured)

@@ -114,8 +114,8 @@ def container_toolkit(found: RoleMeasurements) -> Iterator[Result]:
         indices = {name for name in there if name.replace(":", "").isdigit()}
         if layout and gpus is not None:
             missing = cdi_names(gpus, layout) - indices
-            said = f"{len(missing)} GPUs and instances are missing" if missing else ""
-            return Reading(f"{len(indices)} GPUs and instances", said)
+            message = f"{len(missing)} GPUs and instances are missing" if missing else ""
+            return Reading(f"{len(indices)} GPUs and instances", message)
         problem = (
             f"{len(indices)} GPUs instead of {gpus}" if gpus is not None and len(indices) != gpus else ""
         )
@@ -204,9 +204,9 @@ def health_check(found: RoleMeasurements) -> Iterator[Result]:
     if show.get("rc") == 1 and text.lstrip().startswith("{"):
         drains = [item for item in json.loads(text)["findings"] if item["action"] == "drain"]
     for item in drains:
-        said = f"{item['subject']} {item['message']}".strip()
+        message = f"{item['subject']} {item['message']}".strip()
         yield Result(
-            found.host, found.role, item["check"], "fail", "unfit for jobs", "fit", said, item["remedy"]
+            found.host, found.role, item["check"], "fail", "unfit for jobs", "fit", message, item["remedy"]
         )
     if not drains:
         yield found.expect(

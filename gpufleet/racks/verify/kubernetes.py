@@ -102,8 +102,8 @@ def kubernetes_endpoint(found: RoleMeasurements) -> Iterator[Result]:
     yield found.expect("address", "addresses", place, remedy="ip -4 address show")
 
     def ready(text: str) -> Reading:
-        said = text.strip()
-        return Reading(said, "" if said == "ok" else f"the API says {said or 'nothing'}")
+        answer = text.strip()
+        return Reading(answer, "" if answer == "ok" else f"the API says {answer or 'nothing'}")
 
     yield found.expect(
         "API", "ready", ready, expected="ok", remedy="journalctl -u keepalived -u haproxy on the members"

@@ -59,13 +59,13 @@ class RoleMeasurements:
             why = self.why or "it is missing in the role's measurements"
             return self._wrong(check, "fail", "not measured", expected, f"was not measured: {why}", remedy)
         if found.get("rc") not in codes:
-            said = _said(found)
-            return self._wrong(check, wrong, said, expected, said, remedy)
+            message = _message(found)
+            return self._wrong(check, wrong, message, expected, message, remedy)
         try:
             reading = evaluate(str(found.get("stdout", "")))
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
-            said = f"the output is not what was expected ({type(error).__name__}: {error})"
-            return self._wrong(check, "fail", "not readable", expected, said, remedy)
+            message = f"the output is not what was expected ({type(error).__name__}: {error})"
+            return self._wrong(check, "fail", "not readable", expected, message, remedy)
         if reading.problem:
             return self._wrong(check, wrong, reading.measured, expected, reading.problem, remedy)
         return Result(self.host, self.role, check, "pass", short(reading.measured), expected)
@@ -119,7 +119,7 @@ class RoleMeasurements:
         )
 
 
-def _said(found: Mapping[str, Any]) -> str:
+def _message(found: Mapping[str, Any]) -> str:
     code = found.get("rc")
     if code == HUNG:
         return "it did not end in time"

@@ -49,8 +49,8 @@ def mig(found: RoleMeasurements) -> Iterator[Result]:
             ),
             key=int,
         )
-        said = "; ".join(f"GPU {gpu} has {_words(there.get(gpu, {}))}" for gpu in wrong)
-        return Reading(f"{sum(counts.total() for counts in there.values())} instances", said)
+        differences = "; ".join(f"GPU {gpu} has {_words(there.get(gpu, {}))}" for gpu in wrong)
+        return Reading(f"{sum(counts.total() for counts in there.values())} instances", differences)
 
     wanted = sum(count for profiles in layout.values() for count in profiles.values())
     yield found.expect("instances", "instances", instances, expected=f"{wanted} instances", remedy=drained)

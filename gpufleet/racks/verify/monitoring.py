@@ -97,11 +97,11 @@ def prometheus(found: RoleMeasurements) -> Iterator[Result]:
     )
 
     def rules(text: str) -> Reading:
-        said = json.loads(text)
-        missing = [name for name in RULE_GROUPS if not said["rules"].get(f"gpufleet-{name}")]
+        answer = json.loads(text)
+        missing = [name for name in RULE_GROUPS if not answer["rules"].get(f"gpufleet-{name}")]
         problems = [f"without rules of {', '.join(missing)}"] if missing else []
-        problems += [f"{', '.join(said['broken_rules'])} fail"] if said["broken_rules"] else []
-        return Reading(f"{sum(said['rules'].values())} rules", "; ".join(problems))
+        problems += [f"{', '.join(answer['broken_rules'])} fail"] if answer["broken_rules"] else []
+        return Reading(f"{sum(answer['rules'].values())} rules", "; ".join(problems))
 
     yield found.expect("rules", "api", rules, expected="all rules work", remedy=again(found))
 

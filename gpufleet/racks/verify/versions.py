@@ -63,7 +63,7 @@ LOCKED_SOFTWARE = (
 )
 
 
-class Installed(NamedTuple):
+class PackageVersion(NamedTuple):
     """The version of a package, and the repositories that have it; none for a package from a file."""
 
     version: str
@@ -104,22 +104,22 @@ def _compare(software: LockedSoftware, wanted: str, mirror: str, text: str) -> R
     return Reading(measured, f"{numbers} instead of {wanted}, from {sources}")
 
 
-def parse_policy(text: str) -> dict[str, Installed]:
+def parse_policy(text: str) -> dict[str, PackageVersion]:
     """Return the installed packages in the output of `apt-cache policy`."""
-    found: dict[str, Installed] = {}
+    found: dict[str, PackageVersion] = {}
     name, here = "", False
     for line in text.splitlines():
         if line[:1].strip():
             name, here = line.rstrip(":"), False
         elif line.startswith(" *** "):
             here = True
-            found[name] = Installed(line.split()[1], ())
+            found[name] = PackageVersion(line.split()[1], ())
         elif re.match(r" {5}\S", line):
             here = False
         elif here and "://" in line:
             words = line.split()[1:]
             where = " ".join(word for word in words[:2] if word != "Packages")
-            found[name] = Installed(found[name].version, (*found[name].repositories, where))
+            found[name] = PackageVersion(found[name].version, (*found[name].repositories, where))
     return found
 
 

@@ -12,8 +12,8 @@ from gpufleet.kinds import DRAIN_SPOT_AT, OnBreach
 from gpufleet.policies.rules.change_safety._access import new_access
 from gpufleet.policy.change import StackChange
 from gpufleet.policy.context import RuleContext
-from gpufleet.policy.held import STRICTNESS, caps_that_follow, held_spec
 from gpufleet.policy.rule import Enforcement, Example, Settings, Violation, change_rule
+from gpufleet.policy.stricter_limits import STRICTNESS, caps_that_follow, stricter_spec
 from gpufleet.spec.models import Budget, FleetSpec
 from gpufleet.spec.quantity import Money
 
@@ -60,7 +60,7 @@ def guardrails_loosened(change: StackChange, context: RuleContext[Settings]) -> 
     if before.expires != after.expires:
         # An earlier date may end storage early, and a later one costs more.
         yield _loosened("expires", f"{before.expires or 'never'} becomes {after.expires or 'never'}")
-    for old, new in zip(after.onprem, held_spec(before, after).onprem, strict=True):
+    for old, new in zip(after.onprem, stricter_spec(before, after).onprem, strict=True):
         if old != new:
             yield _loosened("onprem", f"{old.site} declares lower costs of its racks")
     for what in _bursts(before, after):

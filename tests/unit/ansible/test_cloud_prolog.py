@@ -33,7 +33,7 @@ def prolog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def answer(prolog: Any, monkeypatch: pytest.MonkeyPatch, *nodes: tuple[str, str]) -> None:
     """Let Slurm answer with these nodes and their addresses."""
 
-    def said(*words: str) -> str:
+    def output_of(*words: str) -> str:
         if words[0] == "squeue":
             return "use1-sweep-[1-2]\n"
         assert words == ("scontrol", "-o", "show", "node", "use1-sweep-[1-2]")
@@ -42,7 +42,7 @@ def answer(prolog: Any, monkeypatch: pytest.MonkeyPatch, *nodes: tuple[str, str]
             for name, address in nodes
         )
 
-    monkeypatch.setattr(prolog, "said", said)
+    monkeypatch.setattr(prolog, "output_of", output_of)
 
 
 def test_names_of_the_nodes_are_added_and_replaced(prolog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_nodes_that_are_known_by_name_are_left_to_name_servers(
 def test_job_starts_without_names_if_slurm_does_not_answer(
     prolog: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(prolog, "addresses", lambda _: prolog.said("/nonexistent/scontrol"))
+    monkeypatch.setattr(prolog, "addresses", lambda _: prolog.output_of("/nonexistent/scontrol"))
     monkeypatch.setattr(prolog, "nodes", lambda: "use1-sweep-1")
     assert prolog.main() == 0
     assert prolog.HOSTS.read_text() == BEFORE
@@ -80,7 +80,7 @@ def created(
 ) -> list[tuple[str, ...]]:
     """The commands that create the user of a job."""
     commands: list[tuple[str, ...]] = []
-    monkeypatch.setattr(prolog, "said", lambda *words: commands.append(words) or "")
+    monkeypatch.setattr(prolog, "output_of", lambda *words: commands.append(words) or "")
     for name, value in (("USER", user), ("UID", uid), ("GID", gid)):
         monkeypatch.setenv(f"SLURM_JOB_{name}", str(value))
     prolog.create_user()

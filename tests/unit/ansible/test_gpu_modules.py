@@ -82,11 +82,11 @@ def test_cdi_is_enabled_once_and_other_settings_stay(
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": "/scratch"}')
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
-    assert runtimes.bring(host, "docker", check=True) == ["configure", "restart"]
+    assert runtimes.ensure(host, "docker", check=True) == ["configure", "restart"]
     assert host.calls == []
-    assert runtimes.bring(host, "docker", check=False) == ["configure", "restart"]
+    assert runtimes.ensure(host, "docker", check=False) == ["configure", "restart"]
     assert json.loads((tmp_path / "etc/docker/daemon.json").read_text())["data-root"] == "/scratch"
-    assert runtimes.bring(host, "docker", check=False) == []
+    assert runtimes.ensure(host, "docker", check=False) == []
     assert guarded == [("docker restarts", "containers")] * 2
 
 
@@ -100,7 +100,7 @@ def test_runtime_is_neither_configured_nor_restarted_while_containers_run(
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
     for runtime in ("docker", "containerd"):
         with pytest.raises(runtimes.RefusalError, match="in use by container notebook"):
-            runtimes.bring(host, runtime, check=False)
+            runtimes.ensure(host, runtime, check=False)
     assert host.calls == []
 
 
@@ -109,18 +109,18 @@ def test_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType,
     path = tmp_path / "etc/docker/daemon.json"
     path.write_text('{"features": {"cdi": true}}')
     os.utime(path, (2000, 2000))
-    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=1000.0), "docker", check=False) == [
+    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=1000.0), "docker", check=False) == [
         "restart"
     ]
-    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=2000.0), "docker", check=False) == []
+    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=2000.0), "docker", check=False) == []
     # A stopped one reads it when it starts.
-    assert runtimes.bring(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
+    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
 
 
 def test_containerd_with_built_in_cdi_is_unchanged(runtimes: ModuleType, tmp_path: Path) -> None:
     host = Runtimes(runtimes.Host, tmp_path, started=1.0)
     host.containerd_cdi = True
-    assert runtimes.bring(host, "containerd", check=False) == []
+    assert runtimes.ensure(host, "containerd", check=False) == []
     assert host.calls == []
 
 

@@ -121,7 +121,7 @@ def test_options_reach_the_verdict(judged: Judge, tmp_path: Path) -> None:
     options = ["--base", "main", "--open", "a", "--open", "b", "--jobs", "jobs.json"]
     assert main(["check", "prod", *options]) == 0
     (request,) = asked
-    assert (request.base, request.opens, request.engine) == ("main", ("a", "b"), "embedded")
+    assert (request.base, request.open_changes, request.engine) == ("main", ("a", "b"), "embedded")
     assert request.jobs == {"use1/pretrain": 3}
     assert request.workspace.target == "prod"
 

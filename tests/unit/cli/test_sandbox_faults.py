@@ -16,7 +16,7 @@ from gpufleet.cli.sandbox_faults import _checked, _wanted
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.backends import install
 from gpufleet.lab.aws.faults.known import refuse_unknown
-from gpufleet.lab.aws.faults.plan import Faults, InjectedFailure, Shortage, Slow
+from gpufleet.lab.aws.faults.plan import Delay, Faults, InjectedFailure, Shortage
 
 
 def wanted(**given: Any) -> Faults:
@@ -41,7 +41,7 @@ def test_each_option_injects_its_kind_of_fault() -> None:
         throttle=True,
         late_s=1.5,
         shortages=(Shortage(type="p5.48xlarge"), Shortage(type="g6.xlarge", zone="us-east-1a")),
-        slow=(Slow(action="eks:CreateCluster", seconds=2.5),),
+        slow=(Delay(action="eks:CreateCluster", seconds=2.5),),
         failures=(InjectedFailure(action="ec2:CreateVpc", call=3, code="VpcLimitExceeded", status=400),),
     )
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpufleet.checks import ValidFleet, validate
-from gpufleet.economics.advice import Advised, Limits, advise
+from gpufleet.economics.advice import Limits, PlaceAdvice, advise
 from gpufleet.economics.candidates import candidates
 from gpufleet.economics.job_file import load_job
 from gpufleet.errors import InputError, SpecError
@@ -36,7 +36,7 @@ def pretrain() -> dict[str, Any]:
 
 def places(
     fleet: ValidFleet, path: Path, gpus: Sequence[str], limits: Limits = LIMITS
-) -> dict[tuple[str, str], Advised]:
+) -> dict[tuple[str, str], PlaceAdvice]:
     job = load_job(path)
     found = candidates(fleet.plan, fleet.cost, fleet.catalog, job.places, gpus, NOW)
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from gpufleet.notices.events import Kind
-from gpufleet.notices.scheduler import Drained, Instance, RunningJob
+from gpufleet.notices.scheduler import DrainedNode, Instance, RunningJob
 
 
 class NoJobs:
@@ -22,7 +22,7 @@ class NoJobs:
         self.drained_nodes |= dict.fromkeys(nodes, kind)
         return {}
 
-    def drained(self) -> Sequence[Drained]:
+    def drained(self) -> Sequence[DrainedNode]:
         return []
 
     def release(self, nodes: Collection[str]) -> None:

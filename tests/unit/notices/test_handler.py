@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.notices.cloud import Message
 from gpufleet.notices.notes import Case, State
-from gpufleet.notices.scheduler import Drained, SchedulerError
+from gpufleet.notices.scheduler import DrainedNode, SchedulerError
 from tests.unit.notices import events
 from tests.unit.notices.events import NOW, instance_id, moment
 from tests.unit.notices.world import World, world
@@ -383,7 +383,7 @@ def test_node_that_is_drained_and_unknown_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = world(tmp_path, jobs={"7": [1]})
-    found = [Drained(ONE, "n001", "maintenance", NOW + 7200)]
+    found = [DrainedNode(ONE, "n001", "maintenance", NOW + 7200)]
     monkeypatch.setattr(site.handler.scheduler, "drained", lambda: found)
     site.handler.restore()
     site.handler.restore()

@@ -21,7 +21,7 @@ from gpufleet.notices.kubernetes import (
     KubernetesScheduler,
 )
 from gpufleet.notices.kubernetes_api import KubernetesApi, KubernetesApiError
-from gpufleet.notices.scheduler import Drained, Instance, SchedulerError
+from gpufleet.notices.scheduler import DrainedNode, Instance, SchedulerError
 from tests.unit.notices.fake_api import FakeApi
 
 GANG = "jobset_sigs_k8s_io__jobset-name"
@@ -50,7 +50,7 @@ def test_node_is_cordoned_with_its_reason_and_given_back(api: FakeApi) -> None:
     node = api.nodes["node-1"]
     assert node["spec"]["unschedulable"] is True
     assert node["metadata"]["annotations"] == {INTERRUPTION: "spot", DEADLINE: "1800000000"}
-    assert kubernetes.drained() == [Drained("i-1", "node-1", "spot", 1_800_000_000.0)]
+    assert kubernetes.drained() == [DrainedNode("i-1", "node-1", "spot", 1_800_000_000.0)]
     api.nodes["node-2"]["spec"]["unschedulable"] = True
     kubernetes.release(["node-1", "node-2"])
     assert "unschedulable" not in node["spec"]

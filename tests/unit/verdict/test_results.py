@@ -144,13 +144,16 @@ def test_unprotected_or_only_updated_resource_passes(locator: Locator) -> None:
 
 
 def test_open_change_without_a_price_fails_with_its_name(locator: Locator) -> None:
-    opens = [OpenChangeCost("fine", Decimal(0)), OpenChangeCost("broken", None, "it has no environment prod")]
-    result = guard.open_changes_result(opens, locator)
+    open_changes = [
+        OpenChangeCost("fine", Decimal(0)),
+        OpenChangeCost("broken", None, "it has no environment prod"),
+    ]
+    result = guard.open_changes_result(open_changes, locator)
     assert result.status == "failed"
     (violation,) = result.violations
     assert "broken cannot be priced: it has no environment prod" in violation.message
     assert violation.unknown
-    assert guard.open_changes_result(opens[:1], locator).status == "passed"
+    assert guard.open_changes_result(open_changes[:1], locator).status == "passed"
 
 
 def test_loosened_change_settings_are_reported(loaded: LoadedFleet) -> None:

@@ -79,10 +79,10 @@ class Etcd:
         """Why this member cannot serve clients; empty if it can. etcd asks a quorum of the members."""
         try:
             with self._answer("GET", "/health") as answer:
-                said = json.loads(answer.read())
+                document = json.loads(answer.read())
         except (EtcdError, ValueError) as error:
             return str(error)
-        return "" if said.get("health") == "true" else f"etcd at {self.url} is not healthy: {said}"
+        return "" if document.get("health") == "true" else f"etcd at {self.url} is not healthy: {document}"
 
     def save(self, target: BinaryIO) -> None:
         """Write a snapshot. It ends with the SHA-256 of the rest; raises EtcdError if that differs."""
@@ -109,16 +109,16 @@ class Etcd:
         key, value = (base64.b64encode(text.encode()).decode() for text in (name, holder))
         lease = self.ask("/v3/lease/grant", TTL=str(seconds))["ID"]
         try:
-            said = self.ask(
+            document = self.ask(
                 "/v3/kv/txn",
                 compare=[{"key": key, "target": "CREATE", "create_revision": "0"}],
                 success=[{"request_put": {"key": key, "value": value, "lease": lease}}],
                 failure=[{"request_range": {"key": key}}],
             )
-            if said.get("succeeded"):
+            if document.get("succeeded"):
                 yield ""
             else:
-                (found,) = said["responses"][0]["response_range"]["kvs"]
+                (found,) = document["responses"][0]["response_range"]["kvs"]
                 yield base64.b64decode(found["value"]).decode(errors="replace")
         finally:
             # Else it expires by itself.

@@ -183,7 +183,7 @@ class Member:
     def etcdctl(self, *words: str) -> Any:
         """The answer of etcd on this host, as JSON."""
         address = re.sub(r".*?(https?://127\.0\.0\.1:\d+).*", r"\1", self.flag("listen-client-urls"))
-        said = self.program(
+        output = self.program(
             "etcdctl",
             f"--endpoints={address}",
             f"--cacert={self.flag('trusted-ca-file')}",
@@ -194,7 +194,7 @@ class Member:
             *words,
             timeout_s=60,
         )
-        return json.loads(said or "null")
+        return json.loads(output or "null")
 
     def runs(self, part: str) -> bool:
         """Whether the kubelet has a pod of the component."""
@@ -220,8 +220,8 @@ class Member:
         try:
             if self.runs("etcd"):
                 return int(self.etcdctl("endpoint", "status")[0]["Status"]["header"]["revision"])
-            said = self.program("etcdutl", "snapshot", "status", str(database), "--write-out=json")
-            return int(json.loads(said)["revision"])
+            output = self.program("etcdutl", "snapshot", "status", str(database), "--write-out=json")
+            return int(json.loads(output)["revision"])
         except (EtcdError, ValueError, KeyError, IndexError, TypeError, subprocess.TimeoutExpired):
             return None
 

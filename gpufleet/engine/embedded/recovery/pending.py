@@ -104,7 +104,7 @@ class Recovery:
     # -- creations
 
     def _settle_creation(self, wanted: ResourceState) -> tuple[str, bool]:
-        result = self._look_for(wanted)
+        result = self._find_creation(wanted)
         if result.undecided:
             self.blocked[wanted.urn] = result.undecided
             return f"{result.undecided}; it is not created again: {manual_steps(wanted.urn)}", False
@@ -113,7 +113,7 @@ class Recovery:
         self._take_over(wanted, result.found)
         return f"it was created, and is taken over (id {result.found.id})", True
 
-    def _look_for(self, wanted: ResourceState) -> _Creation:
+    def _find_creation(self, wanted: ResourceState) -> _Creation:
         if wanted.id:
             # A user has looked for it and entered its id.
             read = self._read(wanted, wanted.id)
@@ -124,13 +124,13 @@ class Recovery:
             return _Creation(undecided=f"a {wanted.type} cannot be searched")
         until = self._store.last_written + finder.visibility_delay_s(self._context.env)
         while True:
-            result = self._look_once(finder, wanted)
+            result = self._find_once(finder, wanted)
             left = until - time.time()
             if result.found or result.undecided or left <= 0 or self._context.cancelled.is_set():
                 return result
             time.sleep(min(left, _LOOK_AGAIN_S))
 
-    def _look_once(self, finder: Finder, wanted: ResourceState) -> _Creation:
+    def _find_once(self, finder: Finder, wanted: ResourceState) -> _Creation:
         answer = finder.find(wanted, self._ask(wanted))
         if isinstance(answer, UnknownResult):
             return _Creation(undecided=answer.reason)

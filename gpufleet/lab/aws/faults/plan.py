@@ -30,7 +30,7 @@ class Shortage(_Part):
     market: Literal["", "spot", "on-demand"] = ""
 
 
-class Slow(_Part):
+class Delay(_Part):
     """Requests of an action take longer by that time."""
 
     action: Action
@@ -62,7 +62,7 @@ class Faults(_Part):
     throttle: bool = False
     late_s: float = Field(0.0, ge=0, le=60)
     shortages: tuple[Shortage, ...] = ()
-    slow: tuple[Slow, ...] = ()
+    slow: tuple[Delay, ...] = ()
     failures: tuple[InjectedFailure, ...] = ()
 
     def __bool__(self) -> bool:

@@ -110,7 +110,7 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
         if not variables_only:
             own.post_validate = _ask_for_worker  # what follows the condition
         with TaskContext(own):
-            said = TaskExecutor(
+            returned = TaskExecutor(
                 host,
                 own,
                 task_vars.copy(),
@@ -127,7 +127,7 @@ class StrategyModule(ansible_mitogen.strategy.StrategyMixin, _Linear):  # type: 
             "play_context": play_context,
         }
         self._tqm.send_callback("v2_runner_on_start", host, task)
-        result = _RawTaskResult(host=host, task=own, return_data=said, task_fields=own.dump_attrs())
+        result = _RawTaskResult(host=host, task=own, return_data=returned, task_fields=own.dump_attrs())
         self._final_q.send_task_result(result)
         self._pending_results += 1
 
@@ -143,11 +143,11 @@ def _ask_for_worker(**_: Any) -> None:
 _folders = [folder.decode() for folder in list_collection_dirs()]
 
 
-def _tell_collections(invocation: Any) -> None:
+def _set_collections(invocation: Any) -> None:
     invocation._extra_sys_paths.update(_folders)
 
 
-ansible_mitogen.planner._load_collections = _tell_collections
+ansible_mitogen.planner._load_collections = _set_collections
 
 
 _UTILITIES = ansible_mitogen.module_finder.PREFIX.rstrip(".")
@@ -284,7 +284,7 @@ mitogen.service.PushFileService._forward = _push_to_those_there
 _emit = ansible_mitogen.logging.Handler.emit
 
 
-def _tell_if_heard(handler: Any, record: logging.LogRecord) -> None:
+def _log_if_possible(handler: Any, record: logging.LogRecord) -> None:
     """A line of mitogen's log, which is lost without a reader: Ansible was killed, its terminal is gone.
 
     mitogen's process would lose the thread that cannot write it, and with that the answer that a worker waits
@@ -294,4 +294,4 @@ def _tell_if_heard(handler: Any, record: logging.LogRecord) -> None:
         _emit(handler, record)
 
 
-ansible_mitogen.logging.Handler.emit = _tell_if_heard
+ansible_mitogen.logging.Handler.emit = _log_if_possible

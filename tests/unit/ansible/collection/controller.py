@@ -75,5 +75,5 @@ def make(backup: ModuleType, controller: Controller, run: Run, **more: Any) -> d
     return run(backup, **wanted | more)
 
 
-def bring(restore: ModuleType, path: str, run: Run, **more: Any) -> dict[str, Any]:
+def restore_backup(restore: ModuleType, path: str, run: Run, **more: Any) -> dict[str, Any]:
     return run(restore, cluster="lab", path=path, upgrades=UPGRADES, **more)

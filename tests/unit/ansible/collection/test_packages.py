@@ -158,11 +158,11 @@ def test_leftovers_of_a_broken_run_are_configured_first(
 
 
 def test_version_patterns_match_whole_versions() -> None:
-    wanted = apt.Wanted.of("doca-ofed=3.4.0-*")
+    wanted = apt.PackageRequest.of("doca-ofed=3.4.0-*")
     assert wanted.name == "doca-ofed"
     assert wanted.suits("3.4.0-26.04.0.8.6.0")
     assert not wanted.suits("3.4.01-1") and not wanted.suits("13.4.0-1")
-    assert apt.Wanted.of("munge").suits("anything")
+    assert apt.PackageRequest.of("munge").suits("anything")
 
 
 def test_dpkg_states_are_parsed(packages: ModuleType) -> None:

@@ -93,11 +93,11 @@ def test_every_field_that_is_asked_is_one_of_the_tool_s_and_a_healthy_gpu_has_no
 
 
 def test_a_corrupt_inforom_is_named_with_its_gpu() -> None:
-    from health.commands import Done
+    from health.commands import CommandResult
     from health.readings import Readings
 
     text = read_capture("nvidia-smi/table_v100_inforom-corrupt_460.txt")
-    readings = Readings(0.0, {"gpus": Done(14, text)})
+    readings = Readings(0.0, {"gpus": CommandResult(14, text)})
     assert readings.ok("gpus")
     assert readings.corrupt_inforoms() == ["0008:00:00.0"]
     found = gpus.check_inforom(CONFIG, readings, [gpus.Gpu(7, "0008:00:00")])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cloud_nodes.burst import Cloud, Decision, decide_burst, usd_of
 from cloud_nodes.settings import Burst, BurstGroup
-from cloud_nodes.waiting import Queued
+from cloud_nodes.waiting import QueuedJob
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ RULES = Burst(
     monthly_usd=Decimal(500),
     groups=(SWEEP, CHEAP),
 )
-WAITED = Queued(
+WAITED = QueuedJob(
     id="7",
     account="research",
     partitions=("gpu",),
@@ -51,7 +51,7 @@ SENT: dict[str, Any] = {"partitions": ("use1-sweep",)}
 RUNS: dict[str, Any] = {**SENT, "state": "R", "ends": NOW + HOUR}
 
 
-def job(**changes: Any) -> Queued:
+def job(**changes: Any) -> QueuedJob:
     return replace(WAITED, **changes)
 
 
@@ -61,7 +61,7 @@ def cloud(**changes: Any) -> Cloud:
 
 
 def decide(
-    *waiting: Queued, running: tuple[Queued, ...] = (), rules: Burst = RULES, **has: Any
+    *waiting: QueuedJob, running: tuple[QueuedJob, ...] = (), rules: Burst = RULES, **has: Any
 ) -> list[Decision]:
     return decide_burst(rules, waiting, running, cloud(**has))
 
@@ -269,7 +269,7 @@ JOBS = st.builds(
 
 @given(st.lists(JOBS, max_size=12, unique_by=lambda each: each.id), st.integers(0, 600))
 def test_no_sequence_of_jobs_spends_more_than_the_month_has_or_more_nodes_than_there_are(
-    waiting: list[Queued], spent: int
+    waiting: list[QueuedJob], spent: int
 ) -> None:
     found = [each for each in decide(*waiting, spent=Decimal(spent)) if each.partition]
     groups = {group.partition: group for group in RULES.groups}

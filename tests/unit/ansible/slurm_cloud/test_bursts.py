@@ -16,7 +16,7 @@ from cloud_nodes.bursts import NOTES_OF_A_LOOK
 from cloud_nodes.passes import BURST_S, Passes
 from cloud_nodes.settings import Burst, BurstGroup, Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
-from cloud_nodes.waiting import _FIELDS, Queue, Used
+from cloud_nodes.waiting import _FIELDS, NodeUse, Queue
 
 from tests.unit.ansible.slurm_cloud.conftest import GROUP, RETRY_S, Account, Cluster, cluster_of
 from tests.unit.ansible.slurm_cloud.stand_in_slurm import NODES, PREFIX
@@ -307,7 +307,7 @@ def test_job_gets_the_partition_of_the_first_site_that_allows_it(world: World) -
 
 def test_sacct_is_read() -> None:
     commands = Commands(used=f"{PARTITION}|2|60\n")
-    assert Queue(commands.run).used([PARTITION], 0.0) == [Used(PARTITION, 2, 60.0)]
+    assert Queue(commands.run).used([PARTITION], 0.0) == [NodeUse(PARTITION, 2, 60.0)]
 
 
 def test_settings_have_exact_amounts(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def judged(
     before: Any = (),
     *,
     settings: Any = None,
-    opens: Any = None,
+    open_changes: Any = None,
     **budget: Any,
 ) -> list[RuleViolation]:
     example = Example(
@@ -35,7 +35,7 @@ def judged(
         before=tuple(before),
         settings=settings,
         fleet=example_fleet(**budget),
-        open_changes=opens or {},
+        open_changes=open_changes or {},
     )
     return examples.evaluate(rule, example)
 
@@ -103,15 +103,15 @@ def test_increase_can_be_limited_at_maximum_size() -> None:
 
 
 def test_open_changes_that_exceed_the_budget_together_are_listed() -> None:
-    opens = {"#7": "2500", "#9": "2000", "#11": "-4000"}
-    (found,) = judged(budget_open_changes, example_nodes(2), example_nodes(1), opens=opens)
+    open_changes = {"#7": "2500", "#9": "2000", "#11": "-4000"}
+    (found,) = judged(budget_open_changes, example_nodes(2), example_nodes(1), open_changes=open_changes)
     assert "#7 (+2,500 USD), #9 (+2,000 USD)" in found.message
     # A change that saves money may never be merged.
     assert "#11" not in found.message
 
 
 @pytest.mark.parametrize(
-    ("after", "before", "opens"),
+    ("after", "before", "open_changes"),
     [
         (2, 1, {}),
         (2, 1, {"#7": "100"}),
@@ -121,9 +121,9 @@ def test_open_changes_that_exceed_the_budget_together_are_listed() -> None:
     ],
     ids=["no other change", "room for both", "saves", "adds nothing", "too expensive without the others"],
 )
-def test_change_is_not_charged_for_existing_excess(after: int, before: int, opens: Any) -> None:
+def test_change_is_not_charged_for_existing_excess(after: int, before: int, open_changes: Any) -> None:
     nodes = example_nodes
-    assert judged(budget_open_changes, nodes(after), nodes(before), opens=opens) == []
+    assert judged(budget_open_changes, nodes(after), nodes(before), open_changes=open_changes) == []
 
 
 def block(**props: Any) -> dict[str, Any]:

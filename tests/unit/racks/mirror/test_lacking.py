@@ -15,7 +15,7 @@ from gpufleet.catalog import HelmChart
 from gpufleet.errors import CloudError, InputError
 from gpufleet.plan.models import OnPremSitePlan
 from gpufleet.plan.rack import plan_rack
-from gpufleet.racks.mirror.lacking import Lack, find_lacking
+from gpufleet.racks.mirror.lacking import MissingItem, find_lacking
 from gpufleet.racks.mirror.needs import NeededChart, NeededImage, Needs
 from tests.unit.racks.conftest import declared_site
 from tests.unit.racks.mirror.registries import COREDNS, NODE, PAUSE, Public
@@ -46,8 +46,8 @@ def test_every_missing_image_and_chart_is_found_with_its_address(
     chart = f"{mirror}/rack/charts/kueue-0.19.2.tgz"
     manifest = f"{mirror}/v2/coredns/coredns/manifests/v1.13.1"
     assert find_lacking(needs) == [
-        Lack("dc1", COREDNS, manifest, "not found"),
-        Lack("dc1", "kueue-0.19.2.tgz", chart, "not found"),
+        MissingItem("dc1", COREDNS, manifest, "not found"),
+        MissingItem("dc1", "kueue-0.19.2.tgz", chart, "not found"),
     ]
     public.publish(COREDNS)
     charts = public.folder / "rack" / "charts"

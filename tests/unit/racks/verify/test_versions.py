@@ -13,7 +13,7 @@ from gpufleet.catalog import load_catalog
 from gpufleet.catalog.models import SoftwareLock
 from gpufleet.racks.verify.hosts import base
 from gpufleet.racks.verify.result import Result
-from gpufleet.racks.verify.versions import LOCKED_SOFTWARE, Installed, parse_policy, source_of, upstream
+from gpufleet.racks.verify.versions import LOCKED_SOFTWARE, PackageVersion, parse_policy, source_of, upstream
 from tests.conftest import ROOT
 
 from .samples import CUDA, measured, policy
@@ -105,7 +105,7 @@ def test_only_the_installed_version_of_a_package_counts_with_all_its_repositorie
         "http://deb.debian.org/debian bookworm/main",
         "http://security.debian.org bookworm-security/main",
     )
-    assert parse_policy(text) == {"slurmd": Installed("22.05.8-4+deb12u3", repositories)}
+    assert parse_policy(text) == {"slurmd": PackageVersion("22.05.8-4+deb12u3", repositories)}
 
 
 @pytest.mark.parametrize(

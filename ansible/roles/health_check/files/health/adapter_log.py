@@ -82,9 +82,9 @@ def check_ibstat(readings: Readings, ports: list[Port]) -> list[Finding]:
     if done is None or done.code in (0, NOT_FOUND) or not ports:
         return []
     lines = [line for line in (done.out + "\n" + done.err).splitlines() if "ibpanic" in line]
-    said = lines[-1].partition("] ")[2] or lines[-1] if lines else f"exit code {done.code}"
+    message = lines[-1].partition("] ")[2] or lines[-1] if lines else f"exit code {done.code}"
     return [
         Finding(
-            "ibstat", "", f"ibstat fails: {said.strip()}", "see ls /sys/class/infiniband; reboot the node"
+            "ibstat", "", f"ibstat fails: {message.strip()}", "see ls /sys/class/infiniband; reboot the node"
         )
     ]

@@ -16,7 +16,7 @@ KILL_S = 0.5
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """Result of a program. `code` is NOT_FOUND or TIMED_OUT if it did not end by itself.
 
     `left` is the PID of a process that could not be killed (a driver that hangs in the kernel), or 0.
@@ -28,13 +28,13 @@ class Done:
     left: int = 0
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Its error output, in one line."""
         text = " ".join((self.err.strip() or self.out.strip()).split())
         return text[:200] or f"exit code {self.code}"
 
 
-def run(command: Sequence[str], limit_s: float, given: str | None = None) -> Done:
+def run(command: Sequence[str], limit_s: float, given: str | None = None) -> CommandResult:
     """Run `command`, which reads `given`, for at most `limit_s` seconds."""
     environment = {"PATH": os.environ.get("GPUFLEET_HEALTH_PATH", PATH), "LC_ALL": "C", "HOME": "/root"}
     try:
@@ -49,15 +49,15 @@ def run(command: Sequence[str], limit_s: float, given: str | None = None) -> Don
             errors="replace",
         )
     except OSError as error:
-        return Done(NOT_FOUND, err=f"{command[0]}: {error.strerror}")
+        return CommandResult(NOT_FOUND, err=f"{command[0]}: {error.strerror}")
     try:
         out, err = process.communicate(given, timeout=limit_s)
-        return Done(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
     except subprocess.TimeoutExpired:
         pass
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    said = f"{command[0]} did not end within {limit_s:g} s"
+    message = f"{command[0]} did not end within {limit_s:g} s"
     try:
         process.communicate(timeout=KILL_S)
     except subprocess.TimeoutExpired:
@@ -65,11 +65,11 @@ def run(command: Sequence[str], limit_s: float, given: str | None = None) -> Don
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        return Done(TIMED_OUT, err=said, left=process.pid)
-    return Done(TIMED_OUT, err=said)
+        return CommandResult(TIMED_OUT, err=message, left=process.pid)
+    return CommandResult(TIMED_OUT, err=message)
 
 
-def run_all(commands: Mapping[str, Sequence[str]], limit_s: float) -> dict[str, Done]:
+def run_all(commands: Mapping[str, Sequence[str]], limit_s: float) -> dict[str, CommandResult]:
     """Run all of them in parallel."""
     if not commands:
         return {}

@@ -41,8 +41,8 @@ class Order:
 
 def reason_of(findings: list[Finding], mark: str) -> str:
     """The drain reason, short enough for listings."""
-    said = mark + "; ".join(finding.short for finding in findings)
-    text = " ".join(said.encode("ascii", "replace").decode().split())
+    full = mark + "; ".join(finding.short for finding in findings)
+    text = " ".join(full.encode("ascii", "replace").decode().split())
     return text if len(text) <= MOST else text[: MOST - 3] + "..."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from health.commands import Done
+from health.commands import CommandResult
 from health.config import Config
 from health.finding import Finding
 from health.readings import ROW_FIELDS, Readings
@@ -88,10 +88,10 @@ def _text(path: Path) -> str:
         return ""
 
 
-def message_of(done: Done) -> str:
+def message_of(done: CommandResult) -> str:
     """Return what nvidia-smi says of its failure, in one line: the message, and not the rows above it."""
     lines = [line for line in done.out.splitlines() if line.strip() and line.count(",") < ROW_COMMAS]
-    return replace(done, out="\n".join(lines)).said
+    return replace(done, out="\n".join(lines)).message
 
 
 def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
@@ -107,9 +107,11 @@ def check_count(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Fin
             )
         ]
     if not readings.ok("gpus"):
-        said = message_of(readings.done["gpus"])
+        message = message_of(readings.done["gpus"])
         return [
-            Finding("gpu_count", "", f"nvidia-smi: {said}", "see the kernel's log for what the driver says")
+            Finding(
+                "gpu_count", "", f"nvidia-smi: {message}", "see the kernel's log for what the driver says"
+            )
         ]
     lost = [
         Finding("gpu_count", gpu.label, f"cannot be read: {words}", RESET)
@@ -196,7 +198,7 @@ def check_repairs(_config: Config, readings: Readings, gpus: list[Gpu]) -> list[
 
 
 def _unread(check: str, what: str, readings: Readings, name: str) -> list[Finding]:
-    return [Finding(check, "", f"{what} were not measured: {readings.done[name].said}", "run it by hand")]
+    return [Finding(check, "", f"{what} were not measured: {readings.done[name].message}", "run it by hand")]
 
 
 def check_recovery(_config: Config, _readings: Readings, gpus: list[Gpu]) -> list[Finding]:

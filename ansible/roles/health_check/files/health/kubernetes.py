@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from health.commands import Done, run
+from health.commands import CommandResult, run
 from health.config import Config
 from health.draining import Order
 
@@ -72,7 +72,7 @@ def drain_by_hand(config: Config) -> str:
     return f"kubectl drain {config.node} --ignore-daemonsets"
 
 
-def carry_out(order: Order, config: Config, limit_s: float) -> Done:
+def carry_out(order: Order, config: Config, limit_s: float) -> CommandResult:
     """Cordon the node with the reason, or uncordon it without one, in one request."""
     drains = order.do == "drain"
     change = {
@@ -96,19 +96,19 @@ def clear(config: Config, limit_s: float) -> str:
     try:
         pods = [pod["metadata"] for pod in json.loads(done.out)["items"] if holds_gpus(pod)]
     except (ValueError, KeyError, TypeError):
-        return f"pods are unknown: {done.said}"
-    said: list[str] = []
+        return f"pods are unknown: {done.message}"
+    results: list[str] = []
     for number, about in enumerate(pods):
         left_s = until - time.monotonic()
         if left_s < 1:
-            return "; ".join([*said, f"{len(pods) - number} pods stay until the next run"])
+            return "; ".join([*results, f"{len(pods) - number} pods stay until the next run"])
         wanted = {"name": about["name"], "namespace": about["namespace"]}
         body = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": wanted})
         path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}/eviction"
         answer = run(kubectl(config, "create", "--raw", path, "--filename=-"), left_s, body)
         name = f"{about['namespace']}/{about['name']}"
-        said.append(f"evicted {name}" if answer.code == 0 else f"{name} stays: {answer.said}")
-    return "; ".join(said)
+        results.append(f"evicted {name}" if answer.code == 0 else f"{name} stays: {answer.message}")
+    return "; ".join(results)
 
 
 def holds_gpus(pod: dict[str, Any]) -> bool:

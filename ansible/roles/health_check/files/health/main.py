@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         config = configuration.load()
     except (OSError, ValueError, TypeError) as error:
         # An unreadable configuration must not pass as healthy.
-        report.say(f"the configuration is unusable: {error}", syslog.LOG_ERR)
+        report.log(f"the configuration is unusable: {error}", syslog.LOG_ERR)
         sys.stderr.write(f"health-check: the configuration is unusable: {error}\n")
         return 1
     limit_s = config.prolog_timeout_s if mode in ("prolog", "epilog") else config.timeout_s
@@ -101,7 +101,7 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
     drained = True
     if scheduler and node is None:
         drained = False
-        result.scheduler = f"{scheduler.NAME} did not answer: {taken.done['node'].said}"
+        result.scheduler = f"{scheduler.NAME} did not answer: {taken.done['node'].message}"
     elif scheduler and node is not None and mode != "show":
         result.scheduler, drained = talk(mode, config, memory, node, result, events, limit_s, scheduler)
     result.drained = bool(memory.reason)
@@ -111,11 +111,11 @@ def run(mode: str, config: Config, limit_s: float, *, keeps: bool) -> int:
         memory.xids = result.xids
         memory.boot_id = boot_id(config)
         report.publish(result, state, config.path(config.textfile_directory), config.actions)
-        report.tell(result, memory)
+        report.log_findings(result, memory)
         try:
             remembering.save(state, memory)
         except OSError as error:
-            report.say(f"cannot write {state}: {error.strerror}", syslog.LOG_WARNING)
+            report.log(f"cannot write {state}: {error.strerror}", syslog.LOG_WARNING)
     return exit_code(mode, result, drained=drained)
 
 
@@ -187,7 +187,7 @@ def unread_log(taken: Readings) -> list[Finding]:
     """Report that Xids are unknown without the kernel log."""
     if taken.ok("kernel"):
         return []
-    return [Finding("xid", "", f"the kernel's log was not read: {taken.done['kernel'].said}", "run dmesg")]
+    return [Finding("xid", "", f"the kernel's log was not read: {taken.done['kernel'].message}", "run dmesg")]
 
 
 def confirm(findings: list[Finding], memory: Memory, *, periodic: bool) -> list[Finding]:
@@ -221,26 +221,26 @@ def talk(
         memory.reason = ""
     order = draining.decide(node, result.drains, config, remembered, memory.good_runs)
     drained = node.drained
-    said = f"left as it is ({node.state})" if result.drains else ""
+    message = f"left as it is ({node.state})" if result.drains else ""
     if order.do == "drain" or (order.do and mode == "periodic"):
         done = scheduler.carry_out(order, config, limit_s)
         # Record the drain in any case: a late response does not undo it.
         if order.do == "drain" or done.code == 0:
             memory.reason = order.reason
-        said = f"{order.do}: {order.reason}" if order.reason else order.do
+        message = f"{order.do}: {order.reason}" if order.reason else order.do
         if done.code:
-            said = f"{order.do} failed: {done.said}"
+            message = f"{order.do} failed: {done.message}"
         elif order.do == "drain":
             drained = True
-        report.say(said, syslog.LOG_ERR if done.code else syslog.LOG_NOTICE)
+        report.log(message, syslog.LOG_ERR if done.code else syslog.LOG_NOTICE)
     evicts = memory.reason and drained and config.evict and any(item.evicts for item in result.drains)
     if evicts and (cleared := scheduler.clear(config, limit_s)):
-        report.say(cleared, syslog.LOG_WARNING)
-        said = f"{said}; {cleared}"
+        report.log(cleared, syslog.LOG_WARNING)
+        message = f"{message}; {cleared}"
     if drained and result.drains:
         for event in events:
             event.acted = event.acted or event.drains
-    return said, drained
+    return message, drained
 
 
 def exit_code(mode: str, result: Report, *, drained: bool) -> int:
@@ -270,8 +270,8 @@ def diagnose(level: str) -> int:
     try:
         incidents = dcgm.keep_diag(state_folder, level, done.out)
     except (ValueError, OSError) as error:
-        said = dcgm.message_of(done.out + done.err)
-        sys.stderr.write(f"health-check: dcgmi diag gave no result that can be kept ({error}): {said}\n")
+        message = dcgm.message_of(done.out + done.err)
+        sys.stderr.write(f"health-check: dcgmi diag gave no result that can be kept ({error}): {message}\n")
         return 1
     for item in incidents:
         code = f"code {item.code} {item.name}, {item.severity}"

@@ -38,22 +38,22 @@ KNOWN = {*PLAIN, *VIEWS, *(name for total, parts in TOTALS for name in (total, *
 
 @dataclass
 class Links:
-    """The links of one GPU, as `nvidia-smi nvlink --status` prints them; `said` is a message instead."""
+    """The links of one GPU, as `nvidia-smi nvlink --status` prints them, or a `message` instead."""
 
     product: str
     active: list[int] = field(default_factory=list)
     inactive: list[int] = field(default_factory=list)
-    said: str = ""
+    message: str = ""
 
     @property
     def dead(self) -> bool:
         """Whether nvidia-smi has one line in place of the links, since none is active."""
-        return "links are inactive" in self.said.lower()
+        return "links are inactive" in self.message.lower()
 
     @property
     def divided(self) -> bool:
         """Whether the GPU is divided into MIG instances: its links are not in use then."""
-        return "MIG mode" in self.said
+        return "MIG mode" in self.message
 
 
 def product(name: str) -> str:
@@ -72,10 +72,10 @@ def status(text: str) -> dict[int, Links]:
         if head := GPU_LINE.match(line):
             links = found[int(head[1])] = Links(product(head[2]))
         elif link := STATUS_LINE.match(line):
-            number, said = int(link[1]), link[2].lower()
-            (links.active if said.endswith("/s") else links.inactive).append(number)
+            number, speed = int(link[1]), link[2].lower()
+            (links.active if speed.endswith("/s") else links.inactive).append(number)
         elif line.strip() and found:
-            links.said = links.said or line.strip()
+            links.message = links.message or line.strip()
     return found
 
 
@@ -107,7 +107,7 @@ def fault(links: Links, want: int) -> str:
         return f"{len(links.active)} of {want} NVLinks are active"
     if links.dead:
         return "all NVLinks are inactive"
-    return f"its NVLinks are not readable: {links.said}" if links.said else MISSING
+    return f"its NVLinks are not readable: {links.message}" if links.message else MISSING
 
 
 def check_links(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Finding]:
@@ -126,11 +126,11 @@ def check_links(config: Config, readings: Readings, gpus: list[Gpu]) -> list[Fin
         # One that is missing is as one without links.
         found.setdefault(gpu.index, Links(product(gpu.values.get("name", ""))))
     wants = wanted(config, {gpu: links for gpu, links in found.items() if gpu not in divided})
-    faults = {gpu: said for gpu, want in wants.items() if (said := fault(found[gpu], want))}
+    faults = {gpu: message for gpu, want in wants.items() if (message := fault(found[gpu], want))}
     if not readings.ok("nvlinks") and (not faults or not done.out.strip()):
-        return [Finding("nvlink", "", f"links were not measured: {done.said}", "run nvidia-smi nvlink -s")]
+        return [Finding("nvlink", "", f"links were not measured: {done.message}", "run nvidia-smi nvlink -s")]
     remedy = "see Fabric Manager's log and Xid 74 or 149; reset the GPUs together"
-    return [Finding("nvlink", f"GPU {gpu}", said, remedy) for gpu, said in sorted(faults.items())]
+    return [Finding("nvlink", f"GPU {gpu}", message, remedy) for gpu, message in sorted(faults.items())]
 
 
 def _numbers(links: list[int]) -> str:
@@ -202,14 +202,16 @@ def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) ->
     state = readings.done["fabric_manager"]
     found = []
     # Without a published number of NVSwitches, a missing service is not a fault.
-    said = state.out.strip()
-    judged = config.nvswitches != UNKNOWN or state.code == 0 or said == "failed"
+    message = state.out.strip()
+    judged = config.nvswitches != UNKNOWN or state.code == 0 or message == "failed"
     if judged and state.code != 0:
         found.append(
             Finding(
                 "fabric_manager",
                 "",
-                f"Fabric Manager is {said}" if said else f"Fabric Manager was not checked: {state.said}",
+                f"Fabric Manager is {message}"
+                if message
+                else f"Fabric Manager was not checked: {state.message}",
                 "its version has to be the driver's; see /var/log/fabricmanager.log",
             )
         )

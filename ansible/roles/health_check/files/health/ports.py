@@ -179,7 +179,7 @@ def check_ports(config: Config, ports: list[Port], memory: Memory) -> list[Findi
     if config.devices:
         return [found for name in config.devices if (found := _named(config, ports, name)) is not None]
     ports = fabric_ports(config, ports)
-    faults = {port.name: said for port in ports if (said := fault(port, config))}
+    faults = {port.name: message for port in ports if (message := fault(port, config))}
     good = [port.name for port in ports if port.name not in faults]
     bridges = set(config.bridges)
     memory.good_ports = sorted({*memory.good_ports, *good} - bridges)
@@ -238,7 +238,7 @@ def _without_number(
     """
     if len(faults) == len(ports) and not worse:
         message = f"no {LAYERS[config.fabric_kind]} port is up at {config.link_gbps} Gb/s"
-        down = "; ".join(f"{name} {said}" for name, said in list(faults.items())[:4])
+        down = "; ".join(f"{name} {message}" for name, message in list(faults.items())[:4])
         return [Finding("port", "", message, f"{down or 'no adapter is there'}. {CABLE}")]
     found = [_finding(name, faults) for name in worse]
     for port in _alike(config, ports, faults, worse):
@@ -255,8 +255,8 @@ def _named(config: Config, ports: list[Port], name: str) -> Finding | None:
     port = find(ports, name)
     if port is None:
         return _finding(name, {})
-    said = fault(port, config)
-    return _finding(name, {name: said}) if said else None
+    message = fault(port, config)
+    return _finding(name, {name: message}) if message else None
 
 
 def _finding(name: str, faults: dict[str, str]) -> Finding:
@@ -307,7 +307,7 @@ def check_links(config: Config, ports: list[Port]) -> list[Finding]:
     """The adapters' PCIe links, and those above them, are as wide as both ends can do."""
     adapters = {port.device: port for port in fabric_ports(config, ports)}.values()
     return [
-        Finding("pcie_width", port.device, said, RISER if "above" in said else "reseat the adapter")
+        Finding("pcie_width", port.device, message, RISER if "above" in message else "reseat the adapter")
         for port in adapters
-        if (said := narrow(port))
+        if (message := narrow(port))
     ]

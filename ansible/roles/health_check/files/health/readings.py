@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 
-from health.commands import TIMED_OUT, Done, alive, run, run_all
+from health.commands import TIMED_OUT, CommandResult, alive, run, run_all
 from health.config import Config
 from health.memory import Memory
 
@@ -43,7 +43,7 @@ class Readings:
     """Results by name, and their time."""
 
     now: float
-    done: dict[str, Done] = field(default_factory=dict)
+    done: dict[str, CommandResult] = field(default_factory=dict)
     gpu_fields: tuple[str, ...] = GPU_FIELDS
 
     def ok(self, name: str) -> bool:
@@ -57,10 +57,10 @@ class Readings:
 
     def corrupt_inforoms(self) -> list[str]:
         """Return the PCI addresses of GPUs of which nvidia-smi says that their InfoROM is corrupt."""
-        said = "\n".join(
+        output = "\n".join(
             done.out + done.err for done in self.done.values() if "infoROM" in done.out + done.err
         )
-        return sorted(set(INFOROM_WARNING.findall(said)))
+        return sorted(set(INFOROM_WARNING.findall(output)))
 
 
 def take(
@@ -88,7 +88,9 @@ def take(
         commands |= PERIODIC
     pid = memory.hung.get(SMI, 0)
     if pid and alive(pid):
-        stuck = Done(TIMED_OUT, err=f"{SMI} hangs in the kernel since an earlier run (process {pid})")
+        stuck = CommandResult(
+            TIMED_OUT, err=f"{SMI} hangs in the kernel since an earlier run (process {pid})"
+        )
         for name in [name for name, words in commands.items() if words[0] == SMI]:
             del commands[name]
             readings.done[name] = stuck

@@ -117,23 +117,23 @@ def publish(report: Report, state: Path, textfiles: Path, wanted: dict[str, str]
         except OSError as error:
             problems.append(f"{path}: {error.strerror}")
     for problem in problems:
-        say(f"cannot write {problem}", syslog.LOG_WARNING)
+        log(f"cannot write {problem}", syslog.LOG_WARNING)
 
 
-def tell(report: Report, memory: Memory) -> None:
+def log_findings(report: Report, memory: Memory) -> None:
     """Log new and resolved findings to the journal; a lasting fault is logged once."""
     levels = {DRAIN: syslog.LOG_ERR, ADVISE: syslog.LOG_WARNING}
     now = {f"{item.check}: {item.short}": item for item in report.findings}
     for text, item in now.items():
         if text not in memory.told:
-            say(f"{text}. {item.remedy}".rstrip(". "), levels.get(item.action, syslog.LOG_WARNING))
+            log(f"{text}. {item.remedy}".rstrip(". "), levels.get(item.action, syslog.LOG_WARNING))
     for text in memory.told:
         if text not in now:
-            say(f"over: {text}", syslog.LOG_NOTICE)
+            log(f"over: {text}", syslog.LOG_NOTICE)
     memory.told = list(now)
 
 
-def say(text: str, level: int = syslog.LOG_NOTICE) -> None:
+def log(text: str, level: int = syslog.LOG_NOTICE) -> None:
     """Log one line to the journal."""
     syslog.openlog("gpufleet-health", syslog.LOG_PID, syslog.LOG_DAEMON)
     syslog.syslog(level, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from health.commands import Done, run
+from health.commands import CommandResult, run
 from health.config import Config
 from health.draining import Order
 
@@ -47,7 +47,7 @@ def drain_by_hand(config: Config) -> str:
     return f"scontrol update NodeName={config.node} State=DRAIN Reason=diagnostics"
 
 
-def carry_out(order: Order, config: Config, limit_s: float) -> Done:
+def carry_out(order: Order, config: Config, limit_s: float) -> CommandResult:
     """Send the order to slurmctld."""
     change = ["State=DRAIN", f"Reason={order.reason}"] if order.do == "drain" else ["State=UNDRAIN"]
     return run(["scontrol", "update", f"NodeName={config.node}", *change], limit_s)

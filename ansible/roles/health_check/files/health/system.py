@@ -78,8 +78,8 @@ def _lines(file: Path) -> list[str]:
 def check_clock(config: Config, readings: Readings) -> list[Finding]:
     """Find a clock offset, from chrony: munge and Slurm refuse hosts with different clocks."""
     if not readings.ok("clock"):
-        said = readings.done["clock"].said
-        return [Finding("clock_source", "", f"chrony does not answer: {said}", "start chrony")]
+        message = readings.done["clock"].message
+        return [Finding("clock_source", "", f"chrony does not answer: {message}", "start chrony")]
     cells = readings.done["clock"].out.strip().split(",")
     # Reference, its name, stratum, reference time, offset of the system clock, ..., leap status.
     if len(cells) < 14:

@@ -60,7 +60,7 @@ class Event:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """The same for lines that are one event. Xid 154 takes back what it said before."""
+        """The same for lines that are one event. Xid 154 replaces the one before it."""
         return self.bus, self.xid, "" if self.xid == DERIVED else self.action
 
     @property
@@ -208,10 +208,10 @@ def check(events: list[Event], labels: dict[str, str], config: Config, now: floa
         label = f"NVSwitch {event.bus}" if switch else labels.get(event.bus, f"PCI {event.bus}")
         name, check = ("SXid", "sxid") if switch else ("Xid", "xid")
         # User programs can write to this text: repeat only words of the driver.
-        said = event.text.rpartition(", ")[2].partition(" (0x")[0][:60].rstrip(". ")
-        said = said or xid_catalog.description_of(event.xid)
+        message = event.text.rpartition(", ")[2].partition(" (0x")[0][:60].rstrip(". ")
+        message = message or xid_catalog.description_of(event.xid)
         times = f", {event.count} times" if event.count > 1 else ""
-        name = f"{name} {event.xid}{f' ({said})' if said else ''}{times}"
+        name = f"{name} {event.xid}{f' ({message})' if message else ''}{times}"
         if event.drains:
             remedy = SWITCH_REMEDY if switch and event.action == RESET else REMEDY[event.action]
             found.append(Finding(check, label, f"{name}: {event.action}", remedy, evicts=True))

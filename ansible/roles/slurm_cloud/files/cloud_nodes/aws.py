@@ -40,7 +40,7 @@ _ALIVE = ["pending", "running", "stopping", "stopped"]
 
 
 @dataclass(frozen=True)
-class Launched:
+class LaunchResult:
     """The outcome of a launch: an instance of each node that has one, and EC2's code for the others.
 
     Without a code the others are tried again.
@@ -118,7 +118,7 @@ class Ec2:
                     for each in part:
                         self.terminate([each])
 
-    def launch(self, launch: Launch) -> Launched:
+    def launch(self, launch: Launch) -> LaunchResult:
         """Launch instances and name them after the nodes. If a job needs them all, keep all or none."""
         code = ""
         nodes = list(launch.nodes)
@@ -137,7 +137,7 @@ class Ec2:
                 code = ""
                 break
             code = error or "no capacity"
-        return Launched(named, code)
+        return LaunchResult(named, code)
 
     def addresses(self, instances: Mapping[str, str]) -> dict[str, str]:
         """Return node -> address of launched instances (node -> id) that EC2 lists already."""

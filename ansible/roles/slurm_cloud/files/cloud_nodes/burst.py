@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from cloud_nodes.settings import Burst, BurstGroup
-from cloud_nodes.waiting import GOES, MARK, STARTS, STAYS, Queued
+from cloud_nodes.waiting import GOES, MARK, STARTS, STAYS, QueuedJob
 
 _FOR_NODES = re.compile(r"(|None|Resources|Priority|ReqNodeNotAvail.*|Nodes required for job .*)")
 """Slurm's reasons of jobs that wait for nodes, and for nothing else (squeue, "JOB REASON CODES")."""
@@ -36,7 +36,7 @@ class Cloud:
 class Decision:
     """What happens to a job: it gets the partition, keeps it, or stays on the racks without one."""
 
-    job: Queued
+    job: QueuedJob
     partition: str
     rule: str
     why: str
@@ -66,7 +66,7 @@ class _Left:
 
 
 def decide_burst(
-    burst: Burst, waiting: Sequence[Queued], running: Iterable[Queued], cloud: Cloud
+    burst: Burst, waiting: Sequence[QueuedJob], running: Iterable[QueuedJob], cloud: Cloud
 ) -> list[Decision]:
     """Return the decision for each waiting job of the racks, in their order, which is that of priority.
 
@@ -86,11 +86,11 @@ def decide_burst(
     return [found[job.id] for job in waiting if job.id in found]
 
 
-def _is_moved(burst: Burst, job: Queued) -> bool:
+def _is_moved(burst: Burst, job: QueuedJob) -> bool:
     return any(group.partition in job.partitions for group in burst.groups)
 
 
-def _decide(burst: Burst, job: Queued, cloud: Cloud, left: _Left) -> Decision | None:
+def _decide(burst: Burst, job: QueuedJob, cloud: Cloud, left: _Left) -> Decision | None:
     """Return the decision for a job; None for one that is not ours to decide."""
     if _is_moved(burst, job) and not job.added:
         # Whoever sent it there pays for it from the same amount.
@@ -126,7 +126,7 @@ def _decide(burst: Burst, job: Queued, cloud: Cloud, left: _Left) -> Decision | 
     return Decision(job, group.partition, GOES, why)
 
 
-def _refusal(burst: Burst, job: Queued, now: float) -> tuple[str, str] | None:
+def _refusal(burst: Burst, job: QueuedJob, now: float) -> tuple[str, str] | None:
     """Return the first rule that keeps a job on the racks whatever the cloud has, and why; or None."""
     if job.account not in burst.accounts:
         return "residency", f"jobs of account {job.account or '(none)'} do not leave the racks"
@@ -145,7 +145,7 @@ def _refusal(burst: Burst, job: Queued, now: float) -> tuple[str, str] | None:
     return None if job.added else _not_due(burst, job, job.limit_s, now)
 
 
-def _not_due(burst: Burst, job: Queued, limit_s: float, now: float) -> tuple[str, str] | None:
+def _not_due(burst: Burst, job: QueuedJob, limit_s: float, now: float) -> tuple[str, str] | None:
     """Return why it is too early, or too late, for a job; None if it may go."""
     if job.deadline is not None:
         if now + burst.boot_s + limit_s > job.deadline:
@@ -161,7 +161,7 @@ def _not_due(burst: Burst, job: Queued, limit_s: float, now: float) -> tuple[str
     return None
 
 
-def _is_pressed(burst: Burst, job: Queued, limit_s: float, now: float) -> bool:
+def _is_pressed(burst: Burst, job: QueuedJob, limit_s: float, now: float) -> bool:
     """Return whether a job misses its deadline on the racks; where Slurm does not know, soon in the cloud."""
     if job.deadline is None:
         return False
@@ -169,7 +169,7 @@ def _is_pressed(burst: Burst, job: Queued, limit_s: float, now: float) -> bool:
     return start + limit_s > job.deadline
 
 
-def _why_due(burst: Burst, job: Queued, now: float) -> str:
+def _why_due(burst: Burst, job: QueuedJob, now: float) -> str:
     if job.added:
         return "was allowed before"
     if job.limit_s is not None and _is_pressed(burst, job, job.limit_s, now):
@@ -177,7 +177,7 @@ def _why_due(burst: Burst, job: Queued, now: float) -> str:
     return f"waited {_minutes(now - job.eligible)}"
 
 
-def _misfit(group: BurstGroup, job: Queued) -> str:
+def _misfit(group: BurstGroup, job: QueuedJob) -> str:
     """Return why the job does not fit on nodes of the group; empty if it does."""
     if job.nodes > group.nodes:
         return f"{group.partition} has {group.nodes} nodes, and it needs {job.nodes}"
@@ -194,13 +194,13 @@ def _misfit(group: BurstGroup, job: Queued) -> str:
     return ""
 
 
-def _whole_usd(burst: Burst, group: BurstGroup, job: Queued, cloud: Cloud) -> Decimal:
+def _whole_usd(burst: Burst, group: BurstGroup, job: QueuedJob, cloud: Cloud) -> Decimal:
     """Return the upper end of what a waiting job costs; without a time limit, until the month ends."""
     runs = cloud.month_ends - cloud.now if job.limit_s is None else job.limit_s
     return usd_of(group, job.nodes, burst.boot_s + runs + burst.idle_s)
 
 
-def _remaining_usd(burst: Burst, group: BurstGroup, job: Queued, cloud: Cloud) -> Decimal:
+def _remaining_usd(burst: Burst, group: BurstGroup, job: QueuedJob, cloud: Cloud) -> Decimal:
     """Return the upper end of what a running job still costs; without a time limit, until the month ends."""
     ends = cloud.month_ends if job.ends is None else job.ends
     # Slurm counts the time limit from when the nodes are up.

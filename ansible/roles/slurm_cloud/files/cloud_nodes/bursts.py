@@ -9,10 +9,10 @@ from decimal import Decimal
 
 from cloud_nodes.aws import Ec2
 from cloud_nodes.burst import Cloud, Decision, decide_burst, usd_of
-from cloud_nodes.say import say
+from cloud_nodes.journal import log
 from cloud_nodes.settings import Burst, Site
 from cloud_nodes.slurm import Node, SlurmError
-from cloud_nodes.waiting import MARK, Queue, Queued
+from cloud_nodes.waiting import MARK, Queue, QueuedJob
 
 NOTES_OF_A_LOOK = 50
 """Jobs that stay and get a comment in one look: a long queue is explained in several."""
@@ -23,7 +23,7 @@ _NOT_FREE = frozenset({"down", "drain", "power_down", "powering_down", "planned"
 def decisions(
     site: Site,
     burst: Burst,
-    jobs: Sequence[Queued],
+    jobs: Sequence[QueuedJob],
     queue: Queue,
     ec2: Ec2,
     nodes: Mapping[str, Node],
@@ -76,13 +76,13 @@ def apply(queue: Queue, decided: list[Decision]) -> None:
         try:
             if moves:
                 queue.move(job.id, each.partitions, each.text if says else None)
-                say("moved", job=job.id, partitions=each.partitions, rule=each.rule, why=each.why)
+                log("moved", job=job.id, partitions=each.partitions, rule=each.rule, why=each.why)
             elif says and notes < NOTES_OF_A_LOOK and _is_told(each):
                 notes += 1
                 queue.note(job.id, each.text)
-                say("stays", job=job.id, rule=each.rule, why=each.why)
+                log("stays", job=job.id, rule=each.rule, why=each.why)
         except SlurmError as error:
-            say("failed", job=job.id, error=str(error)[:300])
+            log("failed", job=job.id, error=str(error)[:300])
 
 
 def _is_told(decision: Decision) -> bool:

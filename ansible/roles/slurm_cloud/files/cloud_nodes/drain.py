@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from cloud_nodes.decide import CLOCKS_S, Instance
-from cloud_nodes.say import say
+from cloud_nodes.journal import log
 from cloud_nodes.settings import Site
 from cloud_nodes.slurm import Job, Node, Slurm, SlurmError
 
@@ -40,7 +40,7 @@ def drain_spot(
     back = [name for name in ours if groups[name] not in drained]
     if back:
         slurm.resume(back)
-        say("resumed", nodes=sorted(back))
+        log("resumed", nodes=sorted(back))
     running = [
         name
         for name, group in groups.items()
@@ -73,7 +73,7 @@ def _signal(site: Site, slurm: Slurm, fresh: Collection[str], now: float) -> Non
         if job.state != "CG":
             _each(slurm.signal, "signalled", job)
     slurm.drain(fresh, f"{DRAINS}, checkpoint until {now + site.checkpoint_s:.0f}")
-    say("drained", nodes=sorted(fresh))
+    log("drained", nodes=sorted(fresh))
 
 
 def _collect(site: Site, slurm: Slurm, until: Mapping[str, float], now: float) -> None:
@@ -90,7 +90,7 @@ def _collect(site: Site, slurm: Slurm, until: Mapping[str, float], now: float) -
     done = [name for name, end in until.items() if name not in busy or now >= end + COMPLETING_S]
     if done:
         slurm.power_down(done)
-        say("powered down", nodes=sorted(done), reason=DRAINS)
+        log("powered down", nodes=sorted(done), reason=DRAINS)
 
 
 def _each(act: Callable[[str], None], what: str, job: Job) -> None:
@@ -98,6 +98,6 @@ def _each(act: Callable[[str], None], what: str, job: Job) -> None:
     try:
         act(job.id)
     except SlurmError as error:
-        say("failed", job=job.id, error=str(error)[:300])
+        log("failed", job=job.id, error=str(error)[:300])
     else:
-        say(what, job=job.id, nodes=sorted(job.nodes))
+        log(what, job=job.id, nodes=sorted(job.nodes))

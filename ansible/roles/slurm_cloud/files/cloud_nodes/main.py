@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from cloud_nodes.journal import log
 from cloud_nodes.passes import Passes, locked
-from cloud_nodes.say import say
 from cloud_nodes.settings import Settings, read_settings
 from cloud_nodes.slurm import Slurm, SlurmError
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             resumed = slurm.expand(options.nodes) if options.command == "resume" else []
             return 0 if Passes(settings, slurm).run(resumed, started) else 1
     except (SlurmError, OSError) as error:
-        say("failed", error=str(error)[:300])
+        log("failed", error=str(error)[:300])
         return 1
 
 
@@ -75,7 +75,7 @@ def serve(settings: Settings, slurm: Slurm, lock: Path) -> int:
             else:
                 passes.forget()
         except (SlurmError, OSError) as error:
-            say("failed", error=str(error)[:300])
+            log("failed", error=str(error)[:300])
         stop.wait(INTERVAL_S)
     return 0
 

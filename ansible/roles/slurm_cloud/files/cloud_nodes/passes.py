@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from cloud_nodes import bursts
-from cloud_nodes.aws import CloudErrors, Ec2, Launched
+from cloud_nodes.aws import CloudErrors, Ec2, LaunchResult
 from cloud_nodes.burst import Decision
 from cloud_nodes.decide import FREE, Actions, Instance, Launch, Memory, blocked, decide, failure
 from cloud_nodes.drain import drain_spot
-from cloud_nodes.say import say
+from cloud_nodes.journal import log
 from cloud_nodes.settings import Settings, Site
 from cloud_nodes.slurm import Node, Slurm, SlurmError
 from cloud_nodes.waiting import Queue
@@ -76,7 +76,7 @@ class Passes:
                 ec2 = self._ec2(site)
                 instances = ec2.instances()
             except CloudErrors as error:
-                say("failed", site=site.site, error=str(error)[:300])
+                log("failed", site=site.site, error=str(error)[:300])
                 complete = False
                 continue
             alone = Settings((site,), self._settings.retry_s)
@@ -110,7 +110,7 @@ class Passes:
                 ec2, now = self._ec2(site), self._clock()
                 found += bursts.decisions(site, burst, jobs, self._queue, ec2, nodes, now)
             except (SlurmError, *CloudErrors) as error:
-                say("failed", site=site.site, error=str(error)[:300])
+                log("failed", site=site.site, error=str(error)[:300])
         return bursts.merged(found)
 
     def _drain(
@@ -120,7 +120,7 @@ class Passes:
         try:
             drain_spot(site, self._slurm, ec2.drained(), nodes, instances, self._clock())
         except (SlurmError, *CloudErrors) as error:
-            say("failed", site=site.site, error=str(error)[:300])
+            log("failed", site=site.site, error=str(error)[:300])
             return False
         return True
 
@@ -130,7 +130,7 @@ class Passes:
         if known is None or self._clock() - known[1] > RECONNECT_S:
             ec2 = self._connect(site)
             if self._munge_key and site.munge_parameter and ec2.share_key(self._munge_key):
-                say("shared the munge key", site=site.site)
+                log("shared the munge key", site=site.site)
             known = self._connected[site.site] = (ec2, self._clock())
         return known[0]
 
@@ -160,33 +160,33 @@ class Passes:
             try:
                 step()
             except (SlurmError, *CloudErrors) as error:
-                say("failed", site=site.site, error=str(error)[:300])
+                log("failed", site=site.site, error=str(error)[:300])
                 done = False
         return done
 
     def _terminate(self, ec2: Ec2, reasons: Mapping[str, str], names: Mapping[str, str]) -> None:
         ec2.terminate(reasons)
         for instance, reason in reasons.items():
-            say("terminated", instance=instance, node=names[instance], reason=reason)
+            log("terminated", instance=instance, node=names[instance], reason=reason)
 
     def _down(self, nodes: Collection[str], reason: str) -> None:
         self._slurm.down(nodes, reason)
-        say("set down", nodes=sorted(nodes), reason=reason)
+        log("set down", nodes=sorted(nodes), reason=reason)
 
     def _power_down(self, nodes: Collection[str]) -> None:
         self._slurm.power_down(nodes)
-        say("powered down", nodes=sorted(nodes))
+        log("powered down", nodes=sorted(nodes))
 
     def _free(self, nodes: Collection[str]) -> None:
         self._slurm.free(nodes, FREE)
         self._memory.usable.update(nodes)
-        say("freed", nodes=sorted(nodes))
+        log("freed", nodes=sorted(nodes))
 
     def _launch(self, ec2: Ec2, launch: Launch, nodes: Mapping[str, Node]) -> None:
         # Asked before each launch, which fails without an answer: the budget may be spent.
         stopped = launch.group.name in ec2.stopped() | ec2.drained()
-        launched = Launched({}, BUDGET_SPENT) if stopped else ec2.launch(launch)
-        say("launched", instances=dict(launched.instances), wanted=len(launch.nodes), code=launched.code)
+        launched = LaunchResult({}, BUDGET_SPENT) if stopped else ec2.launch(launch)
+        log("launched", instances=dict(launched.instances), wanted=len(launch.nodes), code=launched.code)
         if launched.code:
             self._refuse(launch, launched, nodes)
         # An instance that is not listed yet gets its address in the next pass.
@@ -194,7 +194,7 @@ class Passes:
         if addresses:
             self._slurm.addresses(addresses)
 
-    def _refuse(self, launch: Launch, launched: Launched, nodes: Mapping[str, Node]) -> None:
+    def _refuse(self, launch: Launch, launched: LaunchResult, nodes: Mapping[str, Node]) -> None:
         """Set nodes down that got no instance: Slurm queues their jobs again."""
         reason = failure(launched.code, self._settings, self._clock())
         failed = [name for name in launch.nodes if name not in launched.instances]

@@ -51,7 +51,7 @@ _UNLIMITED = frozenset({"UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit"})
 
 
 @dataclass(frozen=True)
-class Queued:
+class QueuedJob:
     """A job, or a task of a job array. Times are in epoch seconds; None where Slurm knows none.
 
     `cpus`, `memory_mib` and `gpus` are those of all its nodes. `expected` is when Slurm's backfill expects it
@@ -86,7 +86,7 @@ class Queued:
 
 
 @dataclass(frozen=True)
-class Used:
+class NodeUse:
     """A part of a job that ran this month, on whole nodes of one partition."""
 
     partition: str
@@ -100,23 +100,23 @@ class Queue:
     def __init__(self, run: Run = run_command) -> None:
         self._run = run
 
-    def jobs(self, cloud: Collection[str]) -> list[Queued]:
+    def jobs(self, cloud: Collection[str]) -> list[QueuedJob]:
         """Return waiting and running jobs in the order of their priority. `cloud` are cloud partitions."""
         spec = ",".join(f"{name}:{width}" for name, width in _FIELDS)
         words = ["env", "SLURM_TIME_FORMAT=%s", "squeue", "--all", "--array", "--noheader"]
-        said = self._run([*words, "--states=PD,CF,R,S", "--sort=-p,i", "-O", spec])
-        return [_job(dict(_split(line)), cloud) for line in said.splitlines() if line.strip()]
+        output = self._run([*words, "--states=PD,CF,R,S", "--sort=-p,i", "-O", spec])
+        return [_job(dict(_split(line)), cloud) for line in output.splitlines() if line.strip()]
 
-    def used(self, partitions: Sequence[str], since: float) -> list[Used]:
+    def used(self, partitions: Sequence[str], since: float) -> list[NodeUse]:
         """Return what ran in the partitions since that time, requeued attempts too."""
         start = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since))
         words = ["env", "TZ=UTC", "sacct", "--allusers", "--allocations", "--duplicates", "--truncate"]
         words += ["--noheader", "--parsable2", f"--partition={','.join(partitions)}"]
         words += [f"--starttime={start}", "--format=Partition,NNodes,ElapsedRaw"]
-        said = self._run(words)
-        found = [line.split("|") for line in said.splitlines() if line.strip()]
+        output = self._run(words)
+        found = [line.split("|") for line in output.splitlines() if line.strip()]
         return [
-            Used(partition, int(nodes), float(seconds))
+            NodeUse(partition, int(nodes), float(seconds))
             for partition, nodes, seconds in found
             if partition in partitions and seconds.isdecimal() and int(seconds)
         ]
@@ -138,7 +138,7 @@ def _split(line: str) -> Iterator[tuple[str, str]]:
         start += width
 
 
-def _job(given: dict[str, str], cloud: Collection[str]) -> Queued:
+def _job(given: dict[str, str], cloud: Collection[str]) -> QueuedJob:
     running = given["StateCompact"] != WAITS
     partitions = tuple(given["Partition"].split(","))
     note = _text(given["admin_comment"])
@@ -149,7 +149,7 @@ def _job(given: dict[str, str], cloud: Collection[str]) -> Queued:
     # Slurm prints 0 for a job that is no part of a heterogeneous one, or N/A.
     if _text(given["HetJobID"]) not in ("", "0"):
         bound.append("the other parts of its heterogeneous job")
-    return Queued(
+    return QueuedJob(
         id=given["JobArrayID"],
         account=_text(given["Account"]),
         partitions=partitions,
@@ -172,25 +172,25 @@ def _job(given: dict[str, str], cloud: Collection[str]) -> Queued:
     )
 
 
-def _text(said: str) -> str:
-    return "" if said in _NONE else said
+def _text(output: str) -> str:
+    return "" if output in _NONE else output
 
 
-def _time(said: str) -> float | None:
-    return float(said) if said.isdecimal() and int(said) else None
+def _time(output: str) -> float | None:
+    return float(output) if output.isdecimal() and int(output) else None
 
 
-def _seconds(said: str) -> float | None:
+def _seconds(output: str) -> float | None:
     """`days-hours:minutes:seconds`, without what is 0 at the left; None if it is unlimited."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", said)
-    if said in _UNLIMITED or found is None:
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", output)
+    if output in _UNLIMITED or found is None:
         return None
     days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _mebibytes(said: str) -> int:
-    found = re.fullmatch(r"([\d.]+)([KMGTP]?)", said)
+def _mebibytes(output: str) -> int:
+    found = re.fullmatch(r"([\d.]+)([KMGTP]?)", output)
     if found is None:
         return 0
     return int(float(found[1]) * 1024 ** ("KMGTP".index(found[2] or "M") - 1))

@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.faults.inject import Injector, Refusal
-from gpufleet.lab.aws.faults.plan import Faults, InjectedFailure, Shortage, Slow, read_faults
+from gpufleet.lab.aws.faults.plan import Delay, Faults, InjectedFailure, Shortage, read_faults
 from gpufleet.lab.aws.faults.requests import Request, read_request
 
 
@@ -157,7 +157,7 @@ def test_reservation_is_refused_without_capacity(
 
 
 def test_only_the_slow_action_is_delayed(tmp_path: Path, clock: Clock) -> None:
-    made = injector(tmp_path, clock, Faults(slow=(Slow(action="eks:CreateCluster", seconds=7),)))
+    made = injector(tmp_path, clock, Faults(slow=(Delay(action="eks:CreateCluster", seconds=7),)))
     # It is performed at once, and its response is late: a client that dies meanwhile has created something.
     assert made.before(asks("CreateCluster", "eks")) is None
     assert clock.now == 0

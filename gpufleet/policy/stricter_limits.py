@@ -30,7 +30,7 @@ STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediat
 
 
 @dataclass(frozen=True, slots=True)
-class HeldLimits:
+class StricterLimits:
     """Rules, exemptions and context that judge a change. `differ` is True if the change loosens any."""
 
     configured: tuple[ConfiguredRule, ...]
@@ -39,30 +39,30 @@ class HeldLimits:
     differ: bool
 
 
-def hold(
+def limits_for_change(
     configured: Sequence[ConfiguredRule],
     configured_before: Sequence[ConfiguredRule],
     shared: PolicyContext,
     before: FleetSpec | None,
-) -> HeldLimits:
+) -> StricterLimits:
     """Return the limits for a change of `before`. A new environment has no limits to loosen.
 
     `configured_before` are the same rules as the fleet file before the change configures them.
     """
     after = shared.spec
     if before is None or after is None:
-        return HeldLimits(tuple(configured), after.exemptions if after is not None else (), shared, False)
+        return StricterLimits(tuple(configured), after.exemptions if after is not None else (), shared, False)
     stricter = {each.rule.name: each for each in configured_before}
     rules = tuple(_stricter(each, stricter.get(each.rule.name, each)) for each in configured)
     exemptions = tuple(each for each in after.exemptions if _is_covered(each, before.exemptions))
-    spec = held_spec(before, after)
+    spec = stricter_spec(before, after)
     differ = spec != after or rules != tuple(configured) or exemptions != after.exemptions
     if spec != after:
         shared = replace(shared, spec=spec, plan=build_plan(spec, shared.catalog), _costs={})
-    return HeldLimits(rules, exemptions, shared, differ)
+    return StricterLimits(rules, exemptions, shared, differ)
 
 
-def held_spec(before: FleetSpec, after: FleetSpec) -> FleetSpec:
+def stricter_spec(before: FleetSpec, after: FleetSpec) -> FleetSpec:
     """Return the fleet file after a change with caps, required tags, assumed amounts and rack costs as before
     it where those are stricter."""
     sites = {site.site: site for site in before.onprem}

@@ -8,7 +8,7 @@ import syslog
 from typing import Any
 
 
-def say(what: str, **details: Any) -> None:
+def log(what: str, **details: Any) -> None:
     """Write one line of JSON to the journal. Slurm starts its programs without standard error."""
     line = json.dumps({"did": what, **details}, sort_keys=True)
     if sys.stderr is None:

@@ -19,8 +19,8 @@ from gpufleet.policies.rules.change_safety.guardrails_loosened import guardrails
 from gpufleet.policies.rules.change_safety.storage_survives import storage_survives
 from gpufleet.policy.context import PolicyContext
 from gpufleet.policy.exemptions import is_in_force
-from gpufleet.policy.held import HeldLimits, hold
 from gpufleet.policy.settings import PackConfig, configure
+from gpufleet.policy.stricter_limits import StricterLimits, limits_for_change
 from gpufleet.pricing import price_plan
 from gpufleet.spec.models import FleetSpec
 from tests.unit.policies.change_safety.test_guardrails_loosened import EXEMPTION, fleet, level
@@ -36,9 +36,9 @@ def spec(budget: Any = None, **more: Any) -> FleetSpec:
     return FleetSpec.model_validate(fleet(budget, **more))
 
 
-def held(
+def stricter(
     before: FleetSpec | None, after: FleetSpec, given: Mapping[str, PackConfig] | None = None
-) -> HeldLimits:
+) -> StricterLimits:
     shared = PolicyContext(
         project="gpufleet",
         stack="prod",
@@ -47,10 +47,12 @@ def held(
         spec=after,
         plan=build_plan(after, CATALOG),
     )
-    return hold(configure(RULES, after, None, given), configure(RULES, before, None, given), shared, before)
+    return limits_for_change(
+        configure(RULES, after, None, given), configure(RULES, before, None, given), shared, before
+    )
 
 
-def enforcement(limits: HeldLimits, name: str) -> str:
+def enforcement(limits: StricterLimits, name: str) -> str:
     (found,) = [each.enforcement for each in limits.configured if each.rule.name == name]
     return found
 
@@ -59,10 +61,10 @@ def enforcement(limits: HeldLimits, name: str) -> str:
 @pytest.mark.parametrize("before", LEVELS)
 @pytest.mark.parametrize("after", LEVELS)
 def test_rule_is_enforced_at_the_stricter_level(name: str, before: str, after: str) -> None:
-    found = held(spec(**level(name, before)), spec(**level(name, after)))
+    found = stricter(spec(**level(name, before)), spec(**level(name, after)))
     assert enforcement(found, name) == max(before, after, key=lambda each: STRICT[each])
     assert found.differ == (STRICT[after] < STRICT[before])
-    assert enforcement(held(None, spec(**level(name, after))), name) == after, "a new environment sets it"
+    assert enforcement(stricter(None, spec(**level(name, after))), name) == after, "a new environment sets it"
 
 
 def test_rule_keeps_the_settings_before_the_change() -> None:
@@ -70,13 +72,15 @@ def test_rule_keeps_the_settings_before_the_change() -> None:
         level("budget-by-team", None, size="maximum"),
         level("budget-by-team", None, size="expected"),
     )
-    (rule,) = [each for each in held(spec(**before), spec(**after)).configured if each.rule is budget_by_team]
+    (rule,) = [
+        each for each in stricter(spec(**before), spec(**after)).configured if each.rule is budget_by_team
+    ]
     assert rule.settings.model_dump() == {"size": "maximum"}
 
 
 def test_configuration_of_the_run_counts_on_both_sides() -> None:
     own = spec()
-    found = held(own, own, {"budget-by-team": PackConfig("advisory", {"size": "maximum"})})
+    found = stricter(own, own, {"budget-by-team": PackConfig("advisory", {"size": "maximum"})})
     assert not found.differ
     (rule,) = [each for each in found.configured if each.rule is budget_by_team]
     assert (rule.enforcement, rule.settings.model_dump()) == ("advisory", {"size": "maximum"})
@@ -84,14 +88,14 @@ def test_configuration_of_the_run_counts_on_both_sides() -> None:
 
 def test_exemption_counts_from_the_change_after_it() -> None:
     own = spec(exemptions=[EXEMPTION])
-    assert held(spec(), own).exemptions == ()
-    assert held(own, own).exemptions == own.exemptions
-    assert held(None, own).exemptions == own.exemptions
+    assert stricter(spec(), own).exemptions == ()
+    assert stricter(own, own).exemptions == own.exemptions
+    assert stricter(None, own).exemptions == own.exemptions
     longer = spec(exemptions=[{**EXEMPTION, "expires": "2027-01-01"}])
-    assert held(own, longer).exemptions == ()
-    assert held(longer, own).exemptions == own.exemptions
+    assert stricter(own, longer).exemptions == ()
+    assert stricter(longer, own).exemptions == own.exemptions
     other = spec(exemptions=[{**EXEMPTION, "resource": "models"}])
-    assert held(own, other).exemptions == ()
+    assert stricter(own, other).exemptions == ()
 
 
 CAPS = st.fixed_dictionaries(
@@ -116,7 +120,7 @@ def test_no_cap_is_above_the_one_before(
         return spec({**amounts, "sites": by_site}, onprem=[PRICED_RACKS])
 
     before, after = build(old, old_sites), build(new, new_sites)
-    budget = held(before, after).shared.spec.budget  # type: ignore[union-attr]
+    budget = stricter(before, after).shared.spec.budget  # type: ignore[union-attr]
     for name in ("monthly", "upfront", "max_increase"):
         caps = [
             getattr(each.budget, name) for each in (before, after) if getattr(each.budget, name) is not None
@@ -130,7 +134,7 @@ def test_no_cap_is_above_the_one_before(
 def test_cap_of_a_site_that_the_change_removes_goes_with_it() -> None:
     before = spec({"sites": {"dc1": "10 USD"}}, onprem=[PRICED_RACKS])
     after = spec()
-    assert held(before, after).shared.spec == after
+    assert stricter(before, after).shared.spec == after
 
 
 SITE: dict[str, Any] = example_fleet()["cloud"][0]
@@ -157,14 +161,16 @@ def site(name: str = "use1", **groups: Mapping[str, Any]) -> dict[str, Any]:
 def test_cap_follows_a_node_group_to_another_team_or_name(
     budget: dict[str, Any], after: dict[str, Any], name: str, capped: str | None
 ) -> None:
-    found = held(spec(budget, cloud=[site()]), spec(cloud=[after])).shared.spec
+    found = stricter(spec(budget, cloud=[site()]), spec(cloud=[after])).shared.spec
     assert found is not None
     cap = found.budget.node_groups.get(name)
     assert (str(cap) if cap is not None else None) == capped
 
 
 def test_cap_follows_a_site_to_another_name() -> None:
-    found = held(spec({"sites": {"use1": "10 USD"}}, cloud=[site()]), spec(cloud=[site("use9")])).shared.spec
+    found = stricter(
+        spec({"sites": {"use1": "10 USD"}}, cloud=[site()]), spec(cloud=[site("use9")])
+    ).shared.spec
     assert found is not None
     assert str(found.budget.sites["use9"]) == "10 USD"
 
@@ -186,7 +192,7 @@ def test_no_form_of_an_exemption_counts_in_its_own_change(
     old: list[dict[str, str]], new: list[dict[str, str]]
 ) -> None:
     before, after = spec(exemptions=old), spec(exemptions=new)
-    for each in held(before, after).exemptions:
+    for each in stricter(before, after).exemptions:
         known = [one for one in before.exemptions if (one.rule, one.resource) == (each.rule, each.resource)]
         assert max(one.expires for one in known) >= each.expires
         counts = is_in_force(each, dt.date(2026, 11, 1))
@@ -212,7 +218,7 @@ def assuming(amounts: dict[str, str]) -> dict[str, Any]:
 def test_assumed_amount_is_lowered_by_no_other_key(
     old: dict[str, str], new: dict[str, str], key: str, amount: str
 ) -> None:
-    found = held(spec(**assuming(old)), spec(**assuming(new))).shared.spec
+    found = stricter(spec(**assuming(old)), spec(**assuming(new))).shared.spec
     assert found is not None
     assert found.policies["budget-unknown-cost"].settings["assume"][key] == amount
 
@@ -231,32 +237,32 @@ def test_assumed_amount_is_lowered_by_no_other_key(
 def test_cheaper_racks_make_no_room_in_the_budget(change: dict[str, Any]) -> None:
     racks = {**PRICED_RACKS, "running_costs": {"colocation": "9000 USD", "staff": "1 USD"}}
     before, after = spec(onprem=[racks]), spec(onprem=[{**racks, **change}])
-    found = held(before, after)
+    found = stricter(before, after)
     assert found.differ
     assert found.shared.plan is not None
     full = price_plan(build_plan(before, CATALOG), CATALOG).total
     assert price_plan(found.shared.plan, CATALOG).total == full
-    assert held(after, before).shared.spec == before, "dearer ones count at once"
+    assert stricter(after, before).shared.spec == before, "dearer ones count at once"
 
 
 def test_assumed_amount_is_not_lowered_and_a_new_one_counts() -> None:
     def assuming(**amounts: str) -> FleetSpec:
         return spec(**level("budget-unknown-cost", None, assume=amounts))
 
-    found = held(assuming(a1="50 USD", gone="9 USD"), assuming(a1="5 USD", b2="7 USD"))
+    found = stricter(assuming(a1="50 USD", gone="9 USD"), assuming(a1="5 USD", b2="7 USD"))
     assert found.shared.plan is not None
     assert found.shared.plan.budget.assume == {"a1": 50, "gone": 9, "b2": 7}
-    assert not held(assuming(a1="5 USD"), assuming(a1="50 USD")).differ
+    assert not stricter(assuming(a1="5 USD"), assuming(a1="50 USD")).differ
 
 
 def test_required_tag_stays_required() -> None:
     before, after = spec(required_tags=["team", "owner"]), spec(required_tags=["team"])
-    assert held(before, after).shared.spec.required_tags == ("team", "owner")  # type: ignore[union-attr]
+    assert stricter(before, after).shared.spec.required_tags == ("team", "owner")  # type: ignore[union-attr]
 
 
 def test_tightened_limits_are_those_of_the_change() -> None:
     before = spec({"monthly": "9000 USD"}, exemptions=[EXEMPTION])
     after = spec({"monthly": "1000 USD"}, **level("budget-by-team", "mandatory"))
-    found = held(before, after)
+    found = stricter(before, after)
     assert not found.differ
     assert found.shared.spec == after
