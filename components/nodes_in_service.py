@@ -22,7 +22,7 @@ ASKED = ("group_name", "nodes", "region")
 """The inputs that decide what is waited for. A change of one of them means another wait."""
 
 POLL_S = 10.0
-"""Seconds between two looks at a group, or less if the wait is shorter."""
+"""Seconds between two reads of a group, or less if the wait is shorter."""
 
 _EARLIER = timedelta(minutes=15)
 """Failed launches this long before the wait explain a shortage: Auto Scaling retries at longer intervals."""

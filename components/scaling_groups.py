@@ -15,7 +15,7 @@ from gpufleet.components.capacity_block_schedule import STOP_BEFORE_END
 from gpufleet.components.dynamic import client, iso
 
 POLL_S = 10.0
-"""Seconds between two looks at a group, or less if the wait is shorter."""
+"""Seconds between two reads of a group, or less if the wait is shorter."""
 
 QUIET_S = 60.0
 """Seconds without a launch after a failed one, or less if the wait is shorter. Auto Scaling tries the other

@@ -21,7 +21,7 @@ REQUEUE_S = 10
 """Kept before the end of an instance to requeue its jobs."""
 
 POLL_S = 1.0
-"""Between looks at acknowledgements."""
+"""Between reads of acknowledgements."""
 
 RECENT_S = 60
 """An instance with a notice of this age still runs: the shortest notice is two minutes."""

@@ -43,11 +43,11 @@ def estimate(known: Mapping[str, Price], *, alike: bool) -> Estimate | None:
     if not amounts:
         return None
     cheapest = min(amounts, key=lambda region: (amounts[region], region))
-    dearest = max(amounts, key=lambda region: (amounts[region], region))
-    low, high = amounts[cheapest], amounts[dearest] * MARGIN
+    highest = max(amounts, key=lambda region: (amounts[region], region))
+    low, high = amounts[cheapest], amounts[highest] * MARGIN
     if not alike or len(set(amounts.values())) < FEW:
         high = max(high, low * SPREAD)
     found = f"{low:f} USD in {cheapest}"
-    if dearest != cheapest:
-        found += f" to {amounts[dearest]:f} USD in {dearest}"
-    return Estimate(low, high, dearest, f"estimated from {found}, with a margin")
+    if highest != cheapest:
+        found += f" to {amounts[highest]:f} USD in {highest}"
+    return Estimate(low, high, highest, f"estimated from {found}, with a margin")

@@ -246,7 +246,7 @@ def described(known: list[dict[str, Any]], found: Mapping[str, list[dict[str, An
             for compute in (None, item["ci"]):
                 number = numbers.get((gpu["minor"], item["gi"], compute))
                 if number is None:
-                    raise MigError(f"{MINORS} knows no instance {item['gi']} of GPU {gpu['minor']}.")
+                    raise MigError(f"{MINORS} lists no instance {item['gi']} of GPU {gpu['minor']}.")
                 files.append(f"/dev/nvidia-caps/nvidia-cap{number}")
             entries.append({"gpu": int(gpu["index"]), "profile": item["profile"], "files": files})
             make_devices(gpu["minor"], item)

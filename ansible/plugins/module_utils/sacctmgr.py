@@ -64,7 +64,7 @@ def read(cluster: str) -> State:
     if [cluster] not in [list(row.values()) for row in table("cluster", "Cluster")]:
         raise SilentError(f"cluster {cluster} is not known to accounting yet")
     if not any(row == {"Type": "gres", "Name": "gpu"} for row in table("tres", "Type,Name")):
-        raise SilentError(f"accounting knows no {GPU} yet: slurmctld has not registered with it")
+        raise SilentError(f"accounting has no {GPU} yet: slurmctld has not registered with it")
     qos = {
         row["Name"]: {
             "priority": int(row["Priority"] or 0),

@@ -84,7 +84,7 @@ def accounting(cluster: str) -> list[str]:
     if output is None:
         why = "`journalctl -u slurmdbd` on its host; it may still convert its database"
         return [f"slurmdbd does not answer ({why})"]
-    return [] if cluster in output.split() else [f"slurmdbd knows no cluster {cluster}"]
+    return [] if cluster in output.split() else [f"slurmdbd has no cluster {cluster}"]
 
 
 def controllers(hosts: list[str], version: str) -> list[str]:

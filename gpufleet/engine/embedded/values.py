@@ -148,7 +148,7 @@ def _with_hash(asset: dict[str, Any]) -> dict[str, Any]:
 
 def _with_digest(archive: dict[str, Any]) -> dict[str, Any]:
     """Return an archive of assets with a digest of its names and contents. It is not Pulumi's own, which
-    covers the packed form: an update of an imported state sends the archive once more."""
+    covers the packed form: an update of an imported state sends the archive again."""
     if archive.get("hash"):
         return archive
     digest = hashlib.sha256()

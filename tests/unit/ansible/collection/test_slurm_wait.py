@@ -50,7 +50,7 @@ def test_responding_daemons_pass(module: ModuleType, run: Run, wanted: dict[str,
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"cluster": "other"}, "knows no cluster other"),
+        ({"cluster": "other"}, "has no cluster other"),
         ({"controllers": ["ctl01", "ctl02"]}, "slurmctld on ctl02 does not answer"),
         ({"controllers": ["ctl01"], "version": "23.11.1"}, "slurmctld is 23.02.8 and has to be 23.11.1"),
         ({"nodes": ["dgx02"], "version": "23.02.8"}, "slurmd of dgx02 is 22.05.8 and has to be 23.02.8"),
