@@ -2,7 +2,10 @@
 
 import ast
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("gpufleet", "components", "stacks", "policies")
@@ -23,6 +26,10 @@ REASONS = {
 }
 """Names that stand in two modules, and why."""
 
+ROLES = sorted((ROOT / "ansible" / "roles").glob("*/files"))
+ANSIBLE_NAMES = {"ActionModule", "FilterModule"}
+"""Names by which Ansible finds the class of a plugin."""
+
 
 def test_no_public_class_name_is_in_two_modules_without_a_reason() -> None:
     assert set(_shared_names(ROOT)) - set(REASONS) == set()
@@ -30,6 +37,12 @@ def test_no_public_class_name_is_in_two_modules_without_a_reason() -> None:
 
 def test_every_reason_is_still_needed() -> None:
     assert set(REASONS) - set(_shared_names(ROOT)) == set()
+
+
+@pytest.mark.parametrize("folder", [ROOT / "ansible/plugins", *ROLES], ids=lambda each: each.parent.name)
+def test_collection_and_each_program_of_a_role_have_a_class_name_once(folder: Path) -> None:
+    """They run on a host, each without the others."""
+    assert set(_shared_names(folder.parent, (folder.name,))) - ANSIBLE_NAMES == set()
 
 
 def test_duplicate_public_class_is_found_and_a_private_one_is_not(tmp_path: Path) -> None:
@@ -46,10 +59,10 @@ def test_duplicate_public_class_is_found_and_a_private_one_is_not(tmp_path: Path
     assert _shared_names(tmp_path) == {"Rate": ["gpufleet/a.py", "policies/b.py"]}
 
 
-def _shared_names(root: Path) -> dict[str, list[str]]:
+def _shared_names(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, list[str]]:
     """Name -> the files that define a public class of that name at their top level, if there are several."""
     found: dict[str, list[str]] = defaultdict(list)
-    for package in PACKAGES:
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             where = path.relative_to(root).as_posix()
             if where.startswith(HANDLERS):

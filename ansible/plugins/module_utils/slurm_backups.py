@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from ansible_collections.gpufleet.rack.plugins.module_utils.mariadb import MariaDb
 from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_copies import (
     copy_configuration,
@@ -29,8 +30,7 @@ from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     DATABASE,
     MANIFEST,
     STATE,
-    Cluster,
-    Server,
+    SlurmCluster,
     digest,
     exclusive_lock,
     free,
@@ -122,7 +122,7 @@ def described(folder: Path) -> list[dict[str, object]]:
     return found
 
 
-def make(cluster: Cluster, server: Server, target: Path, wanted: BackupRequest) -> dict[str, object]:
+def make(cluster: SlurmCluster, server: MariaDb, target: Path, wanted: BackupRequest) -> dict[str, object]:
     """Write all files of a backup into a folder; the manifest."""
     before = queue()
     copies = copy_state(cluster.state, target / STATE, wanted.quiet_s)
@@ -165,8 +165,8 @@ def note_success() -> None:
 
 def back_up(wanted: BackupRequest, check: bool = False) -> dict[str, object]:
     """Make a backup, or check the free space; the result for Ansible."""
-    cluster = Cluster(wanted.cluster)
-    server = Server()
+    cluster = SlurmCluster(wanted.cluster)
+    server = MariaDb()
     folder = Path(wanted.folder)
     needed = server.size(cluster.database) + sizes(listing(cluster.state))
     if check:

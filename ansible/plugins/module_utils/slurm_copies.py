@@ -8,11 +8,11 @@ import tarfile
 import time
 from pathlib import Path
 
+from ansible_collections.gpufleet.rack.plugins.module_utils.mariadb import MariaDb
 from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     CONFIGURATION,
     NOT_STATE,
-    Server,
     as_slurm,
     free,
 )
@@ -103,7 +103,7 @@ def raise_for_space(folder: Path, error: str) -> None:
         )
 
 
-def dump(server: Server, database: str, target: Path, timeout_s: int) -> int:
+def dump(server: MariaDb, database: str, target: Path, timeout_s: int) -> int:
     """Dump a database in one transaction; its bytes before compression."""
     command = [
         server.dumper,

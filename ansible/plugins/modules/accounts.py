@@ -108,7 +108,7 @@ RECORD = Path("/var/lib/gpufleet/accounts.json")
 HEADER = "# Written by gpufleet, which overwrites it. A user's own keys belong into ~/.ssh/authorized_keys.\n"
 
 
-class Host(NamedTuple):
+class HostAccounts(NamedTuple):
     """Users and groups of the host, from any directory service."""
 
     users: dict[str, pwd.struct_passwd]
@@ -116,7 +116,7 @@ class Host(NamedTuple):
     locked: set[str]
 
     @classmethod
-    def read(cls) -> Host:
+    def read(cls) -> HostAccounts:
         """Read them again."""
         users = {entry.pw_name: entry for entry in pwd.getpwall()}
         groups = {entry.gr_name: entry for entry in grp.getgrall()}
@@ -133,7 +133,9 @@ def expired() -> set[str]:
     return {words[0] for words in fields if len(words) > 7 and words[7] in ("0", "1")}
 
 
-def refuse_conflicts(host: Host, groups: list[dict[str, Any]], accounts: list[dict[str, Any]]) -> None:
+def refuse_conflicts(
+    host: HostAccounts, groups: list[dict[str, Any]], accounts: list[dict[str, Any]]
+) -> None:
     """Refuse all conflicts at once, before any change."""
     by_uid = {entry.pw_uid: name for name, entry in host.users.items()}
     by_gid = {entry.gr_gid: name for name, entry in host.groups.items()}
@@ -178,7 +180,7 @@ class Step(NamedTuple):
     text: str | None = None
 
 
-def primary_group(account: dict[str, Any], host: Host, groups: list[dict[str, Any]]) -> Step | None:
+def primary_group(account: dict[str, Any], host: HostAccounts, groups: list[dict[str, Any]]) -> Step | None:
     """The private group, if no other group has its GID."""
     if account["gid"] in {group["gid"] for group in groups}:
         return None
@@ -188,7 +190,7 @@ def primary_group(account: dict[str, Any], host: Host, groups: list[dict[str, An
     return Step(f"group {account['name']} {account['gid']}", tuple(command))
 
 
-def memberships(account: dict[str, Any], host: Host, managed: set[str]) -> list[str] | None:
+def memberships(account: dict[str, Any], host: HostAccounts, managed: set[str]) -> list[str] | None:
     """Supplementary groups to set for an account; None if they are correct.
 
     Groups of the fleet file exactly; other groups of the host (docker, video) are kept and added as listed.
@@ -200,7 +202,7 @@ def memberships(account: dict[str, Any], host: Host, managed: set[str]) -> list[
 
 
 def account_steps(
-    account: dict[str, Any], host: Host, managed: set[str], params: dict[str, Any]
+    account: dict[str, Any], host: HostAccounts, managed: set[str], params: dict[str, Any]
 ) -> list[Step]:
     """Missing parts of one account."""
     name = account["name"]
@@ -248,7 +250,7 @@ def made_before() -> list[str]:
         return []
 
 
-def plan(params: dict[str, Any], host: Host, made: list[str]) -> list[Step]:
+def plan(params: dict[str, Any], host: HostAccounts, made: list[str]) -> list[Step]:
     """All missing steps, in order."""
     groups, accounts = params["groups"], params["accounts"]
     managed = {group["name"] for group in groups}
@@ -300,7 +302,7 @@ def apply(step: Step) -> None:
 
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Compare and change; the result for Ansible."""
-    host, made = Host.read(), made_before()
+    host, made = HostAccounts.read(), made_before()
     refuse_conflicts(host, params["groups"], params["accounts"])
     steps = plan(params, host, made)
     if steps and not check:

@@ -65,7 +65,7 @@ TOOLKIT = "etc/nvidia-container-runtime/config.toml"
 ENVIRONMENT = "accept-nvidia-visible-devices-envvar-when-unprivileged"
 
 
-class Host:
+class RuntimeHost:
     """Host access of this module."""
 
     def __init__(self, root="/"):
@@ -170,7 +170,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    host = Host()
+    host = RuntimeHost()
     installed = [name for name in module.params["runtimes"] if host.has(PROGRAMS[name])]
     try:
         actions = {name: ensure(host, name, module.check_mode) for name in installed}

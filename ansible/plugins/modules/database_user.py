@@ -46,11 +46,11 @@ statements:
 
 import hashlib
 import re
-import shutil
 import subprocess
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.mariadb import MariaDb
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 HOST = "localhost"
@@ -59,35 +59,13 @@ PLUGIN = "mysql_native_password"
 USERS = "SELECT user, host, plugin, authentication_string FROM mysql.user;"
 
 
-class Server:
-    """MariaDB of this host, over its socket as root."""
-
-    def __init__(self, client: str) -> None:
-        self._client = client
-
-    def ask(self, statement: str) -> list[list[str]]:
-        """The rows of a statement."""
-        done = subprocess.run(
-            [self._client, "--batch", "--skip-column-names", "--protocol=socket", "--user=root"],
-            input=statement,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        if done.returncode:
-            raise RefusalError(
-                f"MariaDB refused: {done.stderr.strip()}. root has to be able to log in over the socket, as "
-                "the distribution's package sets it up (plugin unix_socket)."
-            )
-        return [line.split("\t") for line in done.stdout.splitlines()]
-
-    def answers(self) -> bool:
-        """Whether it runs."""
-        try:
-            return self.ask("SELECT 1;") == [["1"]]
-        except (RefusalError, OSError, subprocess.TimeoutExpired):
-            return False
+def running() -> MariaDb | None:
+    """MariaDB, if it is installed and answers."""
+    try:
+        server = MariaDb()
+        return server if server.ask("SELECT 1;", 60) == [["1"]] else None
+    except (RefusalError, OSError, subprocess.TimeoutExpired):
+        return None
 
 
 def hashed(password: str) -> str:
@@ -96,7 +74,7 @@ def hashed(password: str) -> str:
     return "*" + hashlib.sha1(first, usedforsecurity=False).hexdigest().upper()
 
 
-def missing(server: Server, database: str, user: str, secret: str) -> list[tuple[str, str]]:
+def missing(server: MariaDb, database: str, user: str, secret: str) -> list[tuple[str, str]]:
     """Missing statements, each with a description without secrets."""
     who = f"'{user}'@'{HOST}'"
     needed = []
@@ -136,9 +114,8 @@ def make(database: str, user: str, password: str, check: bool) -> list[str]:
             raise RefusalError(
                 f"{name!r} is no name for a database or its user: letters, digits and underscores, up to 32."
             )
-    client = shutil.which("mariadb") or shutil.which("mysql")
-    server = Server(client) if client else None
-    if server is None or not server.answers():
+    server = running()
+    if server is None:
         if check:
             return [f"create database {database}", f"create user '{user}'@'{HOST}'"]
         raise RefusalError(

@@ -118,7 +118,7 @@ DIGEST = "var/lib/gpufleet/kubeadm.digest"
 KUBELET_CONFIG = "var/lib/kubelet/config.yaml"
 
 
-class Host:
+class KubeadmHost:
     """Host access of this module; `root` is another folder in tests."""
 
     def __init__(self, params: dict[str, Any], root: Path = Path("/")) -> None:
@@ -300,7 +300,7 @@ def wait_for_server(server: str, timeout_s: int) -> None:
 
 def work(params: dict[str, Any], check: bool, root: Path = Path("/")) -> dict[str, Any]:
     """Bring the host to the state; the result for Ansible."""
-    host = Host(params, root)
+    host = KubeadmHost(params, root)
     before = {
         "member": is_member(root),
         "control_plane": host.control_plane,

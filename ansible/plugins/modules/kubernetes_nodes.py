@@ -117,7 +117,7 @@ def _plain(taints: list[dict[str, Any]]) -> set[Taint]:
     return {(item["key"], item.get("value", ""), item["effect"]) for item in taints}
 
 
-class Cluster:
+class ClusterNodes:
     """Cluster access of this module."""
 
     def __init__(self, timeout_s: int, kubeconfig: str = ADMIN) -> None:
@@ -199,7 +199,7 @@ def work(params: dict[str, Any], check: bool, kubeconfig: str = ADMIN) -> dict[s
     named = list(dict.fromkeys([*params["labels"], *params["taints"], *params["drain"], *params["ready"]]))
     if check and not Path(kubeconfig).is_file():
         return {"changed": bool(named), "missing": [], "nodes": {name: ["would be set up"] for name in named}}
-    cluster = Cluster(params["timeout_s"], kubeconfig)
+    cluster = ClusterNodes(params["timeout_s"], kubeconfig)
     there = cluster.read()
     missing = [name for name in named if name not in there]
     for name in named:

@@ -105,7 +105,7 @@ class DriverError(Exception):
     """Value, rule and remedy in one text."""
 
 
-class Host:
+class DriverHost:
     """Host access of this module."""
 
     def __init__(self, root="/"):
@@ -281,7 +281,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    given, check, host = module.params, module.check_mode, Host()
+    given, check, host = module.params, module.check_mode, DriverHost()
     wanted = (given["version"], given["open_modules"])
     try:
         of_branch(given["version"], given["branch"])

@@ -75,13 +75,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.rack.plugins.module_utils.mariadb import MariaDb
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, finish
 from ansible_collections.gpufleet.rack.plugins.module_utils.slurm_files import (
     DATABASE,
     MANIFEST,
     STATE,
-    Cluster,
-    Server,
+    SlurmCluster,
     as_slurm,
     digest,
     exclusive_lock,
@@ -177,7 +177,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def compare(
-    manifest: dict[str, Any], cluster: Cluster, server: Server, upgrades: dict[str, list[str]], discard: bool
+    manifest: dict[str, Any],
+    cluster: SlurmCluster,
+    server: MariaDb,
+    upgrades: dict[str, list[str]],
+    discard: bool,
 ) -> None:
     """Refuse a backup of another cluster, or one that would lose newer data."""
     if manifest["cluster"] != cluster.name:
@@ -215,7 +219,7 @@ def require_stopped() -> None:
             raise RefusalError(f"{unit} runs on this host. Stop it on all controllers, then restore.")
 
 
-def load(server: Server, path: Path, database: str, needed: int) -> None:
+def load(server: MariaDb, path: Path, database: str, needed: int) -> None:
     """Load a dump into a new database; that of an earlier, killed run is dropped."""
     if DATA.is_dir() and free(DATA) < needed + RESERVE:
         raise RefusalError(
@@ -244,7 +248,7 @@ def load(server: Server, path: Path, database: str, needed: int) -> None:
         )
 
 
-def exchange_databases(server: Server, new: str, current: str, former: str) -> None:
+def exchange_databases(server: MariaDb, new: str, current: str, former: str) -> None:
     """Exchange the tables of two databases in one statement; the previous ones are kept."""
     server.ask(f"CREATE DATABASE IF NOT EXISTS `{former}`;")
     moves = [f"`{current}`.`{table}` TO `{former}`.`{table}`" for table in server.tables(current)]
@@ -254,7 +258,7 @@ def exchange_databases(server: Server, new: str, current: str, former: str) -> N
     )
 
 
-def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None:
+def exchange_state(cluster: SlurmCluster, path: Path, former: str, lock: int) -> None:
     """Replace the state with that of a backup; the previous one is kept below it."""
     with path.open("rb") as archive:
         done = subprocess.run(
@@ -278,8 +282,8 @@ def exchange_state(cluster: Cluster, path: Path, former: str, lock: int) -> None
 def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     """Check, and restore; the result for Ansible."""
     folder = Path(params["path"])
-    cluster = Cluster(params["cluster"])
-    server = Server()
+    cluster = SlurmCluster(params["cluster"])
+    server = MariaDb()
     manifest = read_manifest(folder)
     upgrades = {str(key): [str(each) for each in value] for key, value in params["upgrades"].items()}
     jobs = sorted({int(each["job"]) for each in manifest["queue"] or []})
@@ -306,7 +310,7 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
 
 
 def load_database(
-    server: Server, cluster: Cluster, folder: Path, manifest: dict[str, Any], former: str
+    server: MariaDb, cluster: SlurmCluster, folder: Path, manifest: dict[str, Any], former: str
 ) -> None:
     """Load the backup's database, compare it with the manifest, and exchange it."""
     new = f"{cluster.database}_restoring"

@@ -81,7 +81,7 @@ def test_cdi_is_enabled_once_and_other_settings_stay(
 ) -> None:
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": "/scratch"}')
-    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host = Runtimes(runtimes.RuntimeHost, tmp_path, started=1.0)
     assert runtimes.ensure(host, "docker", check=True) == ["configure", "restart"]
     assert host.calls == []
     assert runtimes.ensure(host, "docker", check=False) == ["configure", "restart"]
@@ -97,7 +97,7 @@ def test_runtime_is_neither_configured_nor_restarted_while_containers_run(
         raise runtimes.RefusalError("in use by container notebook")
 
     monkeypatch.setattr(runtimes, "take_out_of_service", refuse)
-    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host = Runtimes(runtimes.RuntimeHost, tmp_path, started=1.0)
     for runtime in ("docker", "containerd"):
         with pytest.raises(runtimes.RefusalError, match="in use by container notebook"):
             runtimes.ensure(host, runtime, check=False)
@@ -109,16 +109,20 @@ def test_runtime_older_than_its_configuration_is_restarted(runtimes: ModuleType,
     path = tmp_path / "etc/docker/daemon.json"
     path.write_text('{"features": {"cdi": true}}')
     os.utime(path, (2000, 2000))
-    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=1000.0), "docker", check=False) == [
-        "restart"
-    ]
-    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=2000.0), "docker", check=False) == []
+    assert runtimes.ensure(
+        Runtimes(runtimes.RuntimeHost, tmp_path, started=1000.0), "docker", check=False
+    ) == ["restart"]
+    assert (
+        runtimes.ensure(Runtimes(runtimes.RuntimeHost, tmp_path, started=2000.0), "docker", check=False) == []
+    )
     # A stopped one reads it when it starts.
-    assert runtimes.ensure(Runtimes(runtimes.Host, tmp_path, started=None), "docker", check=False) == []
+    assert (
+        runtimes.ensure(Runtimes(runtimes.RuntimeHost, tmp_path, started=None), "docker", check=False) == []
+    )
 
 
 def test_containerd_with_built_in_cdi_is_unchanged(runtimes: ModuleType, tmp_path: Path) -> None:
-    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host = Runtimes(runtimes.RuntimeHost, tmp_path, started=1.0)
     host.containerd_cdi = True
     assert runtimes.ensure(host, "containerd", check=False) == []
     assert host.calls == []
@@ -130,7 +134,7 @@ def test_environment_of_unprivileged_containers_is_ignored_once(runtimes: Module
     # As the toolkit's package writes it: lines with defaults are comments.
     key = "accept-nvidia-visible-devices-envvar-when-unprivileged"
     path.write_text(f"#{key} = true\ndisable-require = false\n")
-    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host = Runtimes(runtimes.RuntimeHost, tmp_path, started=1.0)
     assert runtimes.restrict(host, check=True) == ["configure"]
     assert host.calls == []
     assert runtimes.restrict(host, check=False) == ["configure"]
@@ -140,7 +144,7 @@ def test_environment_of_unprivileged_containers_is_ignored_once(runtimes: Module
 
 
 def test_toolkit_that_does_not_take_the_setting_is_named(runtimes: ModuleType, tmp_path: Path) -> None:
-    host = Runtimes(runtimes.Host, tmp_path, started=1.0)
+    host = Runtimes(runtimes.RuntimeHost, tmp_path, started=1.0)
     host.run = lambda *_: (1, "unable to create config")  # type: ignore[method-assign]
     with pytest.raises(runtimes.RefusalError, match=r"did not set accept-nvidia.*unable to create config"):
         runtimes.restrict(host, check=False)
@@ -150,7 +154,7 @@ def test_invalid_docker_configuration_is_named(runtimes: ModuleType, tmp_path: P
     (tmp_path / "etc/docker").mkdir(parents=True)
     (tmp_path / "etc/docker/daemon.json").write_text('{"data-root": ')
     with pytest.raises(runtimes.RefusalError, match=r"daemon\.json is no JSON object"):
-        runtimes.Host(tmp_path).uses_cdi("docker")
+        runtimes.RuntimeHost(tmp_path).uses_cdi("docker")
 
 
 def test_loaded_modules_are_not_loaded_again(tmp_path: Path) -> None:

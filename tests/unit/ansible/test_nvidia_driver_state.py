@@ -85,7 +85,7 @@ def kernel(tmp_path: Path, module: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def host(kernel: Kernel, module: ModuleType) -> Any:
-    return module.Host(kernel.root)
+    return module.DriverHost(kernel.root)
 
 
 def load(module: ModuleType, host: Any, **more: Any) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def test_missing_gpus_are_a_warning_and_none_at_all_an_error(
     load(module, host, expected_gpus=8, warn=said.append)
     assert said == ["1 of 8 GPUs are on the PCI bus; the health check judges that"]
     with pytest.raises(module.DriverError, match="No NVIDIA GPU is on the PCI bus"):
-        load(module, module.Host(tmp_path / "empty"))
+        load(module, module.DriverHost(tmp_path / "empty"))
 
 
 def test_initramfs_older_than_the_blacklist_is_rebuilt(module: ModuleType, kernel: Kernel, host: Any) -> None:

@@ -32,7 +32,7 @@ def host(module: ModuleType, users: str = "", groups: str = "", locked: str = ""
     for line in groups.split():
         name, gid, members = line.split(":")
         teams[name] = grp.struct_group((name, "x", int(gid), [word for word in members.split(",") if word]))
-    return module.Host(people, teams, set(locked.split()))
+    return module.HostAccounts(people, teams, set(locked.split()))
 
 
 def steps(

@@ -176,8 +176,8 @@ def test_node_state_and_reason_are_parsed_with_any_content() -> None:
         "NodeName=dgx01 Arch=x86_64 Gres=gpu:8 OS=Linux 6.8.0 State=MIXED+DRAIN ThreadsPerCore=2 "
         "CfgTRES=cpu=224,gres/gpu=8 Reason=see [12] in State=X [root@2026-11-21T17:35:39] Comment=(null)"
     )
-    assert slurm.parse(text) == slurm.Node("MIXED+DRAIN", "see [12] in State=X")
-    assert slurm.parse("State=IDLE ThreadsPerCore=1") == slurm.Node("IDLE", "")
+    assert slurm.parse(text) == slurm.SlurmNode("MIXED+DRAIN", "see [12] in State=X")
+    assert slurm.parse("State=IDLE ThreadsPerCore=1") == slurm.SlurmNode("IDLE", "")
     assert slurm.parse("Node dgx01 not found") is None
 
 
@@ -193,8 +193,8 @@ def test_drain_depends_on_state_and_not_only_on_reason() -> None:
     config = Config(node="dgx01", gpus=8, recovery_runs=1)
     fault = [Finding("disk", "/", "is full")]
     for state in ("IDLE", "ALLOCATED", "DOWN*", "MIXED+PLANNED"):
-        assert draining.decide(slurm.Node(state, "old words"), fault, config, "", 0).do == "drain"
-    ours = slurm.Node("ALLOCATED+DRAIN", "gpufleet: / is full")
+        assert draining.decide(slurm.SlurmNode(state, "old words"), fault, config, "", 0).do == "drain"
+    ours = slurm.SlurmNode("ALLOCATED+DRAIN", "gpufleet: / is full")
     assert draining.decide(ours, fault, config, ours.reason, 0) == draining.Order()
     assert draining.decide(ours, [], config, ours.reason, 1).do == "undrain"
     assert draining.decide(ours, [], config, ours.reason, 0) == draining.Order()

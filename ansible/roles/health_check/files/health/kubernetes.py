@@ -25,7 +25,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
-class Node:
+class KubernetesNode:
     """The node in the API server."""
 
     drained: bool
@@ -57,12 +57,12 @@ def question(config: Config) -> list[str]:
     return kubectl(config, "get", "node", config.node, "--output=json")
 
 
-def parse(text: str) -> Node | None:
+def parse(text: str) -> KubernetesNode | None:
     """The node in kubectl's JSON; None for other text."""
     try:
         found = json.loads(text)
         notes = found["metadata"].get("annotations", {})
-        return Node(bool(found["spec"].get("unschedulable")), notes.get(ANNOTATION, ""))
+        return KubernetesNode(bool(found["spec"].get("unschedulable")), notes.get(ANNOTATION, ""))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

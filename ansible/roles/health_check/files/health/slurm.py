@@ -15,7 +15,7 @@ REASON = re.compile(r"\bReason=(.*?) \[[^\]\s]*@[^\]]*\]")
 
 
 @dataclass(frozen=True)
-class Node:
+class SlurmNode:
     """The node in slurmctld, which clears a reason when the node is resumed."""
 
     state: str
@@ -33,13 +33,13 @@ def question(config: Config) -> list[str]:
     return ["scontrol", "--oneliner", "show", "node", config.node]
 
 
-def parse(text: str) -> Node | None:
+def parse(text: str) -> SlurmNode | None:
     """The node in `scontrol --oneliner show node`; None for other text."""
     state = STATE.search(text)
     if state is None:
         return None
     reason = REASON.search(text)
-    return Node(state[1], reason[1].strip() if reason else "")
+    return SlurmNode(state[1], reason[1].strip() if reason else "")
 
 
 def drain_by_hand(config: Config) -> str:
