@@ -91,15 +91,15 @@ def interrupted(error: KeyboardInterrupt, arguments: Sequence[str]) -> int:
     kept = known.kept if known else _KEPT.get(name, "")
     more = [each for each in (known.more if known else ()) if each not in arguments]
     same = shlex.join(["gpufleet", *arguments, *more])
-    failure = "; ".join(filter(None, ("interrupted", kept)))
+    message = "; ".join(filter(None, ("interrupted", kept)))
     remedy = f"run the same command {'to continue' if known or name in _GOES_ON else 'again'}: `{same}`"
     if "--json" in arguments:
-        emit_json({"error": failure, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
+        emit_json({"error": message, "remedy": remedy, "exit_code": int(ExitCode.INTERRUPTED)})
     else:
         if is_terminal(errors.file):
             # New line after the terminal's `^C` or an unanswered question.
             errors.print()
-        errors.print(f"{failure}; {remedy}", markup=False, soft_wrap=True)
+        errors.print(f"{message}; {remedy}", markup=False, soft_wrap=True)
     return int(ExitCode.INTERRUPTED)
 
 

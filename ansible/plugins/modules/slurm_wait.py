@@ -94,8 +94,8 @@ def controllers(hosts: list[str], version: str) -> list[str]:
     up = {found[1] for found in re.finditer(r"Slurmctld\(\S+\) at (\S+) is UP", done.stdout)}
     missing = [f"slurmctld on {host} does not answer" for host in hosts if host not in up]
     if not missing and version:
-        output = re.search(r"SLURM_VERSION\s*=\s*(\S+)", ask("scontrol", "show", "config") or "")
-        runs = output[1] if output else "of an unknown version"
+        found = re.search(r"SLURM_VERSION\s*=\s*(\S+)", ask("scontrol", "show", "config") or "")
+        runs = found[1] if found else "of an unknown version"
         if runs != version:
             missing.append(f"slurmctld is {runs} and has to be {version}")
     return missing
