@@ -134,7 +134,7 @@ def fill(member: Member, site: Site) -> None:
     for phase in phases:
         member.sh(f"{kubeadm(MINOR)} init phase {phase} --config {FOLDER}/kubeadm.yaml")
     params = {"config": "", "release": "", "upload": False, "timeout_s": 60}
-    load("kubeadm").Host(params, member.root).protect(False)
+    load("kubeadm").KubeadmHost(params, member.root).protect(False)
     for part in PARTS:
         manifest = yaml.safe_load((member.root / f"etc/kubernetes/manifests/{part}.yaml").read_text())
         member.start(manifest["spec"]["containers"][0]["command"])
