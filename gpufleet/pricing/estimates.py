@@ -14,7 +14,7 @@ from decimal import Decimal
 from gpufleet.catalog import Price
 
 MARGIN = Decimal("1.35")
-"""The upper end divided by the highest known price."""
+"""The upper end divided by the most_expensive known price."""
 
 SPREAD = Decimal("2.1")
 """The least ratio of the upper end to the lowest known price for what differs most between regions:
@@ -28,7 +28,7 @@ SPOT_FLOOR = Decimal("0.0999")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A range in USD, the region with the highest known price, and the calculation."""
+    """A range in USD, the region with the most_expensive known price, and the calculation."""
 
     low: Decimal
     high: Decimal
@@ -43,11 +43,11 @@ def estimate(known: Mapping[str, Price], *, alike: bool) -> Estimate | None:
     if not amounts:
         return None
     cheapest = min(amounts, key=lambda region: (amounts[region], region))
-    highest = max(amounts, key=lambda region: (amounts[region], region))
-    low, high = amounts[cheapest], amounts[highest] * MARGIN
+    most_expensive = max(amounts, key=lambda region: (amounts[region], region))
+    low, high = amounts[cheapest], amounts[most_expensive] * MARGIN
     if not alike or len(set(amounts.values())) < FEW:
         high = max(high, low * SPREAD)
     found = f"{low:f} USD in {cheapest}"
-    if highest != cheapest:
-        found += f" to {amounts[highest]:f} USD in {highest}"
-    return Estimate(low, high, highest, f"estimated from {found}, with a margin")
+    if most_expensive != cheapest:
+        found += f" to {amounts[most_expensive]:f} USD in {most_expensive}"
+    return Estimate(low, high, most_expensive, f"estimated from {found}, with a margin")

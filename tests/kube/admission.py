@@ -1,4 +1,4 @@
-"""Whether a real API server takes a request. No pod is created.
+"""Whether a real API server takes a request, asked by dry runs.
 
 The server reads quotas, policies and roles from watches of its own, a moment after the request that wrote
 them. On a busy machine it still takes a pod that they forbid then, or refuses what they allow.
@@ -15,20 +15,25 @@ from gpufleet.lab.kubernetes.rest import ApiError, Rest
 _LIMIT_S = 300.0
 
 
-def refusal(rest: Rest, namespace: str, pod: Mapping[str, Any]) -> str:
-    """Why the server refuses a pod; empty if it accepts it."""
+def refusal_of(rest: Rest, path: str, item: Mapping[str, Any], code: int) -> str:
+    """Why the server refuses an object, with HTTP's `code`; empty if it accepts it. It is not kept."""
     try:
-        rest.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, query={"dryRun": "All"})
+        rest.call("POST", path, item, query={"dryRun": "All"})
     except ApiError as error:
-        assert error.code in (403, 422), error
+        assert error.code == code, (error.code, error.message)
         return error.message
     return ""
 
 
-def refusal_in_time(rest: Rest, namespace: str, pod: Mapping[str, Any]) -> str:
+def refusal(rest: Rest, namespace: str, pod: Mapping[str, Any], code: int = 403) -> str:
+    """The same for a pod."""
+    return refusal_of(rest, f"/api/v1/namespaces/{namespace}/pods", pod, code)
+
+
+def refusal_in_time(rest: Rest, namespace: str, pod: Mapping[str, Any], code: int = 403) -> str:
     """The same for the first rule that must refuse the pod, as soon as the server has read it."""
     deadline = time.monotonic() + _LIMIT_S
-    while not (message := refusal(rest, namespace, pod)):
+    while not (message := refusal(rest, namespace, pod, code)):
         assert time.monotonic() < deadline, f"the server accepts {pod} in {namespace}"
         time.sleep(0.2)
     return message

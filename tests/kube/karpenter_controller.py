@@ -19,6 +19,7 @@ from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.credentials import isolated_environ
 from gpufleet.lab.kubernetes.rest import ApiError, Rest
 from tests.conftest import Checkout
+from tests.kube.admission import refusal_of
 from tests.kube.cluster import ApiServerProcess, free_ports
 from tests.kube.cluster_programs import program
 
@@ -71,11 +72,7 @@ def path_of(item: Mapping[str, Any]) -> str:
 def refusal(rest: Rest, path: str, item: Mapping[str, Any]) -> str:
     """What the server says against an object; empty if it accepts it. It is not kept."""
     metadata = {"name": "tried", "labels": item["metadata"].get("labels", {})}
-    try:
-        rest.call("POST", path, {**item, "metadata": metadata}, query={"dryRun": "All"})
-    except ApiError as error:
-        return error.message
-    return ""
+    return refusal_of(rest, path, {**item, "metadata": metadata}, 422)
 
 
 def changed(item: Mapping[str, Any], **spec: Any) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from tests.unit.ansible.test_kubernetes_gpu_templates import TEAMS, role
 
 pytestmark = pytest.mark.xdist_group("kube")
 
+BY_POLICY = 422
+"""HTTP's code of a refusal by a ValidatingAdmissionPolicy. Quotas and PodSecurity refuse with 403."""
+
 ISOLATED = {"name": "isolated", "gpus": 8, "priority": "normal", "host_network": False}
 ON_HOSTS = ISOLATED | {"name": "on-hosts", "host_network": True}
 
@@ -35,7 +38,7 @@ def teams(api_server: ApiServerProcess) -> None:
     assert "NetworkPolicy isolated/team" in module.ensure(copy.deepcopy(params), False)["changed_objects"]
     assert module.ensure(copy.deepcopy(params), False)["changed"] is False
     volume = {"name": "v", "hostPath": {"path": "/"}}
-    refusal_in_time(api_server.rest(), "on-hosts", pod(volumes=[volume]))
+    refusal_in_time(api_server.rest(), "on-hosts", pod(volumes=[volume]), BY_POLICY)
 
 
 def pod(security: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -77,19 +80,19 @@ NOT_ALLOWED: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 @pytest.mark.parametrize("what", NOT_ALLOWED)
 def test_pod_on_the_network_of_its_host_gets_nothing_else_of_it(teams: None, rest: Rest, what: str) -> None:
     security, spec = NOT_ALLOWED[what]
-    said = refusal(rest, "on-hosts", pod(security, **spec))
+    said = refusal(rest, "on-hosts", pod(security, **spec), BY_POLICY)
     assert f"may use the network of their host, but not {what}" in said
     if security is not None:
         first = pod(security, **spec)
         first["spec"]["initContainers"] = [first["spec"]["containers"][0] | {"name": "first"}]
         del first["spec"]["containers"][0]["securityContext"]
-        assert f"but not {what}" in refusal(rest, "on-hosts", first)
+        assert f"but not {what}" in refusal(rest, "on-hosts", first, BY_POLICY)
 
 
 def test_old_annotation_does_not_take_a_pod_out_of_app_armor(teams: None, rest: Rest) -> None:
     made = pod()
     made["metadata"]["annotations"] = {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}
-    assert "but not Unconfined as AppArmor profile" in refusal(rest, "on-hosts", made)
+    assert "but not Unconfined as AppArmor profile" in refusal(rest, "on-hosts", made, BY_POLICY)
 
 
 def test_container_that_is_added_to_a_pod_is_judged_too(teams: None, rest: Rest) -> None:

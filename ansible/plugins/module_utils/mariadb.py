@@ -16,15 +16,13 @@ class MariaDb:
 
     LOGIN = ("--protocol=socket", "--user=root")
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: int = 600) -> None:
+        """`timeout_s` is how long a statement may take. Refuses a host without the programs of MariaDB."""
         self.client = _one_of("mariadb", "mysql")
+        self.dumper = _one_of("mariadb-dump", "mysqldump")
+        self.timeout_s = timeout_s
 
-    @property
-    def dumper(self) -> str:
-        """The program that dumps a database."""
-        return _one_of("mariadb-dump", "mysqldump")
-
-    def ask(self, statement: str, timeout_s: int = 600) -> list[list[str]]:
+    def ask(self, statement: str) -> list[list[str]]:
         """The rows of a statement."""
         done = subprocess.run(
             [self.client, "--batch", "--skip-column-names", *self.LOGIN],
@@ -32,7 +30,7 @@ class MariaDb:
             capture_output=True,
             text=True,
             check=False,
-            timeout=timeout_s,
+            timeout=self.timeout_s,
         )
         if done.returncode:
             raise RefusalError(

@@ -62,8 +62,8 @@ USERS = "SELECT user, host, plugin, authentication_string FROM mysql.user;"
 def running() -> MariaDb | None:
     """MariaDB, if it is installed and answers."""
     try:
-        server = MariaDb()
-        return server if server.ask("SELECT 1;", 60) == [["1"]] else None
+        server = MariaDb(timeout_s=60)
+        return server if server.ask("SELECT 1;") == [["1"]] else None
     except (RefusalError, OSError, subprocess.TimeoutExpired):
         return None
 

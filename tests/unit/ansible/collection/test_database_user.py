@@ -33,6 +33,7 @@ class Server:
         self.folder, self.programs = folder, programs
         folder.mkdir()
         programs.add("mariadb", MARIADB.replace("{folder}", str(folder)))
+        programs.add("mariadb-dump", "exit 1")
         self.has()
 
     def has(

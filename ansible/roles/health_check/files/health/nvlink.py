@@ -202,19 +202,12 @@ def check_fabric_manager(config: Config, readings: Readings, gpus: list[Gpu]) ->
     state = readings.done["fabric_manager"]
     found = []
     # Without a published number of NVSwitches, a missing service is not a fault.
-    message = state.out.strip()
-    judged = config.nvswitches != UNKNOWN or state.code == 0 or message == "failed"
+    activity = state.out.strip()
+    judged = config.nvswitches != UNKNOWN or state.code == 0 or activity == "failed"
     if judged and state.code != 0:
-        found.append(
-            Finding(
-                "fabric_manager",
-                "",
-                f"Fabric Manager is {message}"
-                if message
-                else f"Fabric Manager was not checked: {state.message}",
-                "its version has to be the driver's; see /var/log/fabricmanager.log",
-            )
-        )
+        message = f"is {activity}" if activity else f"was not checked: {state.message}"
+        remedy = "its version has to be the driver's; see /var/log/fabricmanager.log"
+        found.append(Finding("fabric_manager", "", f"Fabric Manager {message}", remedy))
         # Then no GPU is in the fabric either; do not report that too.
         return found
     for gpu in gpus:

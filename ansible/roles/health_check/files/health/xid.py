@@ -60,7 +60,7 @@ class Event:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """The same for lines that are one event. Xid 154 replaces the one before it."""
+        """The same for lines that are one event. A later Xid 154 replaces an earlier one."""
         return self.bus, self.xid, "" if self.xid == DERIVED else self.action
 
     @property

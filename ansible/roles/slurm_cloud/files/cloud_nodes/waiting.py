@@ -172,25 +172,25 @@ def _job(given: dict[str, str], cloud: Collection[str]) -> QueuedJob:
     )
 
 
-def _text(output: str) -> str:
-    return "" if output in _NONE else output
+def _text(value: str) -> str:
+    return "" if value in _NONE else value
 
 
-def _time(output: str) -> float | None:
-    return float(output) if output.isdecimal() and int(output) else None
+def _time(value: str) -> float | None:
+    return float(value) if value.isdecimal() and int(value) else None
 
 
-def _seconds(output: str) -> float | None:
+def _seconds(value: str) -> float | None:
     """`days-hours:minutes:seconds`, without what is 0 at the left; None if it is unlimited."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", output)
-    if output in _UNLIMITED or found is None:
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", value)
+    if value in _UNLIMITED or found is None:
         return None
     days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _mebibytes(output: str) -> int:
-    found = re.fullmatch(r"([\d.]+)([KMGTP]?)", output)
+def _mebibytes(value: str) -> int:
+    found = re.fullmatch(r"([\d.]+)([KMGTP]?)", value)
     if found is None:
         return 0
     return int(float(found[1]) * 1024 ** ("KMGTP".index(found[2] or "M") - 1))
