@@ -66,7 +66,7 @@ from gpufleet.spec.load import FleetReading, LoadedFleet, fewer, read_fleet
 from gpufleet.spec.partial import partials
 from gpufleet.spec.source import SourceMap
 
-__all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "Validated", "run_checks", "validate"]
+__all__ = ["ALL_CHECKS", "PLANNED_CHECKS", "Check", "ValidFleet", "run_checks", "validate"]
 
 ALL_CHECKS: tuple[Check, ...] = (
     *networks.CHECKS,

@@ -19,7 +19,7 @@ from gpufleet.lab.aws.daemon import Endpoint
 from gpufleet.lab.aws.inventory import ec2, regional, worldwide
 from gpufleet.lab.aws.inventory.model import Clients, InventoryResource, Lister
 
-__all__ = ["BOUND", "Resource", "list_resources"]
+__all__ = ["BOUND", "InventoryResource", "list_resources"]
 
 BOUND = frozenset({"ec2:capacity-block"})
 """Services whose resources cannot be deleted: a Capacity Block is paid upfront and ends by itself."""
