@@ -1,7 +1,5 @@
 """The accelerators of an instance type: GPUs, or AWS's Neuron devices."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

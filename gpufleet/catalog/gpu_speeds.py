@@ -1,7 +1,5 @@
 """Peak matrix throughput of GPUs, without sparsity: what model FLOPs utilization is a share of."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal

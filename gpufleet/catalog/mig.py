@@ -5,8 +5,6 @@ start only at certain memory slices, so sums do not decide what fits: 4g and 4g 
 together, but only one of them fits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

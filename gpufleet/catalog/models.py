@@ -4,8 +4,6 @@ An unknown figure is None with `verified=False`, never 0. Values come from the d
 (`data/`, one file per kind), never from code.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """How many NVLinks of a GPU are active when nothing is wrong, by the product name that nvidia-smi prints."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

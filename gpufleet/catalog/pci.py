@@ -1,7 +1,5 @@
 """PCI device IDs of GPUs: the bus's ids for the catalog's names, such as `H100`."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Literal

@@ -4,8 +4,6 @@
 term) and the on-demand price of the same day. Savings Plans have no price table that was found.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from functools import cache

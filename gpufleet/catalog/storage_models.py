@@ -1,7 +1,5 @@
 """What is known of FSx for Lustre: its tiers, and clients over EFA."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from gpufleet.catalog.models import Fact, InstanceType, Price

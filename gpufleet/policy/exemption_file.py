@@ -1,7 +1,5 @@
 """Exemptions in a separate file next to the fleet file, so that code owners can control them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import replace

@@ -5,8 +5,6 @@ some types, `stack_rule` for the stack as a whole, and `change_rule` for the ope
 evaluates these, since Pulumi's protocol does not pass them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar

@@ -1,7 +1,5 @@
 """What sets the sizes of a Kubernetes site's node groups."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

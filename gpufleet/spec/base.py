@@ -1,7 +1,5 @@
 """The base of every model of the fleet file."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator

@@ -4,8 +4,6 @@ The fleet file nests the options (`reserved: {odcr: ...}`); everything else read
 one `PurchasingOption`, and matches its class.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, ClassVar, Literal, assert_never
 

@@ -1,7 +1,5 @@
 """Cloud sites: network, scheduler, node groups and storage of one region of one account."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Cloud nodes that a Slurm launches when jobs need them: that of a rack site, or one in the cloud site."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Direct Connect of a cloud site."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Names of a cloud site at the racks, and of the racks in a cloud site."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

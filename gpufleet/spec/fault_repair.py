@@ -1,7 +1,5 @@
 """What finds faulty GPUs of a Kubernetes site, and what it does with their nodes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

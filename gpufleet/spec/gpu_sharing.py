@@ -1,7 +1,5 @@
 """How pods share the GPUs of a node group, in the cloud and on the racks."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

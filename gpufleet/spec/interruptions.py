@@ -1,7 +1,5 @@
 """What a cloud site does when AWS announces that it takes nodes back."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Literal
 

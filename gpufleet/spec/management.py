@@ -1,7 +1,5 @@
 """How the nodes' management controllers are reached, what they have to show, and how GPUs are divided."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

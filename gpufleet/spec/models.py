@@ -6,8 +6,6 @@ the names of fields. Unknown fields are forbidden; the loader turns pydantic's e
 with file, line and a "did you mean". Every model of the fleet file can be imported from here.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """On-premises sites: racks of one system type in one place."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Nodes that are drawn from several node groups in an order."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What a fleet file says of policy rules: their enforcement and settings, and exemptions from them."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """What shares out the devices of an EKS site among its teams."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

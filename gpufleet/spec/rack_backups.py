@@ -3,8 +3,6 @@
 Copies are encrypted for the secret GPUFLEET_SECRET_BACKUP_KEY_<SITE>; hosts have only its public part.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -4,8 +4,6 @@ Only `kind` and `speed` are needed. Rails follow from the system type; switches,
 manager hosts are facts of the cabling that nothing else here can know.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

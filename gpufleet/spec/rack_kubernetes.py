@@ -1,7 +1,5 @@
 """What a rack site asks of Kubernetes: the control plane, its networks, and groups of GPU nodes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Literal
 

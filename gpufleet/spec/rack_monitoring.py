@@ -3,8 +3,6 @@
 Without it, the site has no exporters, no Prometheus and no alerts.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """What a rack site asks of Slurm. Without it: one partition of all nodes, an account for each team."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

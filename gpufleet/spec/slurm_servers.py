@@ -1,7 +1,5 @@
 """Controllers and login hosts of a Slurm that is in the cloud as a whole: EC2 instances of the site."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Shared storage of a site, in the cloud and on the racks."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

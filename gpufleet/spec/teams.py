@@ -1,7 +1,5 @@
 """Teams of a site: what they may hold at once, and the storage that they reach."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

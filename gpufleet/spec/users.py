@@ -1,7 +1,5 @@
 """People who log in to the hosts of a site, and their groups."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field
