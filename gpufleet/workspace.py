@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpufleet.containment import GIVEN_FLEET_FILE, contained, repository_of, shown_in
-from gpufleet.engine.api import StackRequest
 from gpufleet.errors import GpufleetError, InputError, SpecError
 
 if TYPE_CHECKING:
     from gpufleet.checks.rules import BoughtBlock
+    from gpufleet.engine.api import StackRequest
     from gpufleet.lab_extra import WhileStarting
 
 Cloud = Literal["sandbox", "aws"]
@@ -201,6 +201,8 @@ class Workspace:
         show_secrets: bool = False,
     ) -> StackRequest:
         """Return the request for commands that only read the state: no provider and no cloud."""
+        from gpufleet.engine.api import StackRequest
+
         # The Pulumi CLI reads encrypted and structured settings itself; the embedded engine cannot.
         config = self.stack_config(environment, plain_only=True) | {CLOUD_KEY: cloud}
         if self.target != environment:
