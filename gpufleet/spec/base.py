@@ -1,4 +1,8 @@
-"""The base of every model of the fleet file."""
+"""The base of every model of the fleet file.
+
+Modules with models do not import annotations from `__future__`: pydantic would compile the text of each
+annotation again, a fifteenth of the time of `gpufleet plan`.
+"""
 
 from typing import Any, ClassVar, Self
 
