@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpufleet.components.cluster_base import PRIORITIES, priority_class
 from gpufleet.lab.kubernetes.rest import Rest
 from tests.kube.build import asked_minors
 from tests.kube.cluster import ApiServerProcess
@@ -26,6 +27,16 @@ def api_server(
 @pytest.fixture
 def rest(api_server: ApiServerProcess) -> Rest:
     return api_server.rest()
+
+
+@pytest.fixture(scope="module")
+def without_priorities(api_server: ApiServerProcess) -> None:
+    """For stacks, whose PriorityClasses have the names of those that tests of racks leave on this server."""
+    rest = api_server.rest()
+    for priority in PRIORITIES:
+        path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{priority_class(priority)}"
+        if rest.find(path):
+            rest.call("DELETE", path)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def stack(api_server, tmp_path_factory) -> Iterator[Stack]:
+def stack(api_server, without_priorities, tmp_path_factory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
     (folder / "Pulumi.yaml").write_text("name: test\nruntime: python\n")
     (folder / "__main__.py").write_text(textwrap.dedent(PROGRAM))

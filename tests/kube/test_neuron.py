@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gpufleet.components.cluster_base import PRIORITIES, priority_class
 from gpufleet.components.neuron_scheduler import EXTENSION, EXTENSION_PORT, scheduler_configuration
 from gpufleet.engine.api import RunResult, StackRequest
 from gpufleet.engine.embedded.engine import EmbeddedEngine
@@ -92,12 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def applied(api_server: ApiServerProcess, folder: Path) -> Iterator[RunResult]:
-    rest = api_server.rest()
-    for priority in PRIORITIES:  # tests of racks leave theirs on this server, with the same names
-        path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{priority_class(priority)}"
-        if rest.find(path):
-            rest.call("DELETE", path)
+def applied(api_server: ApiServerProcess, without_priorities: None, folder: Path) -> Iterator[RunResult]:
     yield _run("up", folder, api_server.kubeconfig)
     _run("destroy", folder, api_server.kubeconfig)
 
