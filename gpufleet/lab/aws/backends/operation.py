@@ -85,6 +85,9 @@ def attach(response_class: type[BaseResponse], service: str) -> None:
         current = getattr(response_class, method_name, None)
         if getattr(current, "gpufleet_handler", None) is not handler:
             setattr(response_class, method_name, _method(name, handler, current))
+    # `server.caches` keeps the names of the methods, also of a class that was used before.
+    if hasattr(utils.method_names_from_class, "cache_clear"):
+        utils.method_names_from_class.cache_clear()
 
 
 def _method(name: str, handler: Handler, moto_method: Callable[[Any], Any] | None) -> Callable[[Any], Any]:

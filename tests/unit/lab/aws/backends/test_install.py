@@ -7,9 +7,12 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.core import utils
+from moto.core.responses import BaseResponse
 
 from gpufleet.lab.aws import backends
-from gpufleet.lab.aws.backends.operation import REGISTRY, operation
+from gpufleet.lab.aws.backends.operation import REGISTRY, attach, operation
+from gpufleet.lab.aws.server import caches
 
 
 @pytest.fixture
@@ -43,6 +46,17 @@ def test_each_mock_starts_with_an_empty_account(local: Any) -> None:
         with mock_aws():
             assert local("ec2").describe_placement_groups()["PlacementGroups"] == []
             local("ec2").create_placement_group(GroupName="train", Strategy="cluster")
+
+
+def test_service_that_was_used_before_gets_the_operations() -> None:
+    class Response(BaseResponse):
+        pass
+
+    caches.cache_moto()
+    backends.install("ec2")
+    assert "create_placement_group" not in utils.method_names_from_class(Response)
+    attach(Response, "ec2")
+    assert "create_placement_group" in utils.method_names_from_class(Response)
 
 
 def test_installing_twice_changes_nothing() -> None:
