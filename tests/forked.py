@@ -39,13 +39,13 @@ def run(
             check=False,
         )
     with ThreadPoolExecutor(2) as readers:
-        said = [readers.submit(_read, stream) for stream in (process.stdout, process.stderr)]
+        reported = [readers.submit(_read, stream) for stream in (process.stdout, process.stderr)]
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        out, err = (each.result() for each in said)
+        out, err = (each.result() for each in reported)
     return subprocess.CompletedProcess(list(command), code, out, err)
 
 

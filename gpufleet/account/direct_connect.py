@@ -69,7 +69,7 @@ def _own_account(path: SpecPath, direct: DirectConnectPlan) -> AccountFinding:
         "direct-connect-owner",
         (*path, "owner"),
         direct.owner,
-        f"Direct Connect gateway {direct.gateway} is said to be of account {direct.owner}, which is the"
+        f"the owner of Direct Connect gateway {direct.gateway} is account {direct.owner}, which is the"
         " account of this environment: an association with its own gateway needs no proposal",
         "remove 'owner'",
     )

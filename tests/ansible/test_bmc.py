@@ -158,7 +158,7 @@ def test_operation_judges_a_bmc_as_verify_does(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "reported"),
     [
         ({}, "No node is not named"),
         (
@@ -169,10 +169,10 @@ def test_operation_judges_a_bmc_as_verify_does(run: Run, tmp_path: Path) -> None
     ],
 )
 def test_power_is_not_cycled_without_a_named_failed_node(
-    run: Run, service: Service, named: dict[str, str], said: str
+    run: Run, service: Service, named: dict[str, str], reported: str
 ) -> None:
     result, _ = run("power_cycle", limit="rack_bmc", variables=named)
-    assert said in messages(result)
+    assert reported in messages(result)
     assert service.resets == []
 
 

@@ -56,16 +56,16 @@ def run(folder: Path, program: str, *arguments: str) -> str:
 @pytest.mark.parametrize("how", ["--syntax-check", "--list-tasks"])
 def test_every_playbook_is_found_by_its_full_name(elsewhere: Path, how: str) -> None:
     names = [f"gpufleet.rack.{name}" for name in PLAYBOOKS]
-    said = run(elsewhere, "ansible-playbook", "-i", "hosts.yaml", how, *names)
+    reported = run(elsewhere, "ansible-playbook", "-i", "hosts.yaml", how, *names)
     installed = elsewhere / "found" / "ansible_collections" / "gpufleet" / "rack" / "playbooks"
     for name in PLAYBOOKS:
-        assert f"playbook: {installed / name}.yml" in said
+        assert f"playbook: {installed / name}.yml" in reported
 
 
 def test_a_playbook_measures_this_machine_in_check_mode(elsewhere: Path) -> None:
-    said = run(elsewhere, "ansible-playbook", "-i", "hosts.yaml", "--check", "gpufleet.rack.preflight")
-    assert "here" in said
-    assert "failed=0" in said
+    reported = run(elsewhere, "ansible-playbook", "-i", "hosts.yaml", "--check", "gpufleet.rack.preflight")
+    assert "here" in reported
+    assert "failed=0" in reported
 
 
 def test_archive_has_the_collection_and_no_settings(elsewhere: Path) -> None:

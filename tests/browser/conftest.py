@@ -27,7 +27,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     """`open_page(file, width, scheme)`: the page in a fresh profile. At the end, no other file may have been
     requested, and the console must be empty."""
     contexts: list[Any] = []
-    said: list[str] = []
+    reported: list[str] = []
 
     def show(file: Path, width: int = 1280, scheme: str = "light", **options: Any) -> Page:
         context = browser.new_context(
@@ -38,13 +38,13 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         contexts.append(context)
         page = context.new_page()
         own = file.as_uri()
-        page.on("request", lambda request: said.append(request.url) if request.url != own else None)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: reported.append(request.url) if request.url != own else None)
+        page.on("console", lambda message: reported.append(message.text))
+        page.on("pageerror", lambda error: reported.append(str(error)))
         page.goto(own)
         return page
 
     yield show
     for context in contexts:
         context.close()
-    assert said == []
+    assert reported == []

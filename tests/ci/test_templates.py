@@ -45,7 +45,7 @@ def test_actionlint_and_shellcheck_find_no_errors(actionlint: Path, workflows: P
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "said"),
+    ("right", "wrong", "reported"),
     [
         ("needs: check", "needs: chekc", "chekc"),
         ('--base "origin/$BASE_REF"', "--base origin/$BASE_REF", "SC2086"),
@@ -53,7 +53,7 @@ def test_actionlint_and_shellcheck_find_no_errors(actionlint: Path, workflows: P
     ],
 )
 def test_actionlint_finds_an_injected_error(
-    actionlint: Path, tmp_path: Path, right: str, wrong: str, said: str
+    actionlint: Path, tmp_path: Path, right: str, wrong: str, reported: str
 ) -> None:
     shutil.copytree(GITHUB, tmp_path, dirs_exist_ok=True)
     path = tmp_path / ".github" / "workflows" / "gpufleet-check.yml"
@@ -61,7 +61,7 @@ def test_actionlint_finds_an_injected_error(
     assert right in text
     path.write_text(text.replace(right, wrong, 1))
     done = _lint(actionlint, tmp_path)
-    assert done.returncode == 1 and said in done.stdout
+    assert done.returncode == 1 and reported in done.stdout
 
 
 def test_zizmor_finds_no_vulnerability(workflows: Path) -> None:

@@ -140,10 +140,10 @@ class Lab:
             preload=(*preload.PROGRAMS, *preload.PROVIDERS),
         )
         result: RunResult = getattr(EmbeddedEngine(), verb)(request, take)
-        said = [(each.name, each.error) for each in result.failures] or [
+        reported = [(each.name, each.error) for each in result.failures] or [
             each.message for each in result.diagnostics if each.severity == "error"
         ]
-        assert result.ok, said
+        assert result.ok, reported
         return ObservedRun(result, observed_steps(events))
 
     def stop(self) -> None:

@@ -41,13 +41,13 @@ class Place:
 
     def faults(self, *arguments: str) -> dict[str, Any]:
         """`gpufleet sandbox faults`; active and injected faults."""
-        said: dict[str, Any] = self.checkout.json("sandbox", "faults", *arguments)
-        return said
+        reported: dict[str, Any] = self.checkout.json("sandbox", "faults", *arguments)
+        return reported
 
     def up(self, *arguments: str, code: int = 0) -> dict[str, Any]:
         """`gpufleet up`."""
-        said: dict[str, Any] = self.checkout.json("up", "test", *RUN, *arguments, code=code)
-        return said
+        reported: dict[str, Any] = self.checkout.json("up", "test", *RUN, *arguments, code=code)
+        return reported
 
     def state(self) -> str:
         """The stack's state, as the file has it."""

@@ -131,9 +131,9 @@ def documented(case: Case) -> FieldChange:
 
 def test_every_documented_change_is_tested(world: World) -> None:
     run = {(case.path, case.how) for case in world.cases}
-    said = {(path, change.how) for path, changes in CLOUD.items() for change in changes}
-    assert said - run == {("software.channel", "another channel")}
-    assert run - said == set()
+    reported = {(path, change.how) for path, changes in CLOUD.items() for change in changes}
+    assert reported - run == {("software.channel", "another channel")}
+    assert run - reported == set()
 
 
 def test_every_node_group_field_is_tested_with_both_schedulers(world: World) -> None:
@@ -152,8 +152,8 @@ def test_no_change_has_an_undocumented_effect(seen: ObservedCases) -> None:
 def test_every_change_has_its_documented_effect(world: World, seen: ObservedCases) -> None:
     wrong = []
     for case in world.cases:
-        said = documented(case)
-        expected = said.in_slurm if case.scheduler == "slurm" else said.effect
+        reported = documented(case)
+        expected = reported.in_slurm if case.scheduler == "slurm" else reported.effect
         observed = effect_of(seen.steps[str(case)])
         if observed is not expected:
             wrong.append(f"{case}: {observed}, documented {expected}: {steps_text(seen.steps[str(case)])}")

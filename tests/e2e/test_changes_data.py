@@ -35,9 +35,9 @@ def in_cloud(place: Place) -> set[str]:
 def test_up_refuses_to_delete_storage_before_any_other_change(stored: Place) -> None:
     state, cloud = stored.state(), in_cloud(stored)
     stored.write({"cloud[near].storage[scratch]": SCRATCH, **TAGGED})
-    said = stored.up(code=1)
-    assert "flt-test-near-data (s3.Bucket, deleted)" in said["error"]
-    assert "--allow-data-loss" in said["remedy"]
+    reported = stored.up(code=1)
+    assert "flt-test-near-data (s3.Bucket, deleted)" in reported["error"]
+    assert "--allow-data-loss" in reported["remedy"]
     assert (stored.state(), in_cloud(stored)) == (state, cloud)
 
 
@@ -45,9 +45,10 @@ def test_up_refuses_to_replace_storage_with_an_empty_one(stored: Place) -> None:
     state, cloud = stored.state(), in_cloud(stored)
     smaller = {**SCRATCH, "lustre": {**SCRATCH["lustre"], "capacity": "1200 GiB"}}  # type: ignore[dict-item]
     stored.write({**STORED, **TAGGED, "cloud[near].storage[scratch]": smaller})
-    said = stored.up(code=1)
+    reported = stored.up(code=1)
     assert (
-        "flt-test-near-scratch (fsx.LustreFileSystem, replaced because of storageCapacity)" in said["error"]
+        "flt-test-near-scratch (fsx.LustreFileSystem, replaced because of storageCapacity)"
+        in reported["error"]
     )
     assert (stored.state(), in_cloud(stored)) == (state, cloud)
 
@@ -65,8 +66,8 @@ def test_storage_is_deleted_with_the_flag(stored: Place) -> None:
 
 def test_destroy_deletes_storage_only_with_the_flag(stored: Place) -> None:
     state = stored.state()
-    said = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", code=1)
-    assert "1 x fsx.LustreFileSystem" in said["error"]
+    reported = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", code=1)
+    assert "1 x fsx.LustreFileSystem" in reported["error"]
     assert stored.state() == state
     done = stored.checkout.json("destroy", "test", "--engine", "embedded", "--yes", "--allow-data-loss")
     assert done["ok"]

@@ -74,9 +74,9 @@ def small_steps(change, context):
     waiting = sum((each.increase for each in change.open_changes), Decimal(0))
     jobs = sum(change.jobs.values())
     had = "a" if change.spec_before is not None else "no"
-    said = f"adds {increase:.0f}, {waiting:.0f} waits, {jobs} jobs, {had} fleet before"
+    message = f"adds {increase:.0f}, {waiting:.0f} waits, {jobs} jobs, {had} fleet before"
     if increase + waiting > 100:
-        yield Violation(said, "split it")
+        yield Violation(message, "split it")
 '''
 
 

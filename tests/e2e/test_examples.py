@@ -29,7 +29,7 @@ def _shown(example: str) -> dict[str, list[str]]:
     """Command -> the output lines that the tutorial shows."""
     text = (ROOT / "docs" / "guide" / f"tutorial_{example}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n\$ gpufleet ([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return {command: [line for line in said.splitlines() if line != GAP] for command, said in blocks}
+    return {command: [line for line in reported.splitlines() if line != GAP] for command, reported in blocks}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -39,10 +39,10 @@ def test_example_is_valid_breaks_no_rule_and_matches_its_tutorial(place: Checkou
         command = f"{verb} docs/examples/{example}/fleet.yaml"
         done = place.run(*command.split(), env=TODAY)
         assert done.returncode == 0, done.stdout + done.stderr
-        said = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+        reported = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
         # Validate prints findings only for some of them.
         assert command in shown or verb == "validate"
-        assert [line for line in shown.pop(command, []) if line not in said] == []
+        assert [line for line in shown.pop(command, []) if line not in reported] == []
     assert shown == {}
 
 
@@ -56,8 +56,8 @@ def test_example_of_the_guide_on_accelerators_breaks_no_rule_and_matches_the_gui
     for verb in ("validate", "plan", "check"):
         done = place.run(verb, file, env=TODAY)
         assert done.returncode == 0, done.stdout + done.stderr
-        said = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
-        assert verb != "plan" or [line for line in lines if line not in said] == []
+        reported = [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+        assert verb != "plan" or [line for line in lines if line not in reported] == []
 
 
 def test_example_deploys_to_the_sandbox_by_its_path(place: Checkout) -> None:

@@ -38,10 +38,10 @@ def test_up_survives_throttling_and_backs_off(place: Place) -> None:
 def test_capacity_shortage_names_type_zone_and_remedy_and_the_next_run_finishes(place: Place) -> None:
     place.write({f"{NODES}.capacity": {"reserved": {"odcr": {"nodes": 1}}}})
     place.faults("--no-capacity", "g6e.2xlarge:us-east-1a")
-    (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
-    assert "g6e.2xlarge" in said
-    assert "us-east-1a" in said
-    assert "use another zone or type" in said
+    (reported,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
+    assert "g6e.2xlarge" in reported
+    assert "us-east-1a" in reported
+    assert "use another zone or type" in reported
     changes = place.finished()
     assert changes["create"] >= 3
     assert changes["same"] > 30
@@ -55,10 +55,10 @@ def test_node_group_without_capacity_fails_with_the_reason_and_the_next_run_fini
         }
     )
     place.faults("--no-capacity", "g6e.2xlarge")
-    (said,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
-    assert "g6e.2xlarge" in said
-    assert "us-east-1a" in said
-    assert "use another zone or type" in said
+    (reported,) = [each for each in place.failures() if "InsufficientInstanceCapacity" in each]
+    assert "g6e.2xlarge" in reported
+    assert "us-east-1a" in reported
+    assert "use another zone or type" in reported
     place.finished()
     eks = place.checkout.json("sandbox", "status")["url"]
     assert _node_group_states(eks) == {"ACTIVE"}
@@ -67,10 +67,10 @@ def test_node_group_without_capacity_fails_with_the_reason_and_the_next_run_fini
 def test_slurm_group_without_capacity_fails_with_the_reason_and_the_next_run_finishes(place: Place) -> None:
     place.write({f"{NODES}.capacity": {"on_demand": {"min": 0, "max": 2, "desired": 2}}})
     place.faults("--no-capacity", "g6e.2xlarge")
-    (said,) = [each for each in place.failures() if "none is in service" in each]
-    assert "asks for 2 nodes" in said
-    assert "sufficient g6e.2xlarge capacity in the Availability Zone you requested (us-east-1a)" in said
-    assert "use another zone or type" in said
+    (reported,) = [each for each in place.failures() if "none is in service" in each]
+    assert "asks for 2 nodes" in reported
+    assert "sufficient g6e.2xlarge capacity in the Availability Zone you requested (us-east-1a)" in reported
+    assert "use another zone or type" in reported
     # The next run waits again instead of passing without nodes, and changes nothing else.
     again = place.up(code=4)
     assert [each for each in again["failures"] if "none is in service" in each.get("error", "")]
@@ -118,16 +118,16 @@ def test_failed_creation_is_not_sent_again_and_the_next_run_finishes(
     place: Place,
 ) -> None:
     place.faults("--fail", "ec2:CreateVpc#1")
-    (said,) = [each for each in place.failures() if "InternalError" in each]
-    assert "whether it was created is unknown" in said
+    (reported,) = [each for each in place.failures() if "InternalError" in each]
+    assert "whether it was created is unknown" in reported
     assert place.faults()["injected"] == {"failed ec2:CreateVpc": 1}
     place.finished()
 
 
 def test_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(place: Place) -> None:
     place.faults("--fail", "ec2:CreateSubnet#3=SubnetLimitExceeded")
-    said = place.failures()
-    assert len([each for each in said if "SubnetLimitExceeded" in each]) == 1
+    reported = place.failures()
+    assert len([each for each in reported if "SubnetLimitExceeded" in each]) == 1
     place.finished()
     again = place.up()["changes"]
     counts = {key: again[key] for key in ("create", "update", "replace", "delete")}
@@ -135,9 +135,9 @@ def test_error_at_the_nth_call_fails_one_resource_and_the_next_run_finishes(plac
 
 
 def test_invalid_faults_are_refused(place: Place) -> None:
-    said = place.checkout.run("sandbox", "faults", "--fail", "nonsense")
-    assert said.returncode == 2
-    assert "--fail 'nonsense' is not an action of a service" in said.stderr
+    reported = place.checkout.run("sandbox", "faults", "--fail", "nonsense")
+    assert reported.returncode == 2
+    assert "--fail 'nonsense' is not an action of a service" in reported.stderr
     assert place.faults()["faults"] == {
         "failures": [],
         "late_s": 0.0,

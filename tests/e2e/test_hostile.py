@@ -47,16 +47,16 @@ def test_each_hostile_file_is_bad_input_with_one_message(place: Checkout, case: 
     # Every other one as a program would call it.
     as_json = MADE.index(case) % 2 == 1 and "--" not in arguments
     done = place.run(*arguments, *(["--json"] if as_json else []), timeout_s=TIMEOUT_S)
-    said = f"{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in said
-    assert "internal error" not in said
-    assert ACTING.search(said) is None
-    assert done.returncode == 2, f"exit code {done.returncode}\n{said[-2000:]}"
+    reported = f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in reported
+    assert "internal error" not in reported
+    assert ACTING.search(reported) is None
+    assert done.returncode == 2, f"exit code {done.returncode}\n{reported[-2000:]}"
     assert not (place.root / "owned").exists()
     if as_json:
         document = json.loads(done.stdout.splitlines()[-1])
         assert document.get("error") or document.get("findings")
     else:
-        assert _MESSAGE.search(done.stderr), said[-2000:]
+        assert _MESSAGE.search(done.stderr), reported[-2000:]
         assert len(re.findall(r"^error: ", done.stderr, re.MULTILINE)) <= 1
-    assert len(said) < 2_000_000
+    assert len(reported) < 2_000_000

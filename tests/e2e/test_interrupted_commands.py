@@ -117,7 +117,7 @@ def test_ctrl_c_before_a_command_starts_prints_one_line_and_exits_130(
 
 @pytest.mark.parametrize("sign", SIGNALS)
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reported"),
     [
         (
             "configure sandbox --skip-preflight --yes",
@@ -133,14 +133,14 @@ def test_ctrl_c_before_a_command_starts_prints_one_line_and_exits_130(
     ],
 )
 def test_interrupted_playbook_ends_with_its_workers(
-    place: Place, command: str, said: str, sign: signal.Signals
+    place: Place, command: str, reported: str, sign: signal.Signals
 ) -> None:
     playbook = place.scratch / "ansible-playbook"
     write_playbook(playbook)
     place.checkout.env |= SECRETS | {"TEST_PLAYBOOK": str(playbook)}
     terminal = place.start(*command.split(), module="tests.e2e.stand_ins")
     terminal.wait(lambda: playbook.with_name("ansible-playbook.working").exists())
-    assert place.interrupt(terminal, sign) == said
+    assert place.interrupt(terminal, sign) == reported
 
 
 @pytest.mark.parametrize("sign", SIGNALS)
@@ -155,8 +155,8 @@ def test_interrupted_refresh_keeps_the_catalog(place: Place, sign: signal.Signal
         }
         terminal = place.start("catalog", "refresh")
         terminal.wait(lambda: _accepted(server, open_sockets))
-        said = place.interrupt(terminal, sign)
-    assert said == "interrupted; the catalog is unchanged; " + same("catalog refresh")
+        reported = place.interrupt(terminal, sign)
+    assert reported == "interrupted; the catalog is unchanged; " + same("catalog refresh")
     assert not (place.checkout.root / ".gpufleet" / "catalog").exists()
 
 
@@ -170,7 +170,7 @@ def _accepted(server: socket.socket, open_sockets: contextlib.ExitStack) -> bool
 
 @pytest.mark.parametrize("sign", SIGNALS)
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "reported"),
     [
         (
             "sandbox start",
@@ -181,7 +181,7 @@ def _accepted(server: socket.socket, open_sockets: contextlib.ExitStack) -> bool
     ],
 )
 def test_emulated_aws_interrupted_at_start_is_stopped(
-    place: Place, command: str, said: str, sign: signal.Signals
+    place: Place, command: str, reported: str, sign: signal.Signals
 ) -> None:
     never, mark = place.scratch / "never", place.scratch / "starting"
     never.mkdir()
@@ -189,7 +189,7 @@ def test_emulated_aws_interrupted_at_start_is_stopped(
     place.checkout.env["PYTHONPATH"] = os.pathsep.join([str(never), os.environ.get("PYTHONPATH", "")])
     terminal = place.start(*command.split())
     terminal.wait(mark.exists)
-    assert place.interrupt(terminal, sign) == said
+    assert place.interrupt(terminal, sign) == reported
     assert not (place.checkout.root / ".gpufleet" / "sandbox" / "server.json").exists()
 
 

@@ -146,10 +146,10 @@ def test_another_key_takes_over_and_the_old_one_is_no_longer_needed(team: Team) 
     team.done("config", "set", "--secret", "gpufleet:token", SECRET, "-s", "prod")
     answer = team.gpufleet("backend", "create", "prod", "--key", "alias/atlas-state-2", "--yes", "--json")
     assert answer.returncode == 0, answer.stderr
-    told = json.loads(answer.stdout)
-    assert told["stack"] == "has another key"
+    reported = json.loads(answer.stdout)
+    assert reported["stack"] == "has another key"
     other = "awskms://alias/atlas-state-2?region=us-east-1"
-    assert told["commands"] == [f"pulumi stack change-secrets-provider -s prod '{other}'"]
+    assert reported["commands"] == [f"pulumi stack change-secrets-provider -s prod '{other}'"]
     team.done("stack", "change-secrets-provider", "-s", "prod", other)
     assert f"secretsprovider: {other}" in settings(team)
     kms = boto3.client(

@@ -117,8 +117,8 @@ class Lab:
 
     def messages(self, severity: str) -> str:
         """All diagnostics of a severity, joined."""
-        said = [event for event in self.events if isinstance(event, DiagnosticEvent)]
-        return "\n".join(event.message for event in said if event.severity == severity)
+        reported = [event for event in self.events if isinstance(event, DiagnosticEvent)]
+        return "\n".join(event.message for event in reported if event.severity == severity)
 
     # -- the cloud
 

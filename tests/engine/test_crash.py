@@ -229,8 +229,8 @@ def test_run_after_a_crash_waits_for_operations_of_the_old_provider(
 
 def test_lock_holder_on_another_host_is_not_assumed_dead(lab: Lab) -> None:
     with StateLock(lab.request.state_file, "up") as lock:
-        said = json.loads(lock.path.read_text())
-        lock.path.write_text(json.dumps({**said, "pid": 2**22 + 1, "host": "elsewhere"}))
+        reported = json.loads(lock.path.read_text())
+        lock.path.write_text(json.dumps({**reported, "pid": 2**22 + 1, "host": "elsewhere"}))
         with pytest.raises(StateLockedError, match="on elsewhere"):
             lab.program("").run("up")
 
@@ -295,12 +295,12 @@ def test_journal_of_another_checkpoint_is_refused_and_kept(lab: Lab) -> None:
     lab.up('Box("a")\n')
     before = lab.request.state_file.read_text()
     journal = foreign_journal(lab, "of-another")
-    said = journal.read_text()
+    reported = journal.read_text()
     for verb in ("preview", "up", "refresh", "destroy"):
         with pytest.raises(StateError, match="continues another checkpoint") as refused:
             lab.run(verb)
         assert "gpufleet state repair" in refused.value.remedy
-    assert journal.read_text() == said
+    assert journal.read_text() == reported
     assert lab.request.state_file.read_text() == before
 
 
@@ -364,9 +364,9 @@ def test_disk_that_fills_up_during_a_run_loses_no_resource(lab: Lab, tmp_path: P
     before = lab.request.state_file.read_bytes()
     lab.program('Box("a")\nb = Box("b")\nBox("c", {"of": b.arn})\n')
     # Space for the journal line that starts `b`, and not for the one that ends it.
-    said = run_on_a_full_disk(lab, tmp_path, limit=1)
-    assert "the state cannot be written: File too large" in said
-    assert "ulimit -f" in said
+    reported = run_on_a_full_disk(lab, tmp_path, limit=1)
+    assert "the state cannot be written: File too large" in reported
+    assert "ulimit -f" in reported
     assert lab.request.state_file.read_bytes() == before
     assert "c" not in lab.names()
     names = lab.names()

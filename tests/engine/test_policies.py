@@ -16,7 +16,7 @@ URN = "urn:pulumi:dev::lab::box:index:Box::"
 ROOT = "urn:pulumi:dev::lab::pulumi:pulumi:Stack::lab-dev"
 
 
-def said(lab: Lab) -> list[tuple[str, str, str, str]]:
+def reported(lab: Lab) -> list[tuple[str, str, str, str]]:
     """Each violation of the last run: policy, level, name, message without the description."""
     return sorted(
         (e.policy, e.enforcement, e.urn.rsplit("::", 1)[-1], e.message.split("\n", 1)[-1])
@@ -35,7 +35,7 @@ def test_preview_collects_every_violation_and_still_shows_all_steps(lab: Lab, pa
     assert not result.ok
     assert result.failures == ()
     small = [("small", "mandatory", name, "size 9.0 is above 5") for name in "abcd"]
-    assert said(lab) == [("few", "mandatory", "lab-dev", "4 boxes are above 3"), *small]
+    assert reported(lab) == [("few", "mandatory", "lab-dev", "4 boxes are above 3"), *small]
     assert result.changes.create == 5
     assert lab.names() == []
     assert processes_of(pack) == []
@@ -58,7 +58,7 @@ def test_stack_violation_stops_up_before_the_first_change(lab: Lab, pack: Path) 
     lab.program('[Box(name) for name in "bcde"]\n')
     result = lab.run("up")
     assert not result.ok
-    assert said(lab) == [("few", "mandatory", "lab-dev", "4 boxes are above 3")]
+    assert reported(lab) == [("few", "mandatory", "lab-dev", "4 boxes are above 3")]
     assert lab.names() == ["a", "b", "c"]
     assert lab.up('[Box(name) for name in "bcd"]\n').changes.delete == 1
 
@@ -93,7 +93,7 @@ def test_outputs_known_only_in_up_are_judged_when_they_are_known(lab: Lab, pack:
     result = lab.run("up")
     assert not result.ok
     assert lab.names() == ["a"]
-    assert said(lab) == [("late", "mandatory", "b", "no arns")]
+    assert reported(lab) == [("late", "mandatory", "b", "no arns")]
 
 
 def test_advisory_violation_is_reported_once_and_a_disabled_rule_is_silent(lab: Lab, pack: Path) -> None:
@@ -113,7 +113,7 @@ def test_advisory_violation_is_reported_once_and_a_disabled_rule_is_silent(lab: 
     assert result.violations == (
         PolicyEvent("mild", "hint", "advisory", "hint says\nhm", URN + "a", "1.2.3", "low", "hint says"),
     )
-    assert said(lab) == [("hint", "advisory", "a", "hm")]
+    assert reported(lab) == [("hint", "advisory", "a", "hm")]
 
 
 def test_stack_rule_reports_severity_level_and_resource(lab: Lab, pack: Path) -> None:
@@ -212,7 +212,7 @@ def test_violation_left_by_a_remediation_is_mandatory(lab: Lab, pack: Path) -> N
         pack, TAG + 'PolicyPack("r", [rule("t", untagged, EnforcementLevel.REMEDIATE, lambda args: None)])\n'
     )
     assert not lab.program('Box("a")\n').run("up").ok
-    assert said(lab) == [("t", "mandatory", "a", "no team")]
+    assert reported(lab) == [("t", "mandatory", "a", "no team")]
     assert lab.names() == []
 
 
@@ -238,7 +238,7 @@ def test_all_packs_remediate_in_order_before_any_judges(lab: Lab, tmp_path: Path
         ("one", "t", "1.2.3"),
         ("two", "s", "0.0.1"),
     ]
-    assert said(lab) == [("s", "mandatory", "a", "ML")]
+    assert reported(lab) == [("s", "mandatory", "a", "ML")]
 
 
 # -- inputs of a pack

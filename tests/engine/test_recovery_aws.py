@@ -128,9 +128,9 @@ def test_run_after_a_kill_reports_the_pending_resource(lab: Lab, aws: dict[str, 
         )["Vpcs"]
     ]  # fmt: skip
     assert lab.run("preview").ok
-    said = lab.messages("warning")
-    assert "did not finish creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net " in said
-    assert f": it was created, and is taken over (id {vpc})" in said
+    reported = lab.messages("warning")
+    assert "did not finish creating urn:pulumi:dev::lab::aws:ec2/vpc:Vpc::net " in reported
+    assert f": it was created, and is taken over (id {vpc})" in reported
     assert lab.run("destroy").ok
     assert "taken over" in lab.messages("warning")
     assert lab.export()["resources"] == []

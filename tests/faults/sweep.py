@@ -57,8 +57,8 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self.world.clear()
-        code, said = self.up()
-        assert code == 0, said
+        code, reported = self.up()
+        assert code == 0, reported
         # In their order, and before `contents_of` queries everything.
         self.calls = list(dict.fromkeys(self.world.watch.calls))
         self.expected = self.world.contents_of(self.environment)
@@ -74,12 +74,12 @@ class Sweep:
         watch = self.world.watch
         watch.before_call = watch.after_call = lambda call: None
         self.world.faults("")
-        code, said = self.up()
+        code, reported = self.up()
         wrong = []
         if code:
-            violations = said.get("violations") or []
-            failures = said.get("failures") or []
-            wrong.append(f"exit code {code}: {said.get('error') or violations or failures}"[:2000])
+            violations = reported.get("violations") or []
+            failures = reported.get("failures") or []
+            wrong.append(f"exit code {code}: {reported.get('error') or violations or failures}"[:2000])
         else:
             wrong = self.world.contents_of(self.environment).differences(self.expected)
         return SweepResult(kind, tuple(at), tuple(wrong), time.monotonic() - started)
@@ -183,11 +183,11 @@ class Sweep:
         self.world.clear()
         self.world.watch.before_call = refuse
         for _ in range(MOST_RUNS):
-            code, said = self.up()
+            code, reported = self.up()
             if code == 0:
                 break
             if code != 4:
-                wrong = f"exit code {code}: {said}"[:2000]
+                wrong = f"exit code {code}: {reported}"[:2000]
                 yield SweepResult(
                     "every action", (next(reversed(met)),), (wrong,), time.monotonic() - started
                 )
@@ -209,9 +209,9 @@ class Sweep:
                     os.kill(os.getpid(), signal.SIGINT)
 
             self.world.watch.after_call = press
-            code, said = self.up()
+            code, reported = self.up()
             if code not in (0, 130):
-                wrong = f"exit code {code}: {said}"[:2000]
+                wrong = f"exit code {code}: {reported}"[:2000]
                 yield SweepResult("interrupted", tuple(at[-1:]), (wrong,), time.monotonic() - started)
                 return
             if code == 0:

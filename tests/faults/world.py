@@ -160,10 +160,10 @@ class World:
 
     def gpufleet(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         """The exit code of a command, and its JSON object."""
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        reported = io.StringIO()
+        with contextlib.redirect_stdout(reported):
             code = main.main([*arguments, "--json"])
-        return code, json.loads(said.getvalue().splitlines()[-1])
+        return code, json.loads(reported.getvalue().splitlines()[-1])
 
     def faults(self, text: str) -> None:
         """Write the fault file; an empty text removes it."""

@@ -48,7 +48,7 @@ def judge(stacks: Mapping[str, Stack]) -> dict[str, Verdict]:
 
 
 def judge_plans(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, Verdict]:
-    """checkov's verdict on each Terraform plan. Raises RuntimeError with what it said when it fails."""
+    """checkov's verdict on each Terraform plan. Raises RuntimeError with its output when it fails."""
     if not PYTHON.exists():
         raise RuntimeError("checkov is not there: run scripts/setup system (make test does)")
     with tempfile.TemporaryDirectory(prefix="gpufleet-checkov-") as folder:

@@ -62,5 +62,5 @@ def test_fault_in_a_panel_is_found(kind: str, path: tuple[Any, ...], value: obje
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    (said,) = judged([board])
-    assert says in said
+    (reported,) = judged([board])
+    assert says in reported

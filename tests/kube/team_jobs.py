@@ -67,12 +67,14 @@ class Jobs:
         """What Kueue says of a job that waits for this reason. It may say another one first: it counts jobs
         that have ended for a moment."""
 
-        def said() -> str:
+        def reported() -> str:
             status, message = condition(self.workload(team, name), "QuotaReserved")
             assert status != "True", f"{name} is admitted"
             return message if why in message else ""
 
-        message = wait(f"{name} waits for {why}", said, lambda: str(self.workload(team, name).get("status")))
+        message = wait(
+            f"{name} waits for {why}", reported, lambda: str(self.workload(team, name).get("status"))
+        )
         assert self.job(team, name)["spec"]["suspend"]
         return message
 

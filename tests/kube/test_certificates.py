@@ -77,11 +77,11 @@ class Plane:
         """Why a renewal changes nothing."""
         before = (pods(member), (member.pki / "etcd" / "server.crt").read_bytes())
         process = self.begin(member, "--turn-s", "0")
-        _, said = process.communicate(timeout=300)
-        assert process.returncode == 1 and "Traceback" not in said, said
+        _, reported = process.communicate(timeout=300)
+        assert process.returncode == 1 and "Traceback" not in reported, reported
         assert before == (pods(member), (member.pki / "etcd" / "server.crt").read_bytes())
         assert "renew" not in (member.folder / "kubeadm.log").read_text()
-        return " ".join(said.split())
+        return " ".join(reported.split())
 
 
 def pods(member: Member) -> dict[str, str]:
@@ -158,16 +158,16 @@ class Writer:
         while not self._ended.wait(0.1):
             words = [*command, str(self.done)]
             env = {"PATH": PATH, "ETCDCTL_API": "3"}
-            said = []
+            reported = []
             for _ in range(2):
                 ended = subprocess.run(
                     words, env=env, capture_output=True, text=True, check=False, timeout=60
                 )
                 if ended.returncode == 0:
                     break
-                said.append(ended.stderr)
+                reported.append(ended.stderr)
             else:
-                self.failed += said
+                self.failed += reported
             self.done += 1
 
 
@@ -180,8 +180,8 @@ def test_nothing_is_restarted_while_a_member_or_an_api_server_is_not_healthy(pla
         assert time.monotonic() < deadline
         time.sleep(0.1)
     try:
-        said = plane.refused(first)
-        assert "the etcd member ctl03 is not healthy" in said and "the timer tries again" in said
+        reported = plane.refused(first)
+        assert "the etcd member ctl03 is not healthy" in reported and "the timer tries again" in reported
     finally:
         aside.rename(third.manifests / "etcd.yaml")
     while "true" not in third.etcdctl("endpoint", "health", "--write-out=json", code=None):
@@ -219,8 +219,8 @@ def test_members_that_begin_at_once_are_renewed_one_after_another_without_an_int
     before = [pods(member) for member in plane.members]
     with Writer(plane.members) as writer:
         processes = [plane.begin(member) for member in plane.members]
-        said = [process.communicate(timeout=600) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], said
+        reported = [process.communicate(timeout=600) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], reported
     assert writer.failed == [] and writer.done > 5
     # The last part of a member is restarted before another member's certificates are renewed.
     spans = sorted(
@@ -260,8 +260,8 @@ def test_killed_renewal_continues_with_the_restarts_and_renews_once(plane: Plane
     etcd = pods(member)["etcd"]
     wait_for_servers(plane)
     again = plane.begin(member)
-    out, said = again.communicate(timeout=300)
-    assert again.returncode == 0, said
+    out, reported = again.communicate(timeout=300)
+    assert again.returncode == 0, reported
     assert "etcd" not in out.partition("restarted ")[2].split(", ")
     assert pods(member)["etcd"] == etcd != before["etcd"]
     assert (member.folder / "kubeadm.log").read_text().count("renew all") == 1
@@ -283,8 +283,8 @@ def test_certificate_that_has_ended_is_renewed_although_its_member_is_not_health
     process.send_signal(signal.SIGKILL)
     process.communicate()
     process = plane.begin(member)
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 0, said
+    _, reported = process.communicate(timeout=200)
+    assert process.returncode == 0, reported
     assert renewed_at(member) and not started.exists()
     deadline = time.monotonic() + 300
     while "true" not in member.etcdctl("endpoint", "health", "--write-out=json", code=None):

@@ -50,7 +50,7 @@ def kept(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
+def reported(done: subprocess.CompletedProcess[str]) -> str:
     """The refusal in one line."""
     assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
     return " ".join(done.stderr.split())
@@ -88,7 +88,7 @@ def test_only_a_finished_snapshot_is_reported_to_prometheus(member: Member, fold
     folder.mkdir()
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another snapshot is being taken" in said(member.back_up(folder))
+        assert "another snapshot is being taken" in reported(member.back_up(folder))
     assert not list(texts.iterdir())
     assert member.back_up(folder).returncode == 0
     (metric,) = texts.iterdir()
@@ -109,7 +109,7 @@ def test_oldest_snapshots_are_removed_above_the_limit(member: Member, folder: Pa
 def test_snapshot_leaves_a_part_of_the_file_system_of_the_data_free(member: Member, folder: Path) -> None:
     older(folder, OLD[0])
     # The same file system: all of it is needed, and some is in use.
-    refused = said(member.back_up(folder, "--keep", "1", "--leave-percent", "100"))
+    refused = reported(member.back_up(folder, "--keep", "1", "--leave-percent", "100"))
     assert "must leave" in refused and f"the file system of etcd's data ({member.data})" in refused
     assert "kubernetes.backup.folder" in refused
     assert kept(folder) == [OLD[0]]
@@ -126,9 +126,9 @@ def test_member_without_etcd_is_refused_with_the_older_snapshots_kept(
 ) -> None:
     (stopped,) = make_members(tmp_path / "stopped", ["ctl09"])
     older(folder, OLD[0])
-    assert "does not answer" in said(stopped.back_up(folder, "--keep", "1"))
+    assert "does not answer" in reported(stopped.back_up(folder, "--keep", "1"))
     (stopped.manifests / "etcd.yaml").unlink()
-    assert "no member of a control plane" in said(stopped.back_up(folder, "--keep", "1"))
+    assert "no member of a control plane" in reported(stopped.back_up(folder, "--keep", "1"))
     assert kept(folder) == [OLD[0]]
 
 
@@ -192,7 +192,7 @@ def test_snapshot_that_is_cut_short_or_changed_on_its_way_is_not_kept(
     sender: Any, folder: Path, fault: str
 ) -> None:
     older(folder, OLD[0])
-    assert "is not complete" in said(sender(fault).back_up(folder, "--keep", "1"))
+    assert "is not complete" in reported(sender(fault).back_up(folder, "--keep", "1"))
     assert kept(folder) == [OLD[0]]
 
 

@@ -84,13 +84,15 @@ def test_members_without_any_local_snapshot_are_restored_from_the_remote_target(
 
         (tmp_path / "wrong").mkdir()
         wrong = name.replace("ctl02", "ctl09")
-        _, _, said = playing(tmp_path / "wrong", target, cluster, wrong, monkeypatch)
-        assert f"has no copy {wrong}" in said and f"The newest: {name}" in said, said[-3000:]
+        _, _, reported = playing(tmp_path / "wrong", target, cluster, wrong, monkeypatch)
+        assert f"has no copy {wrong}" in reported and f"The newest: {name}" in reported, reported[-3000:]
         assert second.values()["kept"] == "after"
         (tmp_path / "right").mkdir()
-        notes, facts, said = playing(tmp_path / "right", target, cluster, name, monkeypatch)
-        assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), said[-3000:]
-        assert target.identity not in said
+        notes, facts, reported = playing(tmp_path / "right", target, cluster, name, monkeypatch)
+        assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), reported[
+            -3000:
+        ]
+        assert target.identity not in reported
         written = [
             item["path"] for note in notes if note.module == "files" for item in note.arguments["files"]
         ]

@@ -66,8 +66,8 @@ def test_three_members_are_restored_from_the_snapshot_without_reused_revisions(
     first.put(kept="after", late="after")
     first.etcdctl("del", "gone")
     before = first.revision
-    notes, facts, said = play(recorder, cluster, place, MEMBER, operation_discard_newer=True)
-    assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), said[-3000:]
+    notes, facts, reported = play(recorder, cluster, place, MEMBER, operation_discard_newer=True)
+    assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), reported[-3000:]
     assert sorted(note.host for note in notes if note.module == "kubernetes_nodes") == list(NAMES)
     for member in cluster:
         assert {"kept": "before", "gone": "before"}.items() <= member.values().items()
@@ -75,7 +75,7 @@ def test_three_members_are_restored_from_the_snapshot_without_reused_revisions(
         listed = json.loads(member.etcdctl("member", "list", "--write-out=json"))["members"]
         assert sorted(item["name"] for item in listed) == list(NAMES)
         (former,) = member.restore("end")["kept"]
-        assert former in said and (Path(former) / "member" / "snap" / "db").is_file()
+        assert former in reported and (Path(former) / "member" / "snap" / "db").is_file()
         assert not [path for path in member.data.iterdir() if "restoring" in path.name]
         assert not (member.folder / "backups" / "restore").exists()
     (asked,) = {
@@ -103,8 +103,8 @@ def test_new_hosts_get_the_certificate_authorities_and_nothing_is_restored(
     for member in lost:
         shutil.rmtree(member.kubernetes)
     new = Answer("kubeadm", {"member": False})
-    _, facts, said = play(recorder, lost, str(snapshot), new, operation_here=True)
-    assert "run `gpufleet configure` for this site" in said, said[-3000:]
+    _, facts, reported = play(recorder, lost, str(snapshot), new, operation_here=True)
+    assert "run `gpufleet configure` for this site" in reported, reported[-3000:]
     assert not any("operation_done" in true for true in facts.values())
     kept = lost[0].kubernetes / "gpufleet" / "authorities"
     assert (kept / "ca.crt").read_bytes() == (cluster[0].pki / "ca.crt").read_bytes()
@@ -204,9 +204,9 @@ def test_disk_full_during_a_restore_leaves_etcd_running(cluster: list[Member], s
     answer = member.restore("check", str(snapshot), "--discard-newer")
     order = json.dumps(member.restore("order", stdin=json.dumps([answer])))
     (member.folder / "no-room").touch()
-    said = member.restore("prepare", str(snapshot), stdin=order, code=1)
+    reported = member.restore("prepare", str(snapshot), stdin=order, code=1)
     (member.folder / "no-room").unlink()
-    assert "no space left on device" in said and "nothing was stopped" in said
+    assert "no space left on device" in reported and "nothing was stopped" in reported
     assert "no data were prepared here" in member.restore("stop", code=1)
     member.restore("clean")
     after = everything(member)
@@ -301,11 +301,11 @@ def test_next_run_completes_a_step_that_was_killed_at_any_point(
     kubelet.start()
     try:
         for step in ("wait", "serve", "end"):
-            said = single.restore(step)
+            reported = single.restore(step)
         assert single.values() == cluster[0].values()
     finally:
         kubelet.stop()
-    (former,) = said["kept"]
+    (former,) = reported["kept"]
     assert (Path(former) / "member" / "former").exists()
     # The last killed run may have completed unnoticed.
     assert single.restore("check", str(snapshot), "--resumed")["done"]

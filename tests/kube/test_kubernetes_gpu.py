@@ -154,12 +154,12 @@ def test_jobs_of_a_team_use_no_kueue_priority_above_the_team(apply: Apply, rest:
         try:
             ask("high", f"above-{attempt}")
         except ApiError as refusal:
-            said = str(refusal)
+            shown = str(refusal)
             break
         assert time.monotonic() < deadline, "a priority above the team's is not refused"
         time.sleep(0.3)
-    assert "priority gpufleet-high is above the team's" in said
-    assert "one of gpufleet-low, gpufleet-normal is allowed" in said
+    assert "priority gpufleet-high is above the team's" in shown
+    assert "one of gpufleet-low, gpufleet-normal is allowed" in shown
     ask("normal", "own")
     ask("low", "below")
 

@@ -80,8 +80,8 @@ NOT_ALLOWED: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 @pytest.mark.parametrize("what", NOT_ALLOWED)
 def test_pod_on_the_network_of_its_host_gets_nothing_else_of_it(teams: None, rest: Rest, what: str) -> None:
     security, spec = NOT_ALLOWED[what]
-    said = refusal(rest, "on-hosts", pod(security, **spec), BY_POLICY)
-    assert f"may use the network of their host, but not {what}" in said
+    reported = refusal(rest, "on-hosts", pod(security, **spec), BY_POLICY)
+    assert f"may use the network of their host, but not {what}" in reported
     if security is not None:
         first = pod(security, **spec)
         first["spec"]["initContainers"] = [first["spec"]["containers"][0] | {"name": "first"}]

@@ -71,15 +71,15 @@ class Burst(Cluster):
 
     def nodes(self) -> dict[str, str]:
         """The states of the cloud nodes, without the flag that all of them have."""
-        said = self.lab.sh("login01", f"sinfo -hN -p {PARTITION} -O NodeList:30,StateComplete:80")
+        reported = self.lab.sh("login01", f"sinfo -hN -p {PARTITION} -O NodeList:30,StateComplete:80")
         return {
-            name: state.lower().replace("+cloud", "") for name, state in map(str.split, said.splitlines())
+            name: state.lower().replace("+cloud", "") for name, state in map(str.split, reported.splitlines())
         }
 
     def reasons(self) -> set[str]:
         """The reasons of the nodes, without times."""
-        said = self.lab.sh("login01", f"sinfo -hN -p {PARTITION} -O Reason:200").splitlines()
-        return {re.sub(r"\d{4}-\S+Z", "TIME", line.strip()) for line in said}
+        reported = self.lab.sh("login01", f"sinfo -hN -p {PARTITION} -O Reason:200").splitlines()
+        return {re.sub(r"\d{4}-\S+Z", "TIME", line.strip()) for line in reported}
 
     def asleep(self) -> bool:
         """Whether no node runs, and each can be launched."""
@@ -92,7 +92,7 @@ class Burst(Cluster):
     def wait_until_asleep(self) -> None:
         wait_for(self.asleep, LIMIT_S)
 
-    def said(self, job: int) -> str:
+    def reported(self, job: int) -> str:
         """What the job wrote, on its first node."""
         return "".join(self.lab.sh(host, f"cat /tmp/said-{job}", code=None) for host in ADDRESSES.values())
 
@@ -103,7 +103,7 @@ class Burst(Cluster):
             state = self.state(job)
             if state == "PENDING BeginTime":
                 self.lab.sh("ctl02", f"scontrol update jobid={job} starttime=now", code=None)
-            assert not state.startswith("FAILED"), self.said(job)
+            assert not state.startswith("FAILED"), self.reported(job)
             return state.startswith("COMPLETED")
 
         try:

@@ -139,10 +139,10 @@ def runs(can_hold_racks: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         site = Site.up(folder, fleet, controllers)
         UP["runs"] = site.lab
         with ArgumentWatcher(list(site.secrets.values())) as arguments:
-            said = [site.configure("--check", "--diff", code=1), site.configure(), site.configure()]
+            reported = [site.configure("--check", "--diff", code=1), site.configure(), site.configure()]
         site.lab.seal("site")
         site.wait_for_nodes()
-        yield Runs(site, *said, arguments=arguments)
+        yield Runs(site, *reported, arguments=arguments)
     finally:
         controllers.close()
         if "runs" in UP:

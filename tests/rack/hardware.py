@@ -82,9 +82,11 @@ class Hardware:
         with self.changing() as state:
             hit = state["gpus"][gpu]
             hit["last_xid"] = number
-            said = text or {79: "GPU has fallen off the bus.", 48: "DBE (double bit error)"}.get(number, "")
+            reported = text or {79: "GPU has fallen off the bus.", 48: "DBE (double bit error)"}.get(
+                number, ""
+            )
             bus = hit["bus_id"].rpartition(".")[0]
-            line = f"NVRM: Xid (PCI:{bus}): {number}, pid='<unknown>', name=<unknown>, {said}"
+            line = f"NVRM: Xid (PCI:{bus}): {number}, pid='<unknown>', name=<unknown>, {reported}"
             state["kernel_log"].append({"time": time.time(), "text": line})
             if number == 79:
                 hit["lost"] = True
@@ -93,10 +95,10 @@ class Hardware:
     def sxid(self, number: int, text: str, switch: int = 0, *, fatal: bool = True) -> None:
         """An NVSwitch logs an SXid, in the lines that the driver writes for one."""
         place = f"nvidia-nvswitch{switch}: SXid (PCI:0000:{5 + switch:02x}:00.0): {number}, "
-        said = f"{'Fatal' if fatal else 'Non-fatal'}, {text}"
+        reported = f"{'Fatal' if fatal else 'Non-fatal'}, {text}"
         more = ("Severity 1 Engine instance 60 Sub-engine instance 00", "Data {0x10000000, 0x00000000}")
         with self.changing() as state:
-            for line in (said, *more):
+            for line in (reported, *more):
                 state["kernel_log"].append({"time": time.time(), "text": place + line})
 
     def corrupt_inforom(self, gpu: int = 0) -> None:

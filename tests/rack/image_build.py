@@ -32,8 +32,10 @@ def build_image(
 
     def console_keys(ec2: Any, instance: str) -> tuple[tuple[str, str], ...]:
         """Do what cloud-init does at the first boot: take the keys of the user data, print those of sshd."""
-        said = ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"]["Value"]
-        config = json.loads(base64.b64decode(said).decode().removeprefix("#cloud-config\n"))
+        reported = ec2.describe_instance_attribute(InstanceId=instance, Attribute="userData")["UserData"][
+            "Value"
+        ]
+        config = json.loads(base64.b64decode(reported).decode().removeprefix("#cloud-config\n"))
         keys = shlex.quote("\n".join(config["ssh_authorized_keys"]))
         login = f"echo {keys} >/home/ansible/.ssh/authorized_keys; cat /etc/ssh/ssh_host_*_key.pub"
         shown = lab.sh(host, login, code=None).splitlines()

@@ -112,8 +112,8 @@ class Lab:
             timeout=timeout_s,
             check=False,
         )
-        said = f"{host}: exit code {done.returncode}\n{script}\n{done.stdout}\n{done.stderr}"
-        assert code is None or done.returncode == code, said
+        reported = f"{host}: exit code {done.returncode}\n{script}\n{done.stdout}\n{done.stderr}"
+        assert code is None or done.returncode == code, reported
         return done.stdout
 
     def hardware(self, host: str) -> Hardware:

@@ -115,8 +115,8 @@ class Site:
             timeout=900,
             check=False,
         )
-        said = f"exit code {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        assert code is None or done.returncode == code, said
+        reported = f"exit code {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert code is None or done.returncode == code, reported
         return json.loads(done.stdout)
 
     @contextmanager
@@ -164,13 +164,13 @@ class Site:
     def run_job(self, *words: str, user: str = "ada", timeout_s: float = 600) -> int:
         """Run a batch job to its end, and return its number. A failure says what Slurm did with it."""
         submit = f"timeout {timeout_s} sbatch --parsable --wait {' '.join(words)}"
-        said = self.lab.sh(
+        reported = self.lab.sh(
             "login01",
             f"cd /tmp; su {user} -c '{submit}' && exit; code=$?; "
             "scontrol show jobs; sinfo -N -o '%N %T %E'; scontrol show nodes; exit $code",
             timeout_s=timeout_s + 60,
         )
-        return int(said)
+        return int(reported)
 
 
 class ArgumentWatcher:

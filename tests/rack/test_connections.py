@@ -67,5 +67,5 @@ def sudo_asks_for_a_password(lab: Lab) -> None:
 
 def ssh_masters(lab: Lab) -> list[str]:
     """The ssh processes of this machine with the rack's configuration."""
-    said = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in said.splitlines() if lab.rack.record.runtime in line and "ssh" in line]
+    reported = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in reported.splitlines() if lab.rack.record.runtime in line and "ssh" in line]

@@ -47,8 +47,8 @@ def host(gpu_host: Lab) -> Iterator[Lab]:
 
 
 def smi(host: Lab, fields: str, code: int | None = 0) -> list[list[str]]:
-    said = host.sh("dgx01", f"nvidia-smi --query-gpu={fields} --format=csv,noheader,nounits", code=code)
-    return [line.split(", ") for line in said.splitlines()]
+    reported = host.sh("dgx01", f"nvidia-smi --query-gpu={fields} --format=csv,noheader,nounits", code=code)
+    return [line.split(", ") for line in reported.splitlines()]
 
 
 def test_healthy_node_matches_the_catalog_entry_of_its_system(host: Lab) -> None:
@@ -68,8 +68,8 @@ def test_healthy_node_matches_the_catalog_entry_of_its_system(host: Lab) -> None
 
 
 def test_units_and_headers_match_the_real_tool(host: Lab) -> None:
-    said = host.sh("dgx01", "nvidia-smi -i 0 --query-gpu=name,memory.total,power.draw --format=csv")
-    assert said == "name, memory.total [MiB], power.draw [W]\nNVIDIA H100 80GB HBM3, 81559 MiB, 72.50 W\n"
+    reported = host.sh("dgx01", "nvidia-smi -i 0 --query-gpu=name,memory.total,power.draw --format=csv")
+    assert reported == "name, memory.total [MiB], power.draw [W]\nNVIDIA H100 80GB HBM3, 81559 MiB, 72.50 W\n"
     wrong = host.sh("dgx01", "nvidia-smi --query-gpu=colour --format=csv || echo code $?")
     assert 'Field "colour" is not a valid field to query.' in wrong
     assert wrong.endswith("code 2\n")
@@ -101,9 +101,10 @@ def test_xid_79_is_logged_and_the_gpu_does_not_answer(host: Lab) -> None:
     host.hardware("dgx01").xid(79, gpu=5)
 
     assert "NVRM: Xid (PCI:0000:c3:00): 79" in host.sh("dgx01", "dmesg")
-    said = host.sh("dgx01", "nvidia-smi --query-gpu=index --format=csv || echo code $?")
+    reported = host.sh("dgx01", "nvidia-smi --query-gpu=index --format=csv || echo code $?")
     assert (
-        said == "Unable to determine the device handle for GPU5: 00000000:C3:00.0: Unknown Error\ncode 15\n"
+        reported
+        == "Unable to determine the device handle for GPU5: 00000000:C3:00.0: Unknown Error\ncode 15\n"
     )
     assert host.sh("dgx01", "nvidia-smi -L").count("GPU-") == 7
 
@@ -159,9 +160,9 @@ def test_link_type_set_in_firmware_needs_a_reboot(host: Lab) -> None:
 
 def test_upgraded_driver_needs_a_reboot_and_the_same_fabric_manager_version(host: Lab) -> None:
     host.sh("dgx01", f"{APT} {driver('580.126.20')} >/dev/null")
-    said = host.sh("dgx01", "nvidia-smi || echo code $?")
-    assert said.splitlines()[0] == "Failed to initialize NVML: Driver/library version mismatch"
-    assert said.endswith("code 18\n")
+    reported = host.sh("dgx01", "nvidia-smi || echo code $?")
+    assert reported.splitlines()[0] == "Failed to initialize NVML: Driver/library version mismatch"
+    assert reported.endswith("code 18\n")
     assert (
         host.sh("dgx01", "cat /sys/module/nvidia/version; modinfo -F version nvidia")
         == f"{DRIVER}\n580.126.20\n"
@@ -233,10 +234,10 @@ def test_file_systems_of_servers_are_mounted_while_the_server_answers(clean_rack
     assert clean_rack.sh("dgx04", "mount -t nfs4 nas01:/export/home /home2; cat /home2/x") == "x\n"
     with clean_rack.hardware("dgx04").changing() as state:
         state["unreachable"] = ["nas01"]
-    said = clean_rack.sh(
+    reported = clean_rack.sh(
         "dgx04", "umount /home2; mount -t nfs nas01:/export/home /home2 2>&1 || echo code $?"
     )
-    assert said == "mount.nfs: Connection timed out\ncode 32\n"
+    assert reported == "mount.nfs: Connection timed out\ncode 32\n"
 
 
 def test_munge_reports_a_wrong_clock(clean_rack: Lab) -> None:

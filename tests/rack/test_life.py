@@ -119,18 +119,18 @@ def test_every_host_runs_and_answers_to_its_name(rack: Lab) -> None:
     ]
     machine_ids, boot_ids = set(), set()
     for host in hosts:
-        said = rack.sh(host.name, "hostname; systemctl is-system-running; cat /etc/machine-id; "
+        reported = rack.sh(host.name, "hostname; systemctl is-system-running; cat /etc/machine-id; "
                        "cat /proc/sys/kernel/random/boot_id").split()  # fmt: skip
-        assert said[:2] == [host.name, "running"]
-        machine_ids.add(said[2])
-        boot_ids.add(said[3])
+        assert reported[:2] == [host.name, "running"]
+        machine_ids.add(reported[2])
+        boot_ids.add(reported[3])
     assert len(machine_ids) == len(boot_ids) == len(hosts)
 
 
 def test_hosts_have_only_the_network_of_the_rack(rack: Lab) -> None:
     assert "1 received" in rack.sh("dgx01", "ping -c1 -W2 ctl01.lab.example.com")
-    said = rack.sh("dgx01", "ping -c1 -W1 9.9.9.9; echo $?", code=None)
-    assert said.split()[-1] != "0"
+    reported = rack.sh("dgx01", "ping -c1 -W1 9.9.9.9; echo $?", code=None)
+    assert reported.split()[-1] != "0"
 
 
 def test_foreign_host_key_is_refused(rack: Lab) -> None:
@@ -250,9 +250,9 @@ def test_packages_are_signed_and_a_missing_repository_stops_an_installation(clea
     install = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y jq"
     clean_rack.sh("dgx01", "apt-get -qq update")
     clean_rack.rack.repository(on=False)
-    said = clean_rack.sh("dgx01", f"{install} 2>&1 || echo code $?")
-    assert "Unable to fetch" in said or "Could not connect" in said
-    assert said.split()[-1] == "100"
+    reported = clean_rack.sh("dgx01", f"{install} 2>&1 || echo code $?")
+    assert "Unable to fetch" in reported or "Could not connect" in reported
+    assert reported.split()[-1] == "100"
 
     clean_rack.rack.repository(on=True)
     clean_rack.sh("dgx01", f"{install} >/dev/null && jq --version")

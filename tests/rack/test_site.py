@@ -89,7 +89,7 @@ def test_team_gets_no_more_gpus_than_its_limit(site: Site) -> None:
     # serving may use 8 of the 32. Until the scheduler handles a job, it has no reason, or waits for
     # resources where nodes are busy: they are until the epilog of the job before has ended.
     site.wait_for_nodes()
-    said = site.lab.sh(
+    reported = site.lab.sh(
         "login01",
         "su grace -c 'sbatch -Q -A serving -N2 --gres=gpu:8 --wrap \"sleep 300\"'; for try in $(seq 300); do "
         "said=$(squeue -h -u grace -o '%T %r'); "
@@ -97,7 +97,7 @@ def test_team_gets_no_more_gpus_than_its_limit(site: Site) -> None:
         "done; echo $said; scancel -u grace",
         code=None,
     )
-    assert re.fullmatch(r"PENDING \w*(GRES|Gres|Limit)\w*", said.strip()), said
+    assert re.fullmatch(r"PENDING \w*(GRES|Gres|Limit)\w*", reported.strip()), reported
 
 
 def test_drained_node_is_refused_until_it_is_resumed(site: Site) -> None:
@@ -119,8 +119,8 @@ def test_no_secret_is_in_an_argument_a_log_or_a_readable_file(runs: Runs, site: 
     kept = [path for path in site.checkout.glob(".gpufleet/**/*") if path.is_file()]
     assert len(kept) >= 6  # journals and pages of the runs, their record, the inventory
     assert [str(path) for path in kept if any(s in path.read_text(errors="replace") for s in secrets)] == []
-    for said in (runs.check, runs.first, runs.second):
-        assert not any(secret in json.dumps(said) for secret in secrets)
+    for reported in (runs.check, runs.first, runs.second):
+        assert not any(secret in json.dumps(reported) for secret in secrets)
     patterns = "\n".join(secrets)
     for host in (*site.lab.names("controller"), *site.lab.names("login"), *site.lab.names("gpu")):
         found = site.lab.sh(

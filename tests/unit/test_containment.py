@@ -42,11 +42,11 @@ def refused(action: Callable[[], object]) -> str:
     """All output when `action` is refused as bad input, without the secret."""
     with pytest.raises(InputError) as caught:
         action()
-    said = f"{caught.value.message} {caught.value.remedy}"
+    reported = f"{caught.value.message} {caught.value.remedy}"
     if isinstance(caught.value, SpecError):
-        said += " ".join(str(each) for each in caught.value.findings)
-    assert SECRET not in said
-    return said
+        reported += " ".join(str(each) for each in caught.value.findings)
+    assert SECRET not in reported
+    return reported
 
 
 def extending(root: Path, value: str) -> str:
@@ -59,9 +59,9 @@ def extending(root: Path, value: str) -> str:
     ["../../../foreign.yaml", "../../../not-there.yaml", "../demo/../../../other/fleet.yaml"],
 )
 def test_extends_outside_the_repository_is_refused_without_revealing_files(root: Path, value: str) -> None:
-    said = extending(root, value)
-    assert "extends-outside" in said
-    assert "did you mean" not in said
+    reported = extending(root, value)
+    assert "extends-outside" in reported
+    assert "did you mean" not in reported
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -12,14 +12,14 @@ from tests import leftovers
 
 def test_leftover_process_is_named_until_it_ends() -> None:
     env = os.environ | {leftovers.MARK: "one"}
-    said = subprocess.run(
+    reported = subprocess.run(
         ["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"],
         env=env,
         capture_output=True,
         text=True,
         check=True,
     )
-    number = int(said.stdout)
+    number = int(reported.stdout)
     try:
         assert leftovers.at_work("another") == {}
         # Until the shell's child has become the program, it has the shell's name.

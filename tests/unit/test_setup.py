@@ -93,7 +93,7 @@ def test_moved_or_copied_checkout_is_set_up_again(machine: Machine, how, tmp_pat
 
 
 def test_test_programs_are_installed_once_and_named(machine: Machine) -> None:
-    (said,) = [line for line in machine.setup("system") if "g++" in line]
-    assert said.startswith("installing ")
-    assert {"g++", "gpg", "gpg-agent", "systemd-container", "etcd-server", "procps"} <= set(said.split())
+    (reported,) = [line for line in machine.setup("system") if "g++" in line]
+    assert reported.startswith("installing ")
+    assert {"g++", "gpg", "gpg-agent", "systemd-container", "etcd-server", "procps"} <= set(reported.split())
     assert machine.setup("system") == []

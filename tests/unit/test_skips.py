@@ -28,15 +28,15 @@ def run_suite(folder: Path, text: str, *options: str) -> tuple[int, str]:
 @pytest.mark.parametrize("options", [(), ("-n", "1")])
 def test_unlisted_skip_fails_the_run_and_is_named(tmp_path: Path, options: tuple[str, ...]) -> None:
     text = f"def test_one(): pytest.skip({UNLISTED!r})\ndef test_two(): pass\n"
-    code, said = run_suite(tmp_path, text, *options)
-    assert code == pytest.ExitCode.TESTS_FAILED, said
-    errors = [line for line in said.splitlines() if line.startswith("ERROR")]
+    code, reported = run_suite(tmp_path, text, *options)
+    assert code == pytest.ExitCode.TESTS_FAILED, reported
+    errors = [line for line in reported.splitlines() if line.startswith("ERROR")]
     assert len(errors) == 1 and errors[0].endswith(f"does not list this skip: {UNLISTED}")
 
 
 def test_skipped_module_counts(tmp_path: Path) -> None:
-    code, said = run_suite(tmp_path, f"pytest.skip({UNLISTED!r}, allow_module_level=True)\n")
-    assert code != 0 and f"does not list this skip: {UNLISTED}" in said
+    code, reported = run_suite(tmp_path, f"pytest.skip({UNLISTED!r}, allow_module_level=True)\n")
+    assert code != 0 and f"does not list this skip: {UNLISTED}" in reported
 
 
 def test_listed_skips_and_expected_failures_pass_and_are_counted_by_reason(
@@ -51,10 +51,10 @@ def test_four(): pass
 @pytest.mark.xfail
 def test_five(): assert False
 """
-    code, said = run_suite(tmp_path, text)
-    assert code == 0 and "ERROR" not in said, said
-    assert f"skipped 2: {LISTED}\nskipped 1: {LISTED}, so" in said
-    assert "tests: 1 passed, 0 failed, 3 skipped" in said
+    code, reported = run_suite(tmp_path, text)
+    assert code == 0 and "ERROR" not in reported, reported
+    assert f"skipped 2: {LISTED}\nskipped 1: {LISTED}, so" in reported
+    assert "tests: 1 passed, 0 failed, 3 skipped" in reported
 
 
 def test_every_listed_reason_is_used_by_a_test() -> None:

@@ -70,8 +70,8 @@ def test_test_that_passes_in_a_fresh_rack_leaves_the_run_green_and_is_named(
     last = done.outlines[-2]
     assert last.startswith("UNSTEADY: tests/rack/test_it.py::test_shaky failed, and passed")
     kept = Path(last.rpartition("First failure: ")[2]).read_text()
-    for said in ("AssertionError: the first failure", "said by the rack"):
-        assert said in kept and said in done.stdout.str()
+    for reported in ("AssertionError: the first failure", "said by the rack"):
+        assert reported in kept and reported in done.stdout.str()
 
 
 def test_test_that_fails_in_a_fresh_rack_is_red(suite: pytest.Pytester) -> None:

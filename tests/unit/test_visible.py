@@ -96,9 +96,9 @@ def test_errors_are_escaped_in_text_and_json(capsys: pytest.CaptureFixture[str])
     print_error(error)
     emit_json(error_json(error))
     emit_text(EVIL)
-    said = capsys.readouterr()
-    assert ACTING.search(said.out + said.err) is None
-    assert json.loads(said.out.splitlines()[0])["findings"][0]["message"] == EVIL
+    reported = capsys.readouterr()
+    assert ACTING.search(reported.out + reported.err) is None
+    assert json.loads(reported.out.splitlines()[0])["findings"][0]["message"] == EVIL
 
 
 def strings(value: Any) -> Iterator[str]:

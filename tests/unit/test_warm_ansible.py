@@ -47,10 +47,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def played(project: Path, said: str, **more: str) -> tuple[dict, list[str], str]:
+def played(project: Path, reported: str, **more: str) -> tuple[dict, list[str], str]:
     """The counts of the host, the kinds of its results in order, and what the first task says."""
     events = []
-    environment = {"SAID": said, "ANSIBLE_HOME": str(project / "home"), **more}
+    environment = {"SAID": reported, "ANSIBLE_HOME": str(project / "home"), **more}
     run = PlaybookRun(project, "play.yml", project / "inventory.yml", environment=environment)
     result = run_playbook(run, events.append)
     first = next((event.notice for event in events if event.notice), "")
@@ -59,21 +59,21 @@ def played(project: Path, said: str, **more: str) -> tuple[dict, list[str], str]
 
 def test_fork_runs_a_playbook_as_the_program_does(project: Path) -> None:
     mitogen = transport_environment("mitogen")
-    plain = {said: played(project, said, **mitogen) for said in ("yes", "fail")}
+    plain = {reported: played(project, reported, **mitogen) for reported in ("yes", "fail")}
     assert plain["fail"][0]["h1"].failed and not plain["yes"][0]["h1"].failed
-    for said in ("yes", "fail", "yes"):
-        found = played(project, said, **mitogen, **warm_ansible.environment())
-        assert found[:2] == plain[said][:2]
-        assert found[2] == f"{said} gpufleet-test-a"
-        assert plain[said][2] == f"{said} ansible-playboo"
+    for reported in ("yes", "fail", "yes"):
+        found = played(project, reported, **mitogen, **warm_ansible.environment())
+        assert found[:2] == plain[reported][:2]
+        assert found[2] == f"{reported} gpufleet-test-a"
+        assert plain[reported][2] == f"{reported} ansible-playboo"
 
 
 def test_changed_configuration_is_read(project: Path) -> None:
     (project / "play.yml").write_text(PLAY.replace("'env', 'SAID'", "'config', 'DEFAULT_FORKS'", 1))
     for forks in ("7", "8"):
         (project / "ansible.cfg").write_text(f"[defaults]\nforks = {forks}\n")
-        said = [played(project, "x", **warm_ansible.environment())[2] for _ in range(2)]
-        assert {each.split()[0] for each in said} == {forks}
+        reported = [played(project, "x", **warm_ansible.environment())[2] for _ in range(2)]
+        assert {each.split()[0] for each in reported} == {forks}
 
 
 def test_program_itself_runs_without_the_server(project: Path) -> None:

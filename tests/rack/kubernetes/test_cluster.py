@@ -42,8 +42,8 @@ def test_no_token_that_lets_a_host_join_is_left(cluster: Cluster) -> None:
 
 def test_pod_on_a_node_finds_the_api_by_its_name_in_the_cluster(cluster: Cluster) -> None:
     script = "nslookup kubernetes.default.svc.cluster.local && cat /etc/resolv.conf"
-    said = cluster.run_pod(pod_of("lookup", script, nodeName="dgx01"))
-    assert "10.96.0.1" in said and "nameserver 10.96.0.10" in said
+    reported = cluster.run_pod(pod_of("lookup", script, nodeName="dgx01"))
+    assert "10.96.0.1" in reported and "nameserver 10.96.0.10" in reported
 
 
 def test_the_loss_of_one_host_leaves_a_name_server(cluster: Cluster) -> None:

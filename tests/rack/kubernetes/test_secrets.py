@@ -54,10 +54,10 @@ def test_certificates_are_renewed_on_one_member_at_a_time(cluster: Cluster) -> N
 
     before = {member: served(member) for member in MEMBERS}
     with writing(cluster) as written, ThreadPoolExecutor(len(MEMBERS)) as pool:
-        said = list(pool.map(lambda member: site.lab.sh(member, RENEW, timeout_s=900), MEMBERS))
-    assert [text.startswith("renewed, and restarted etcd, kube-apiserver") for text in said] == [True] * 3, (
-        said
-    )
+        reported = list(pool.map(lambda member: site.lab.sh(member, RENEW, timeout_s=900), MEMBERS))
+    assert [text.startswith("renewed, and restarted etcd, kube-apiserver") for text in reported] == [
+        True
+    ] * 3, reported
     assert written.not_read == lost(cluster, written) == set()
     after = {member: served(member) for member in MEMBERS}
     assert all(not set(before[member]) & set(after[member]) for member in MEMBERS)

@@ -34,10 +34,10 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     done, waiting = complete_job(site), hold_job(site)
 
     # The timer makes the same backup, without this machine.
-    said = lab.sh(
+    reported = lab.sh(
         "ctl01", "systemctl is-active gpufleet-slurm-backup.timer; systemctl start gpufleet-slurm-backup"
     )
-    assert said == "active\n"
+    assert reported == "active\n"
     (nightly,) = json.loads(lab.sh("ctl01", f"/usr/lib/gpufleet/slurm-backup show {KEPT}"))
     assert nightly["jobs"] >= 1
     # The backup starts its copy.
@@ -107,8 +107,8 @@ def test_backup_is_restored_onto_fresh_controllers_with_accounting_and_queue(
     assert "is no name of a copy" in failures(wrong)
     remote = operate(site, "restore", "-o", f"backup=remote:{copy}", "-o", "discard_newer=true")
     assert remote["states"] == {"ctl01": "done", "ctl02": "done"}
-    said = records(site)
-    jobs = {line.partition("|")[0] for line in said.splitlines()}
+    reported = records(site)
+    jobs = {line.partition("|")[0] for line in reported.splitlines()}
     assert str(done) in jobs and str(later) not in jobs
     assert not any(value in json.dumps(remote) for value in site.secrets.values())
 

@@ -24,10 +24,10 @@ def drivers(site: Site, *nodes: str) -> dict[str, str]:
     """Node -> the version of driver and Fabric Manager, where they agree."""
     found = {}
     for node in nodes or NODES:
-        said = site.lab.sh(
+        reported = site.lab.sh(
             node, "cat /sys/module/nvidia/version; nv-fabricmanager --version | grep -oE '[0-9]+[.][0-9.]+'"
         )
-        found[node] = " ".join(sorted(set(said.split())))
+        found[node] = " ".join(sorted(set(reported.split())))
     return found
 
 
@@ -49,8 +49,8 @@ def addresses(site: Site) -> dict[str, str]:
 
 def drains(site: Site) -> dict[str, str]:
     """Node -> the reason of its drain, for nodes that are drained."""
-    said = site.lab.sh("ctl01", "sinfo -h -N -t drain -o '%N|%E' | sort -u")
-    return dict(line.split("|", 1) for line in said.splitlines())
+    reported = site.lab.sh("ctl01", "sinfo -h -N -t drain -o '%N|%E' | sort -u")
+    return dict(line.split("|", 1) for line in reported.splitlines())
 
 
 def test_driver_upgrade_stops_at_every_fault_and_resumes(site_to_break: Site) -> None:
@@ -256,13 +256,13 @@ def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) ->
         assert names == {f"nvidia.com/gpu={name}" for name in (*range(1, 8), *(f"0:{n}" for n in range(7)))}
         assert drains(site) == {}
         site.wait_for_nodes()
-        said = lab.sh(
+        reported = lab.sh(
             "login01",
             "su ada -c 'srun -A research -w dgx03 --gres=gpu:1g.10gb:1 sh -c \"scontrol -d -o show job "
             "\\$SLURM_JOB_ID; echo devices=\\$CUDA_VISIBLE_DEVICES\"'",
         )
-        assert "GRES=gpu:1g.10gb:1(IDX:" in said and "gres/gpu=1" in said
-        (devices,) = [line for line in said.splitlines() if line.startswith("devices=")]
+        assert "GRES=gpu:1g.10gb:1(IDX:" in reported and "gres/gpu=1" in reported
+        (devices,) = [line for line in reported.splitlines() if line.startswith("devices=")]
         assert len(devices.removeprefix("devices=").split(",")) == 1 and devices != "devices="
         # All seven, and the eighth waits for none that there could be.
         everything = "srun -A research -w dgx03 --gres=gpu:1g.10gb:"

@@ -68,8 +68,8 @@ def test_mirror_is_the_only_source_besides_the_distribution_and_apt_trusts_it(
     listed = lab.sh("dgx01", "ls /etc/apt/sources.list.d /etc/apt/keyrings; cat /etc/apt/sources.list.d/*")
     assert "gpufleet-mirror.list" in listed and "http://packages.rack/vendor ./" in listed
     assert "nvidia.com" not in listed and "trusted=yes" not in listed
-    said = lab.sh("dgx01", "apt-get update 2>&1; apt-cache policy nvidia-open | grep -m1 Candidate")
-    assert "NO_PUBKEY" not in said and "Candidate: 595" in said
+    reported = lab.sh("dgx01", "apt-get update 2>&1; apt-cache policy nvidia-open | grep -m1 Candidate")
+    assert "NO_PUBKEY" not in reported and "Candidate: 595" in reported
 
 
 def test_settings_are_applied_and_the_clock_uses_the_servers_of_the_fleet(lab: Lab, base: RoleRuns) -> None:
@@ -165,9 +165,9 @@ def test_firewall_allows_only_the_cluster_and_ssh(lab: Lab, base: RoleRuns) -> N
         assert not reached_from_outside(lab, "10.90.0.12", 5000)
         assert reached_from_outside(lab, "10.90.0.12", 22)
         assert connects(lab, "ctl01", "10.90.0.12", 5000)
-        said = lab.sh("dgx01", "nft list tables; nft list table inet gpufleet")
-        assert "table ip containers" in said, "rules of others stay"
-        assert "tcp dport 8443 accept" in said
+        reported = lab.sh("dgx01", "nft list tables; nft list table inet gpufleet")
+        assert "table ip containers" in reported, "rules of others stay"
+        assert "tcp dport 8443 accept" in reported
     finally:
         play(lab, ["firewall"], "dgx01")
         lab.sh("dgx01", "systemctl stop listen80 listen5000")

@@ -92,8 +92,8 @@ def test_waiting_job_of_the_racks_runs_in_the_cloud_and_a_too_expensive_one_stay
         return burst.submit(options, *words, f"--wrap={command!r}")
 
     def shown(job: int, field: str) -> str:
-        said = lab.sh("login01", f"scontrol show job {job}")
-        found = re.search(rf"\b{field}=(.*?)(?: [\w:/]+=| *$)", said, re.MULTILINE)
+        reported = lab.sh("login01", f"scontrol show job {job}")
+        found = re.search(rf"\b{field}=(.*?)(?: [\w:/]+=| *$)", reported, re.MULTILINE)
         return found[1] if found else ""
 
     before = float(lab.sh("ctl01", "date +%s"))

@@ -82,8 +82,8 @@ class Cluster:
 
     def asleep(self) -> bool:
         """Whether no node runs."""
-        said = self.login("sinfo -hN -O StateComplete:80", code=None).lower().split()
-        return said == ["idle+cloud+powered_down"] * 2 and not self.instances.alive()
+        reported = self.login("sinfo -hN -O StateComplete:80", code=None).lower().split()
+        return reported == ["idle+cloud+powered_down"] * 2 and not self.instances.alive()
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +192,8 @@ def test_job_without_a_partition_runs_on_launched_nodes_which_end_when_idle(clus
     command = "sbatch --parsable -A research -N2 --output=/tmp/said --wrap 'srun sh -c \"hostname; id\"'"
     job = cluster.login(command).strip()
     wait_for(lambda: "COMPLETED" in cluster.login(f"sacct -X -n -j {job} -o State"), LIMIT_S)
-    said = "".join(cluster.lab.sh(host, "cat /tmp/said", code=None) for host in MACHINES.values())
-    words = said.split()
+    reported = "".join(cluster.lab.sh(host, "cat /tmp/said", code=None) for host in MACHINES.values())
+    words = reported.split()
     assert sorted(each for each in words if each.startswith("use1")) == ["use1-small-1", "use1-small-2"]
     # No image has users: the prolog creates that of the job.
     assert words.count("uid=2001(ada)") == 2

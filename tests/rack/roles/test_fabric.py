@@ -268,10 +268,10 @@ def test_master_brings_the_subnet_up_with_the_configured_routing(
     lab: Lab, fabric: str, managers: RoleRuns
 ) -> None:
     wait_for(lambda: "SUBNET UP" in log(lab, "ctl01"))
-    said = log(lab, "ctl01")
-    assert "updn tables configured on all switches" in said
-    assert "Entering MASTER state" in said
-    assert "ERR" not in said.replace("ERR 5411", "")
+    reported = log(lab, "ctl01")
+    assert "updn tables configured on all switches" in reported
+    assert "Entering MASTER state" in reported
+    assert "ERR" not in reported.replace("ERR 5411", "")
     assert "SMINFO_MASTER" in ask(lab, fabric, "sminfo") and "priority 15" in ask(lab, fabric, "sminfo")
     journal = lab.sh("ctl01", "journalctl -q -o cat -u gpufleet-opensm.service")
     assert "Unrecognized" not in journal and "Entering MASTER" in journal

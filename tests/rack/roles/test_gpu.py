@@ -58,11 +58,11 @@ def test_upgrade_of_all_packages_does_not_change_the_driver(rack: Lab) -> None:
     held = rack.sh("dgx01", "apt-mark showhold").split()
     assert {"libcuda1", "nvidia-driver-cuda", "nvidia-smi", "nvidia-fabricmanager", "libnccl2"} <= set(held)
     # Without the hold only the pin keeps it.
-    said = rack.sh(
+    reported = rack.sh(
         "dgx01", f"apt-mark -q unhold libcuda1 nvidia-driver-cuda >/dev/null; {apt} -s dist-upgrade"
     )
-    assert "Inst libcuda1" not in said
-    assert "Inst nvidia" not in said
+    assert "Inst libcuda1" not in reported
+    assert "Inst nvidia" not in reported
     rack.sh("dgx01", "apt-mark -q hold libcuda1 nvidia-driver-cuda >/dev/null")
 
 
@@ -105,9 +105,9 @@ def test_dcgm_watches_the_health_of_the_gpus_also_after_its_restart(rack: Lab) -
     rack.hardware("dgx02").restore(rack.healthy["dgx02"])
 
 
-def watched(said: str) -> set[str]:
+def watched(reported: str) -> set[str]:
     """The systems that are on in what `dcgmi health -f` prints."""
-    return {found.strip() for found in re.findall(r"\| ([\w ]+?) *\| On", said)}
+    return {found.strip() for found in re.findall(r"\| ([\w ]+?) *\| On", reported)}
 
 
 def test_only_the_cluster_can_read_the_dcgm_exporter(rack: Lab) -> None:
@@ -121,9 +121,9 @@ def test_only_the_cluster_can_read_the_dcgm_exporter(rack: Lab) -> None:
     )
     metrics = rack.sh("ctl01", f"curl -sSf http://{address}:9400/metrics")
     judge = "/tmp/promtool check metrics 2>&1 || echo code $?"
-    said = rack.sh("ctl01", f"curl -s http://{address}:9400/metrics | ({judge})")
+    reported = rack.sh("ctl01", f"curl -s http://{address}:9400/metrics | ({judge})")
     # 1 is what cannot be parsed; 3 names that do not follow Prometheus' custom, which are DCGM's own.
-    assert said.splitlines()[-1] == "code 3", said[-500:]
+    assert reported.splitlines()[-1] == "code 3", reported[-500:]
     assert 'DCGM_FI_DEV_XID_ERRORS{gpu="7"' in metrics
     assert "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in metrics
     listening = rack.sh("dgx01", "ss -Hlnt 'sport = :9400'").splitlines()

@@ -111,9 +111,9 @@ def check(lab: Lab, mode: str = "periodic", node: str = NODE) -> int:
 
 def slurm_node(lab: Lab, node: str = NODE) -> tuple[bool, str]:
     """Whether Slurm has it drained, and the reason."""
-    said = lab.sh("ctl01", f"scontrol -o show node {node}")
-    reason = re.search(r"Reason=(.*?) \[", said)
-    state = re.search(r"State=(\S+)", said)
+    printed = lab.sh("ctl01", f"scontrol -o show node {node}")
+    reason = re.search(r"Reason=(.*?) \[", printed)
+    state = re.search(r"State=(\S+)", printed)
     assert state is not None
     return "DRAIN" in state[1], reason[1] if reason else ""
 
@@ -298,8 +298,10 @@ def test_manual_drain_stays_whatever_is_found(rack: Lab) -> None:
 
 def test_failing_prolog_requeues_the_job_and_drains_the_node(rack: Lab) -> None:
     rack.hardware(NODE).remove_gpu(7)
-    said = rack.sh("ctl01", f"cd /tmp; sbatch --parsable -w {NODE} --gres=gpu:1 --wrap 'hostname >/tmp/ran'")
-    job = int(said)
+    printed = rack.sh(
+        "ctl01", f"cd /tmp; sbatch --parsable -w {NODE} --gres=gpu:1 --wrap 'hostname >/tmp/ran'"
+    )
+    job = int(printed)
     wait_for(lambda: "Restarts=1" in shown(rack, job) and "JobState=PENDING" in shown(rack, job))
     assert "Priority=0 " not in shown(rack, job), "the job is held"
     assert slurm_node(rack) == (True, "gpufleet: 7 of 8 GPUs on the PCI bus")

@@ -61,10 +61,10 @@ class MonitoredRack:
 def until(true: Callable[[], Any], timeout_s: float = 300) -> Any:
     """The output of `true` once there is any; fails with the last one."""
     end = time.monotonic() + timeout_s
-    while not (said := true()):
-        assert time.monotonic() < end, said
+    while not (shown := true()):
+        assert time.monotonic() < end, shown
         time.sleep(1)
-    return said
+    return shown
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +181,8 @@ def test_only_exporters_listen_beyond_loopback_and_secrets_are_private(
     assert monitored.arguments.found == set()
     planted = [value for name, value in monitored.secrets.items() if "WEBHOOK" in name or "PASSWORD" in name]
     proof = monitored.proof
-    said = str([proof.check, proof.first, proof.second])
-    assert "alertmanager" in said and not any(value in said for value in planted)
+    shown = str([proof.check, proof.first, proof.second])
+    assert "alertmanager" in shown and not any(value in shown for value in planted)
     patterns = "\n".join(planted)
     found = monitored.lab.sh(
         "ctl01",

@@ -220,8 +220,8 @@ def with_slurm(rack: Lab) -> None:
 def until(rack: Lab, state: str) -> None:
     """Waits for the node to be in a state."""
     deadline = time.monotonic() + 300
-    while (said := rack.sh("ctl01", "sinfo -h -o %T").strip()) != state:
-        assert time.monotonic() < deadline, f"{said}, and not {state}"
+    while (reported := rack.sh("ctl01", "sinfo -h -o %T").strip()) != state:
+        assert time.monotonic() < deadline, f"{reported}, and not {state}"
         time.sleep(0.3)
 
 

@@ -59,14 +59,14 @@ class Cluster:
 
     def state(self, job: int) -> str:
         """State and reason of a job, by slurmctld."""
-        said = self.lab.sh("login01", f"scontrol -o show job {job}", code=None)
-        found = re.search(r"JobState=(\S+) Reason=(\S+)", said)
+        reported = self.lab.sh("login01", f"scontrol -o show job {job}", code=None)
+        found = re.search(r"JobState=(\S+) Reason=(\S+)", reported)
         return f"{found[1]} {found[2]}" if found else ""
 
     def ready(self) -> bool:
         """Whether all GPUs wait for jobs."""
-        said = self.ada("srun -A research -N2 --gres=gpu:8 --immediate=5 hostname -s 2>&1", code=None)
-        return sorted(said.split()) == ["dgx01", "dgx02"]
+        reported = self.ada("srun -A research -N2 --gres=gpu:8 --immediate=5 hostname -s 2>&1", code=None)
+        return sorted(reported.split()) == ["dgx01", "dgx02"]
 
 
 def wait_for(true: Callable[[], bool], limit_s: float = 300) -> None:
@@ -165,8 +165,8 @@ def test_user_job_runs_on_all_gpus_of_two_nodes_and_is_accounted(cluster: Cluste
 
 def test_containers_are_requested_on_the_login_host_and_run_on_nodes(cluster: Cluster) -> None:
     image = "nvcr.io#nvidia/pytorch:26.10-py3"
-    said = cluster.ada(f"srun -A research --gres=gpu:1 --container-image={image} printenv PYXIS_IMAGE")
-    assert said.strip() == image
+    reported = cluster.ada(f"srun -A research --gres=gpu:1 --container-image={image} printenv PYXIS_IMAGE")
+    assert reported.strip() == image
     assert "user-$(id -u)" in cluster.lab.sh("dgx01", "cat /etc/enroot/enroot.conf")
 
 
@@ -233,8 +233,8 @@ def test_accounts_follow_the_fleet_file_and_manual_accounts_stay(cluster: Cluste
     }
     shown = "sacctmgr -nP show assoc cluster=lab format=Account,User,GrpTRES,DefaultQOS | sort"
     tags = ["slurm_controller"]
-    said = cluster.run(hosts="ctl01", tags=tags, check=True, variables=wanted)
-    assert said.changed == {("ctl01", "slurm_controller : Configure accounting")}
+    reported = cluster.run(hosts="ctl01", tags=tags, check=True, variables=wanted)
+    assert reported.changed == {("ctl01", "slurm_controller : Configure accounting")}
     cluster.run(hosts="ctl01", tags=tags, variables=wanted)
 
     found = cluster.lab.sh("ctl01", shown).splitlines()
@@ -265,9 +265,9 @@ def test_settings_of_the_site_are_in_force_and_survive_another_run(cluster: Clus
 
     write(site)
     try:
-        said = cluster.run(tags=tags, check=True)
+        reported = cluster.run(tags=tags, check=True)
         done = cluster.run(tags=tags)
-        assert done.changed == said.changed
+        assert done.changed == reported.changed
         assert ("ctl01", "slurm_controller : Write configuration") not in done.changed
         for host in ("ctl01", "login01"):
             assert lab.sh(host, shown).split() == ["MaxJobCount", "=", "4321", "PriorityWeightAge", "=", "77"]
@@ -284,8 +284,8 @@ def test_settings_of_the_site_are_in_force_and_survive_another_run(cluster: Clus
 
 
 def test_steps_of_jobs_get_pmix_by_default(cluster: Cluster) -> None:
-    said = cluster.ada("srun -A research -N2 sh -c 'echo ${PMIX_NAMESPACE:+pmix} ${PMIX_RANK}'")
-    assert sorted(said.split()) == ["0", "1", "pmix", "pmix"]
+    reported = cluster.ada("srun -A research -N2 sh -c 'echo ${PMIX_NAMESPACE:+pmix} ${PMIX_RANK}'")
+    assert sorted(reported.split()) == ["0", "1", "pmix", "pmix"]
     assert "pmix" not in cluster.lab.sh("dgx01", "journalctl -q -u slurmd -g 'can not load' || true")
 
 
@@ -313,11 +313,11 @@ def test_munge_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
     cluster.secrets[KEY] = secrets.token_hex(64)
     rotate = "playbooks/rotate_munge_key.yml"
 
-    said = cluster.run(rotate, check=True)
+    reported = cluster.run(rotate, check=True)
     assert cluster.lab.sh("dgx01", "cat /etc/munge/munge.key") == old
     done = cluster.run(rotate)
 
-    assert done.changed == said.changed
+    assert done.changed == reported.changed
     assert {host for host, task in done.changed if task == "munge : Replace the key"} == HOSTS
     assert cluster.lab.sh("dgx01", "cat /etc/munge/munge.key; stat -c ' %U %a' /etc/munge/munge.key") == (
         f"{cluster.secrets[KEY]} munge 400\n"
@@ -328,7 +328,7 @@ def test_munge_key_is_rotated_while_a_job_runs(cluster: Cluster) -> None:
 
 
 def test_controller_moves_its_state_and_needs_a_writable_folder(cluster: Cluster) -> None:
-    said = cluster.lab.sh(
+    reported = cluster.lab.sh(
         "ctl02",
         """
         mkdir -p /tmp/own; echo jobs >/tmp/own/job_state; chown -R slurm: /tmp/own
@@ -339,7 +339,7 @@ def test_controller_moves_its_state_and_needs_a_writable_folder(cluster: Cluster
         /usr/lib/gpufleet/slurm-state /proc/nowhere /tmp/own 2>&1 || echo refused
         """,
     )
-    *lines, reason, refused = said.splitlines()
+    *lines, reason, refused = reported.splitlines()
     assert lines == ["slurm 700", "jobs", "/tmp/own.moved", "later"]
     assert "cannot be written by slurm (uid 64030)" in reason and "no_root_squash" in reason
     assert refused == "refused"

@@ -159,8 +159,8 @@ def test_login_is_in_the_control_group_of_its_job_and_ends_with_it(logins: Login
         logins.run(tags=["slurm_controller", "slurm_login"])
         restart(logins, "proctrack/cgroup")
         job = logins.job()
-        said = logins.ssh("ada", "cat /proc/self/cgroup")
-        assert re.search(rf":freezer:/\S*/uid_2001/job_{job}/step_extern$", said, re.MULTILINE), said
+        reported = logins.ssh("ada", "cat /proc/self/cgroup")
+        assert re.search(rf":freezer:/\S*/uid_2001/job_{job}/step_extern$", reported, re.MULTILINE), reported
         lab.sh("login01", f"cd /tmp; runuser -u ada -- {SSH} dgx01 'exec sleep 487' >/dev/null 2>&1 &")
         wait_for(lambda: lab.sh("dgx01", "pgrep -f '^sleep 487'", code=None) != "")
         logins.ada(f"scancel {job}")
@@ -187,14 +187,14 @@ def test_logins_need_no_job_where_the_site_says_so_and_pam_is_as_before(logins: 
     lab = logins.lab
     free = {"slurm_node_ssh_requires_job": False}
     tags = ["slurm_node"]
-    said = logins.run(hosts=NODE, tags=tags, check=True, variables=free)
+    reported = logins.run(hosts=NODE, tags=tags, check=True, variables=free)
     done = logins.run(hosts=NODE, tags=tags, variables=free)
     try:
         changed = {
             ("dgx01", "slurm_node : Configure ssh logins"),
             ("dgx02", "slurm_node : Configure ssh logins"),
         }
-        assert done.changed == said.changed == changed
+        assert done.changed == reported.changed == changed
         # As the package has it.
         package = (
             "dpkg-query -W -f '${Conffiles}\\n' openssh-server | awk '$1 == \"/etc/pam.d/sshd\" {print $2}'"

@@ -123,11 +123,11 @@ def test_removed_mount_is_unmounted_and_other_fstab_lines_stay(lab: Lab, storage
     moved = {"nfs_client_mounts": [{"source": "nas01:/export/home", "path": "/shared/people"}]}
     done = play(lab, ["nfs_client"], "dgx02", variables=moved)
     assert done.changed == {("dgx02", "nfs_client : Mount NFS file systems")}
-    said = lab.sh(
+    reported = lab.sh(
         "dgx02", "mountpoint -q /shared/home && echo still; mountpoint -q /shared/people; cat /etc/fstab"
     )
-    assert "still" not in said and "/shared/home" not in said
-    assert "nas09:/own /own nfs noauto 0 0" in said and "/shared/people nfs" in said
+    assert "still" not in reported and "/shared/home" not in reported
+    assert "nas09:/own /own nfs noauto 0 0" in reported and "/shared/people nfs" in reported
     taken = {"nfs_client_mounts": [{"source": "nas01:/x", "path": "/own"}]}
     refused = play(lab, ["nfs_client"], "dgx02", variables=taken)
     assert "/etc/fstab has nas09:/own on /own already" in refused.messages()

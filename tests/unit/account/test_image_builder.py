@@ -86,15 +86,15 @@ def test_base_is_found_by_name_id_and_parameter(session: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "reported"),
     [
         ("ami-00000000000000000", "0 images in us-east-1"),
         ("no such name", "0 images in us-east-1"),
         ("/no/such/parameter", "there is no SSM parameter '/no/such/parameter' in us-east-1"),
     ],
 )
-def test_base_that_does_not_exist_is_refused(session: Any, wanted: str, said: str) -> None:
-    with pytest.raises(InputError, match=said) as caught:
+def test_base_that_does_not_exist_is_refused(session: Any, wanted: str, reported: str) -> None:
+    with pytest.raises(InputError, match=reported) as caught:
         find_base(session, wanted)
     assert caught.value.remedy
 

@@ -77,7 +77,7 @@ def test_block_that_is_scheduled_passes_and_one_that_has_ended_does_not(account:
 
 
 @pytest.mark.parametrize(
-    ("more", "rule", "said"),
+    ("more", "rule", "reported"),
     [
         (
             {"InstanceType": "p4d.24xlarge"},
@@ -90,11 +90,11 @@ def test_block_that_is_scheduled_passes_and_one_that_has_ended_does_not(account:
     ],
 )
 def test_reservation_of_another_kind_or_place_is_an_error(
-    account: Account, more: dict[str, Any], rule: str, said: str
+    account: Account, more: dict[str, Any], rule: str, reported: str
 ) -> None:
     holds(account, **more)
     found = only(account.preflight(reserved()), rule)
-    assert said in found.message
+    assert reported in found.message
     assert found.severity == "error"
 
 

@@ -62,10 +62,10 @@ def test_site_has_the_nodes_controllers_and_partitions_of_the_files(tmp_path: Pa
             ],
         },
     }
-    said = remarks(site)
-    assert "cpu[01-02]: nodes without GPUs" in said
-    assert "compare schedulertype" in said
-    assert "debug: accounts research" in said
+    reported = remarks(site)
+    assert "cpu[01-02]: nodes without GPUs" in reported
+    assert "compare schedulertype" in reported
+    assert "debug: accounts research" in reported
 
 
 def test_document_of_the_site_is_a_valid_fleet_file(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_times_are_read_as_slurm_reads_them(limit: str, written: str | None, tmp
 
 
 @pytest.mark.parametrize(
-    ("conf", "said"), [(None, "has no slurm.conf"), ("NodeName=n1 CPUs=4\n", "no node with GPUs")]
+    ("conf", "reported"), [(None, "has no slurm.conf"), ("NodeName=n1 CPUs=4\n", "no node with GPUs")]
 )
-def test_folder_without_what_is_needed_is_refused(conf: str | None, said: str, tmp_path: Path) -> None:
+def test_folder_without_what_is_needed_is_refused(conf: str | None, reported: str, tmp_path: Path) -> None:
     if conf is not None:
         (tmp_path / "slurm.conf").write_text(conf)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=reported):
         slurm_sites(read_slurm(tmp_path), load_catalog())

@@ -149,9 +149,9 @@ class Recorder:
         )
 
 
-def _true_facts(said: str) -> dict[str, set[str]]:
+def _true_facts(reported: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for line in said.splitlines():
+    for line in reported.splitlines():
         if line.startswith("ok: [") and '"ansible_facts": {' in line:
             host, _, text = line.removeprefix("ok: [").partition("] => ")
             values = json.loads(text)["ansible_facts"]

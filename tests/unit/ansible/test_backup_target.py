@@ -122,8 +122,8 @@ def test_copy_is_encrypted_and_comes_back_only_with_the_key_of_the_vault(
     )
     for broken in (content[:-20], content[:300] + b"X" + content[301:]):
         overwrite(target, name, broken)
-        said = target.run("fetch", NAMES[FIRST], str(tmp_path / "no"), stdin=target.identity, code=1)
-        assert "cannot be decrypted" in said
+        reported = target.run("fetch", NAMES[FIRST], str(tmp_path / "no"), stdin=target.identity, code=1)
+        assert "cannot be decrypted" in reported
     assert "no copy etcd-dc1-ctl09" in target.run(
         "fetch", f"etcd-dc1-ctl09-{FIRST}", str(tmp_path / "no"), code=1
     )
@@ -144,8 +144,8 @@ def test_backups_of_an_outage_are_copied_later_and_the_oldest_copies_go(target: 
     kept = target.config / ("recipient" if target.store["kind"] == "s3" else "known_hosts")
     text = kept.read_text()
     kept.write_text("age1wrong\n" if target.store["kind"] == "s3" else text[:-9] + "AAAAAAAA\n")
-    said = target.run("send", "etcd", code=1)
-    assert "could not encrypt" in said or "Host key verification failed" in said
+    reported = target.run("send", "etcd", code=1)
+    assert "could not encrypt" in reported or "Host key verification failed" in reported
     assert target.metrics() == {"last_success_timestamp_seconds": success, "failed": 1}
     assert sorted(str(path) for path in place.rglob("*") if path.name != ".send.lock") == [
         path for path in before if not path.endswith(".send.lock")
@@ -200,8 +200,8 @@ def test_backup_without_room_for_its_copy_is_refused(target: Target, size: int, 
     with (place / f"etcd-{FIRST}" / "snapshot.db").open("r+b") as stream:
         stream.truncate(size)  # of a sparse file
     target.leave_percent = leave_percent
-    said = target.run("send", "etcd", code=1)
-    assert "must leave" in said and f"({leave_percent} %)" in said
+    reported = target.run("send", "etcd", code=1)
+    assert "must leave" in reported and f"({leave_percent} %)" in reported
     assert stored(target) == {}
 
 
@@ -274,12 +274,12 @@ def test_copy_that_changes_on_its_way_over_rsync_is_noticed(
         run = module.run
 
         def on_its_way(*command: str) -> str:
-            said: str = run(*command)
+            reported: str = run(*command)
             copied = tmp_path / "ssh" / "copies" / "small"
             times = copied.stat()
             copied.write_bytes(b"cXntent")
             os.utime(copied, ns=(times.st_atime_ns, times.st_mtime_ns))
-            return said
+            return reported
 
         monkeypatch.setattr(module, "run", on_its_way)
         with pytest.raises(module.StoreError, match="checksum differs"):

@@ -30,7 +30,7 @@ def steps(notes: list[TaskCall]) -> list[tuple[str, str]]:
 
 def test_node_leaves_its_cluster_before_its_secrets_are_removed(recorder: Recorder) -> None:
     words = {"operation_confirm": "dgx01", "limit": "dgx01"}
-    notes, facts, said = recorder.play("decommission.yml", *ANSWERS, **words)
+    notes, facts, reported = recorder.play("decommission.yml", *ANSWERS, **words)
     assert steps(notes) == [
         ("kubernetes_drain", "ctl01"),
         ("units", "dgx01"),
@@ -38,7 +38,7 @@ def test_node_leaves_its_cluster_before_its_secrets_are_removed(recorder: Record
         ("kubernetes_host_removed", "ctl01"),
         ("units", "dgx01"),
         ("secrets_removed", "dgx01"),
-    ], said[-3000:]
+    ], reported[-3000:]
     (removed,) = [note for note in notes if note.module == "secrets_removed"]
     assert not removed.arguments["member"]
     (record,) = [
@@ -55,18 +55,18 @@ def test_node_leaves_its_cluster_before_its_secrets_are_removed(recorder: Record
 
 def test_member_of_a_control_plane_leaves_alone_and_with_the_explicit_word_only(recorder: Recorder) -> None:
     words = {"operation_confirm": "ctl01", "limit": "ctl01"}
-    notes, _, said = recorder.play("decommission.yml", *ANSWERS, **words)
-    assert steps(notes) == [] and "with the option member=true" in said
+    notes, _, reported = recorder.play("decommission.yml", *ANSWERS, **words)
+    assert steps(notes) == [] and "with the option member=true" in reported
     two = {"operation_confirm": "ctl01,ctl02", "limit": "ctl01,ctl02", "operation_member": True}
-    notes, _, said = recorder.play("decommission.yml", *ANSWERS, **two)
-    assert steps(notes) == [] and "as the only host of a run" in said
-    notes, facts, said = recorder.play("decommission.yml", *ANSWERS, operation_member=True, **words)
+    notes, _, reported = recorder.play("decommission.yml", *ANSWERS, **two)
+    assert steps(notes) == [] and "as the only host of a run" in reported
+    notes, facts, reported = recorder.play("decommission.yml", *ANSWERS, operation_member=True, **words)
     # Another member removes it from etcd, while its own still runs.
     assert steps(notes) == [
         ("kubernetes_host_removed", "ctl02"),
         ("units", "ctl01"),
         ("secrets_removed", "ctl01"),
-    ], said[-3000:]
+    ], reported[-3000:]
     left, _, removed = [note for note in notes if note.module not in ("system", "measure")]
     assert left.arguments["name"] == "ctl01" and left.arguments["address"]
     assert removed.arguments["member"]
@@ -83,9 +83,9 @@ def test_only_member_and_controllers_of_slurm_cannot_leave(tmp_path: Path) -> No
     words = {"operation_confirm": "ctl01", "limit": "ctl01", "operation_member": True}
     single = Recorder(tmp_path / "one", fleet("1.35"))
     only = {"kubernetes_control_plane_members": [{"name": "ctl01", "address": "10.90.0.11"}]}
-    notes, _, said = single.play("decommission.yml", *ANSWERS, **words, **only)
-    assert steps(notes) == [] and "with 1 members" in " ".join(said.split())
+    notes, _, reported = single.play("decommission.yml", *ANSWERS, **words, **only)
+    assert steps(notes) == [] and "with 1 members" in " ".join(reported.split())
     (tmp_path / "two").mkdir()
     slurm = Recorder(tmp_path / "two", fleet_text(controllers=2))
-    notes, _, said = slurm.play("decommission.yml", *ANSWERS, **words)
-    assert steps(notes) == [] and "is a controller of Slurm" in said
+    notes, _, reported = slurm.play("decommission.yml", *ANSWERS, **words)
+    assert steps(notes) == [] and "is a controller of Slurm" in reported

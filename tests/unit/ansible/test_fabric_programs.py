@@ -54,10 +54,10 @@ def udev(rules: Path) -> str:
         str(rules),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    said = done.stdout + done.stderr
-    assert "Reading rules file: /etc/udev/rules.d/" in said, said
+    reported = done.stdout + done.stderr
+    assert "Reading rules file: /etc/udev/rules.d/" in reported, reported
     return "\n".join(
-        line for line in said.splitlines() if "/etc/udev/rules.d/" in line and "Reading" not in line
+        line for line in reported.splitlines() if "/etc/udev/rules.d/" in line and "Reading" not in line
     )
 
 
@@ -151,8 +151,8 @@ def test_everything_differs_at_first_and_nothing_after_it_was_set(node: Node) ->
     settings = {"mtu", "trust", "pfc", "ecn", "traffic_class"}
     both = {(device, setting) for device in ("mlx5_0", "mlx5_1") for setting in settings}
     assert node.differences() == both
-    said = node.roce("apply")
-    assert "ens0np0: mtu 1500 -> 9000" in said and "ens1np0: traffic_class 0 -> 104" in said
+    reported = node.roce("apply")
+    assert "ens0np0: mtu 1500 -> 9000" in reported and "ens1np0: traffic_class 0 -> 104" in reported
     assert "mlnx_qos -i ens0np0 --trust=dscp --pfc=0,0,0,1,0,0,0,0" in node.sets()
     assert node.differences(0) == set()
     for part in ("roce_np", "roce_rp"):
@@ -210,8 +210,8 @@ def test_adapter_that_refuses_is_reported_and_fails_the_service_after_the_others
     node.program(
         "ip", f"[ $4 = ens1np0 ] && echo $6 >{node.root}/sys/class/net/$4/mtu || {{ echo busy >&2; exit 2; }}"
     )
-    said = node.roce("apply", 1)
-    assert any("busy" in line and "mlx5_0" in line for line in said)
+    reported = node.roce("apply", 1)
+    assert any("busy" in line and "mlx5_0" in line for line in reported)
     assert not [setting for device, setting in node.differences() if device == "mlx5_1"]
 
 

@@ -164,13 +164,13 @@ def test_apt_accepts_the_pin(tmp_path: Path) -> None:
     ]
     words = [word for option in options for word in ("-o", option)]
     subprocess.run(["apt-get", *words, "update"], check=True, capture_output=True)
-    said = subprocess.run(
+    reported = subprocess.run(
         [find_program("apt-cache"), *words, "policy", "libcuda1", "nvidia-container-toolkit"],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    candidates = [line.split()[1] for line in said.splitlines() if "Candidate:" in line]
+    candidates = [line.split()[1] for line in reported.splitlines() if "Candidate:" in line]
     assert candidates == ["580.159.03-1", "1.20.0-1"]
 
 

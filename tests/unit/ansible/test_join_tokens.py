@@ -26,7 +26,7 @@ def test_token_is_revoked_on_the_member_that_made_it(
     facts = {"import_playbook": str(ANSIBLE / "playbooks" / "facts.yml")}
     (tmp_path / "play.yml").write_text(json.dumps([facts, play]))
     invitation = {"token": TOKEN, "ca_hash": "sha256:0", "certificate_key": "0", "problem": ""}
-    notes, _, said = Recorder(tmp_path, fleet("1.35")).play(
+    notes, _, reported = Recorder(tmp_path, fleet("1.35")).play(
         str(tmp_path / "play.yml"),
         Answer("kubeadm", {"member": False, "running": ["ctl02"]}, arguments={"state": "known"}),
         Answer("kubeadm", {"failed": fails}, arguments={"state": "joined"}),
@@ -35,7 +35,7 @@ def test_token_is_revoked_on_the_member_that_made_it(
         kubernetes_control_plane_encryption_key="A" * 43 + "=",
     )
     made, revoked = [note for note in notes if note.module == "kubeadm_invitation"]
-    assert "revoke" not in made.arguments and revoked.arguments == {"revoke": TOKEN}, said[-2000:]
+    assert "revoke" not in made.arguments and revoked.arguments == {"revoke": TOKEN}, reported[-2000:]
     assert made.host == revoked.host == member
     joined = [note.module for note in notes].index("kubeadm_invitation")
     assert any(note.arguments.get("state") == "joined" for note in notes[joined:])

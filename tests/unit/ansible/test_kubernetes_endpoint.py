@@ -78,10 +78,10 @@ def answer(port: int) -> bytes:
     """The end of a client's response."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
-        said = b""
+        reported = b""
         while part := client.recv(4096):
-            said += part
-    return said[-2:]
+            reported += part
+    return reported[-2:]
 
 
 @pytest.mark.fresh

@@ -266,9 +266,9 @@ def test_kubeadm_of_each_minor_supports_the_commands_that_modules_run(minor: str
         pytest.skip(why)
     for command, flags in WORDS.items():
         words = [kubeadm(minor), *command.split(), "--help"]
-        said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300).stdout
-        assert f"kubeadm {command} [" in said, command
-        assert [flag for flag in flags if flag not in said] == [], command
+        reported = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300).stdout
+        assert f"kubeadm {command} [" in reported, command
+        assert [flag for flag in flags if flag not in reported] == [], command
 
 
 def test_channel_installs_the_kubeadm_releases_under_test(sites: dict[str, Site]) -> None:
@@ -345,8 +345,8 @@ def test_systemd_accepts_the_units(sites: dict[str, Site], tmp_path: Path) -> No
             text = text.replace(program, "/bin/true")
         (tmp_path / name).write_text(text)
     (tmp_path / "containerd.service").write_text(PACKAGED)
-    said = judge("systemd-analyze", "verify", "--man=no", *sorted(tmp_path.glob("gpufleet-*")))
-    assert not [line for line in said.splitlines() if "gpufleet-" in line], said
+    reported = judge("systemd-analyze", "verify", "--man=no", *sorted(tmp_path.glob("gpufleet-*")))
+    assert not [line for line in reported.splitlines() if "gpufleet-" in line], reported
 
 
 def test_encryption_key_is_in_one_file_readable_only_by_root(sites: dict[str, Site]) -> None:

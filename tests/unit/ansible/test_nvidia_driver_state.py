@@ -175,9 +175,9 @@ def test_module_that_was_not_built_is_an_error_with_its_log(
 def test_missing_gpus_are_a_warning_and_none_at_all_an_error(
     module: ModuleType, kernel: Kernel, host: Any, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    load(module, host, expected_gpus=8, warn=said.append)
-    assert said == ["1 of 8 GPUs are on the PCI bus; the health check judges that"]
+    reported: list[str] = []
+    load(module, host, expected_gpus=8, warn=reported.append)
+    assert reported == ["1 of 8 GPUs are on the PCI bus; the health check judges that"]
     with pytest.raises(module.DriverError, match="No NVIDIA GPU is on the PCI bus"):
         load(module, module.DriverHost(tmp_path / "empty"))
 
@@ -276,18 +276,18 @@ SHOWN = (
 )
 
 
-def answers(said: dict[str, tuple[int, str]], calls: list[tuple[str, ...]]) -> Any:
+def answers(reported: dict[str, tuple[int, str]], calls: list[tuple[str, ...]]) -> Any:
     def run(*command: str) -> tuple[int, str]:
         calls.append(command)
-        return said[command[0]]
+        return reported[command[0]]
 
     return run
 
 
 def test_output_of_scontrol_and_squeue_is_parsed(slurm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
-    said = {"scontrol": (0, SHOWN), "squeue": (0, "18\n17\n17\n")}
-    monkeypatch.setattr(slurm, "run", answers(said, calls))
+    reported = {"scontrol": (0, SHOWN), "squeue": (0, "18\n17\n17\n")}
+    monkeypatch.setattr(slurm, "run", answers(reported, calls))
     node = slurm.SlurmNode("gpufleet: driver", "dgx01")
     assert node.known and node.drained_by_us()
     assert node.jobs() == ["17", "18"]

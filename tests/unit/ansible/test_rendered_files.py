@@ -129,9 +129,9 @@ def judge(*command: str | Path, accept: tuple[int, ...] = (0,)) -> str:
     done = subprocess.run(
         [find_program(words[0]), *words[1:]], capture_output=True, text=True, check=False, timeout=60
     )
-    said = done.stdout + done.stderr
-    assert done.returncode in accept, said
-    return said
+    reported = done.stdout + done.stderr
+    assert done.returncode in accept, reported
+    return reported
 
 
 def executables(text: str) -> Iterator[str]:
@@ -162,10 +162,10 @@ def test_systemd_accepts_every_unit_and_drop_in(
         for name in names:
             if not (root / "etc/systemd/system" / name).exists():
                 place(root / "usr/lib/systemd/system" / name, PACKAGED, 0o644)
-        said = judge(
+        reported = judge(
             "systemd-analyze", "verify", f"--root={root}", "--man=no", "--recursive-errors=no", *names
         )
-        assert said.strip() == "", where
+        assert reported.strip() == "", where
     assert judged
 
 
@@ -177,8 +177,8 @@ def place(path: Path, text: str, mode: int) -> None:
 
 def test_systemd_rejects_an_invalid_unit(tmp_path: Path) -> None:
     place(tmp_path / "etc/systemd/system/x.service", "[Service]\nExecStart=/bin/none\nRestrt=always\n", 0o644)
-    said = judge("systemd-analyze", "verify", f"--root={tmp_path}", "--man=no", "x.service", accept=(1,))
-    assert "Restrt" in said and "/bin/none" in said
+    reported = judge("systemd-analyze", "verify", f"--root={tmp_path}", "--man=no", "x.service", accept=(1,))
+    assert "Restrt" in reported and "/bin/none" in reported
 
 
 def test_sudo_accepts_every_rule(texts: Callable[[str], dict[str, RenderedFile]], tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_apt_accepts_settings_and_preferences(
         judge("apt-config", "-c", tmp_path / "apt.conf", "dump")
     for where, item in texts(r"^/etc/apt/preferences\.d/").items():
         place(tmp_path / "preferences", item.text, 0o644)
-        said = judge("apt-cache", "-o", f"Dir::Etc::preferences={tmp_path}/preferences", "policy")
-        assert not re.search(r"^[EW]:", said, re.M), where
+        reported = judge("apt-cache", "-o", f"Dir::Etc::preferences={tmp_path}/preferences", "policy")
+        assert not re.search(r"^[EW]:", reported, re.M), where
 
 
 def test_every_sysctl_setting_is_well_formed(texts: Callable[[str], dict[str, RenderedFile]]) -> None:

@@ -31,9 +31,9 @@ def steps(notes: list[TaskCall]) -> list[tuple[str, str]]:
 
 
 def test_each_step_ends_on_all_members_before_the_next_one_begins(recorder: Recorder) -> None:
-    notes, facts, said = recorder.play("rotate_encryption_key.yml")
+    notes, facts, reported = recorder.play("rotate_encryption_key.yml")
     done = steps(notes)
-    assert sorted(done[:3]) == READY and done[3:] == DONE, said[-2000:]
+    assert sorted(done[:3]) == READY and done[3:] == DONE, reported[-2000:]
     assert {host for host, true in facts.items() if "operation_done" in true} == set(MEMBERS)
     assert {note.arguments["server"] for note in notes if note.module == "kubernetes_encryption"} == {
         f"https://10.90.0.1{number}:6443" for number in (1, 2, 3)
@@ -44,15 +44,15 @@ def test_step_that_fails_stops_the_rotation_with_its_reason(recorder: Recorder) 
     broken = Answer(
         "kubernetes_encryption", {"problem": "not ready"}, host="ctl02", arguments={"state": "first"}
     )
-    notes, facts, said = recorder.play("rotate_encryption_key.yml", broken)
+    notes, facts, reported = recorder.play("rotate_encryption_key.yml", broken)
     assert steps(notes)[3:] == DONE[:5]
-    assert "ctl02: not ready" in said
+    assert "ctl02: not ready" in reported
     assert not any("operation_done" in true for true in facts.values())
 
 
 def test_rotation_needs_all_members(recorder: Recorder) -> None:
-    notes, _, said = recorder.play("rotate_encryption_key.yml", limit="ctl01")
-    assert steps(notes) == [] and "has the members ctl01, ctl02, ctl03" in said
+    notes, _, reported = recorder.play("rotate_encryption_key.yml", limit="ctl01")
+    assert steps(notes) == [] and "has the members ctl01, ctl02, ctl03" in reported
 
 
 def test_configure_with_another_key_changes_nothing_on_the_control_plane(
@@ -70,10 +70,10 @@ def test_configure_with_another_key_changes_nothing_on_the_control_plane(
     play["roles"] = ["gpufleet.rack.kubernetes_control_plane"]
     facts = {"import_playbook": str(ANSIBLE / "playbooks" / "facts.yml")}
     (tmp_path / "play.yml").write_text(json.dumps([facts, play]))
-    notes, _, said = recorder.play(
+    notes, _, reported = recorder.play(
         str(tmp_path / "play.yml"), member, known, same, other, limit="ctl02:ctl03", **key
     )
-    assert "ctl02: encrypted with key sha256:1" in said, said[-2000:]
+    assert "ctl02: encrypted with key sha256:1" in reported, reported[-2000:]
     assert steps(notes).count(("same", "ctl02")) == 2
     assert not [note for note in notes if note.module == "kubeadm_invitation"]
     written = [

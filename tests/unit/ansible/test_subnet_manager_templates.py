@@ -105,14 +105,14 @@ class Manager:
             "OSM_TMP_DIR": str(self.folder),
             "OSM_CACHE_DIR": str(self.folder),
         }
-        with (self.folder / "said").open("w") as said:
+        with (self.folder / "reported").open("w") as reported:
             self.process = subprocess.Popen(
                 ["opensm", "--config", str(configuration)],
                 env=environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=reported,
+                stderr=reported,
             )
 
     @property
@@ -121,8 +121,8 @@ class Manager:
         return path.read_text(errors="replace") if path.exists() else ""
 
     @property
-    def said(self) -> str:
-        return (self.folder / "said").read_text()
+    def reported(self) -> str:
+        return (self.folder / "reported").read_text()
 
     def up(self) -> str:
         """The log once the subnet is up."""
@@ -186,8 +186,8 @@ def test_opensm_accepts_every_option_and_each_appears_once(site: Site, tmp_path:
     assert "sweep_interval 30" in texts["/etc/opensm/opensm.conf"]
     with simulated(RAILS, tmp_path) as fabric, running(fabric, "SM0", texts) as manager:
         manager.up()
-        assert "Unrecognized" not in manager.said + manager.log
-        assert "max_wire_smps = 16" in manager.log.replace("\t", " ") or "max_wire_smps" in manager.said
+        assert "Unrecognized" not in manager.reported + manager.log
+        assert "max_wire_smps = 16" in manager.log.replace("\t", " ") or "max_wire_smps" in manager.reported
         assert "ERR" not in manager.log
 
 
@@ -195,7 +195,7 @@ def test_opensm_reports_an_unknown_option(site: Site, tmp_path: Path) -> None:
     texts = files(site, options={"no_such_option": 1})
     with simulated(RAILS, tmp_path) as fabric, running(fabric, "SM0", texts) as manager:
         manager.up()
-        assert 'Unrecognized token: "no_such_option"' in manager.said
+        assert 'Unrecognized token: "no_such_option"' in manager.reported
 
 
 @pytest.mark.parametrize(

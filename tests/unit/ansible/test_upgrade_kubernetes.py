@@ -44,14 +44,14 @@ def of_member(name: str, word: str) -> list[str]:
 
 
 def test_members_are_upgraded_in_turn_after_a_snapshot_then_nodes_in_batches(recorder: Recorder) -> None:
-    notes, facts, said = recorder.play("upgrade_kubernetes.yml", *BEHIND, operation_batch="1")
+    notes, facts, reported = recorder.play("upgrade_kubernetes.yml", *BEHIND, operation_batch="1")
     done = steps(notes)
     members = [
         *of_member("ctl01", "applied"),
         *of_member("ctl02", "upgraded"),
         *of_member("ctl03", "upgraded"),
     ]
-    assert done[: len(members)] == members, said[-2000:]
+    assert done[: len(members)] == members, reported[-2000:]
     nodes = done[len(members) :]
     names = sorted({line.split()[1] for line in nodes})
     assert len(names) >= 2
@@ -88,16 +88,16 @@ def test_nodes_are_refused_while_the_control_plane_is_older(recorder: Recorder) 
     refusal = {"failed": True, "msg": "The API servers of ctl01 (1.34.4) do not run Kubernetes 1.35.4 yet"}
     late = Answer("kubeadm_release", refusal, arguments={"led": MEMBERS})
     for check in (False, True):
-        notes, facts, said = recorder.play(
+        notes, facts, reported = recorder.play(
             "upgrade_kubernetes.yml", *BEHIND, late, limit="dgx01", check=check, operation_targets=["dgx01"]
         )
         assert steps(notes) == []
-        assert "do not run Kubernetes 1.35.4 yet" in said
+        assert "do not run Kubernetes 1.35.4 yet" in reported
         assert not any("operation_done" in true for true in facts.values())
 
 
 def test_unsupported_release_is_refused_before_any_change(recorder: Recorder) -> None:
     refusal = Answer("kubeadm_release", {"failed": True, "msg": "skips 1 minor version"}, host="dgx02")
-    notes, _, said = recorder.play("upgrade_kubernetes.yml", *BEHIND, refusal)
-    assert steps(notes) == [] and "skips 1 minor version" in said
+    notes, _, reported = recorder.play("upgrade_kubernetes.yml", *BEHIND, refusal)
+    assert steps(notes) == [] and "skips 1 minor version" in reported
     assert not any(note.module in ("repositories", "packages") for note in notes)

@@ -258,13 +258,13 @@ def test_zones_belong_to_their_region(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("system", CATALOG.systems.values(), ids=lambda item: item.name)
 def test_rails_of_every_system_have_a_source_or_are_marked_as_unread(system: System) -> None:
-    said = [source for source in system.sources if source.startswith("rails: ")]
+    reported = [source for source in system.sources if source.startswith("rails: ")]
     choices = (
         [system.rails, *system.rails_of_variants.values()]
         if system.rails
         else system.rails_of_variants.values()
     )
-    assert bool(choices) == bool(said) != ("rails" in system.unverified)
+    assert bool(choices) == bool(reported) != ("rails" in system.unverified)
     for rails in choices:
         assert len(set(rails)) == len(rails) == system.compute_nics
         assert not set(rails) & set(system.bridges)

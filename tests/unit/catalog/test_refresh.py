@@ -270,7 +270,7 @@ def test_credentials_refused_by_aws_are_a_cloud_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "remedy"),
+    ("error", "reported", "remedy"),
     [
         (EndpointConnectionError(endpoint_url="https://sts"), "AWS cannot be reached", "network"),
         (ConnectTimeoutError(endpoint_url="https://sts"), "AWS cannot be reached", "network"),
@@ -284,15 +284,15 @@ def test_credentials_refused_by_aws_are_a_cloud_failure() -> None:
         (client_error("Throttling", 400), "temporarily unavailable", "again"),
     ],
 )
-def test_only_credential_errors_are_reported_as_such(error: Exception, said: str, remedy: str) -> None:
+def test_only_credential_errors_are_reported_as_such(error: Exception, reported: str, remedy: str) -> None:
     def clients(service: str, region: str) -> Any:
         raise error
 
     with pytest.raises(CloudError) as caught:
         masked_account(clients, "us-east-1")
-    assert said in caught.value.message
+    assert reported in caught.value.message
     assert remedy in caught.value.remedy
-    assert ("credentials" in caught.value.message) == (said == "credentials")
+    assert ("credentials" in caught.value.message) == (reported == "credentials")
 
 
 @pytest.fixture

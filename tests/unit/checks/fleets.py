@@ -166,11 +166,11 @@ class Judge:
         for path, value in (changes or {}).items():
             # Later paths change what earlier ones set: never the object of the test.
             change(fleet, path, value if value is GONE else copy.deepcopy(value))
-        said = FindingList(self._findings(fleet, now))
-        failed = useless(fleet, said.findings, lambda tree: self._again(tree, now))
+        shown = FindingList(self._findings(fleet, now))
+        failed = useless(fleet, shown.findings, lambda tree: self._again(tree, now))
         assert not failed, "\n".join(failed)
         self._write(fleet)
-        return said
+        return shown
 
     def change_catalog(self, table: str, **changes: Mapping[str, Any]) -> None:
         """Change entries of a table of the catalog: `change_catalog("locks", **{"2026.11": {...}})`."""

@@ -52,8 +52,8 @@ def test_graviton_type_that_the_catalog_lacks_is_refused(judge: Judge, name: str
 
 
 def test_other_unknown_type_of_system_nodes_is_not_taken_for_graviton(judge: Judge) -> None:
-    said = judge({SYSTEM: {"instance_types": ["g99.xlarge"]}})
-    assert not said.of("system-nodes-architecture")
+    reported = judge({SYSTEM: {"instance_types": ["g99.xlarge"]}})
+    assert not reported.of("system-nodes-architecture")
 
 
 def test_catalog_says_more_than_the_name_of_a_type(judge: Judge) -> None:
@@ -164,5 +164,5 @@ def test_neuron_quota_of_a_site_with_an_unknown_type_is_not_judged(judge: Judge)
 
 
 def test_neuron_images_need_a_way_to_the_public_registry(judge: Judge) -> None:
-    said = judge(_group("trn1.32xlarge") | {"cloud.0.network.nat": "none"}).of("registry-unreachable")
-    assert any("nodes of other cannot pull Neuron's from public.ecr.aws" in each.message for each in said)
+    reported = judge(_group("trn1.32xlarge") | {"cloud.0.network.nat": "none"}).of("registry-unreachable")
+    assert any("nodes of other cannot pull Neuron's from public.ecr.aws" in each.message for each in reported)

@@ -233,9 +233,9 @@ def test_unknown_cost_of_racks_makes_the_alerts_of_aws_late(judge: Judge) -> Non
 
 
 def test_cost_of_an_invalid_fleet_is_not_judged(judge: Judge) -> None:
-    said = judge({"budget.monthly": "1 USD", "cloud.0.node_groups.0.instance_types": ["p9.48xlarge"]})
-    assert "budget-exceeded" not in said.rules
-    assert "instance-type-known" in said.rules
+    reported = judge({"budget.monthly": "1 USD", "cloud.0.node_groups.0.instance_types": ["p9.48xlarge"]})
+    assert "budget-exceeded" not in reported.rules
+    assert "instance-type-known" in reported.rules
 
 
 def test_old_prices_are_a_warning_with_their_age(judge: Judge) -> None:
@@ -255,10 +255,10 @@ def test_price_without_a_date_has_no_age() -> None:
         for name, date in (("undated", None), ("old", "2026-01-01"))
     ]
 
-    def said(*lines: CostLine) -> list[str]:
+    def reported(*lines: CostLine) -> list[str]:
         fleet = SimpleNamespace(cost=FleetCost(lines), now=NOW)
         return [finding.message for finding in price_age.run(cast(Any, fleet))]
 
-    assert said(lines[0]) == []
-    (message,) = said(*lines)
+    assert reported(lines[0]) == []
+    (message,) = reported(*lines)
     assert message.startswith("1 price of this plan is older than 180 days; the oldest, of old, is from 2026")

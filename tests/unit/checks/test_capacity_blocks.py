@@ -19,8 +19,8 @@ FIELD = "cloud[0].node_groups[1].capacity.reserved.capacity_block"
 
 @pytest.mark.parametrize("duration", ["1 d", "14 d", "21 d", "182 d", "26 w", "24 h"])
 def test_lengths_that_aws_sells_pass(judge: Judge, duration: str) -> None:
-    said = judge({f"{BLOCK}.duration": duration, "budget.upfront": "900000 USD"})
-    assert said.rules == set()
+    reported = judge({f"{BLOCK}.duration": duration, "budget.upfront": "900000 USD"})
+    assert reported.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_blocks_of_more_than_256_instances_in_total_are_refused(judge: Judge) ->
         block = copy.deepcopy(groups[1]) | {"name": f"block{number}"}
         block["capacity"]["reserved"]["capacity_block"]["nodes"] = 64
         groups.append(block)
-    said = judge({"cloud.0.node_groups": groups} | changes | {"budget.upfront": "9000000 USD"})
-    assert "capacity-block-size" not in said.rules
+    reported = judge({"cloud.0.node_groups": groups} | changes | {"budget.upfront": "9000000 USD"})
+    assert "capacity-block-size" not in reported.rules
     groups[-1]["capacity"]["reserved"]["capacity_block"]["nodes"] = 64
     extra = copy.deepcopy(groups[-1]) | {"name": "straw"}
     extra["capacity"]["reserved"]["capacity_block"]["nodes"] = 1
-    said = judge({"cloud.0.node_groups": [*groups, extra]} | changes)
-    finding = said.only("capacity-block-size")
+    reported = judge({"cloud.0.node_groups": [*groups, extra]} | changes)
+    finding = reported.only("capacity-block-size")
     assert "257" in finding.message
     assert finding.field.startswith("cloud[0].node_groups[7]")
 
@@ -156,8 +156,8 @@ def test_started_block_that_is_not_bought_is_refused(judge: Judge, ago: dt.timed
     ],
 )
 def test_remedy_names_the_start_of_the_next_block_day(judge: Judge, now: str, next_day: str) -> None:
-    said = judge({f"{BLOCK}.start": "2031-01-01"}, now=dt.datetime.fromisoformat(now))
-    assert next_day in said.of("capacity-block-start")[0].remedy
+    reported = judge({f"{BLOCK}.start": "2031-01-01"}, now=dt.datetime.fromisoformat(now))
+    assert next_day in reported.of("capacity-block-start")[0].remedy
 
 
 def test_running_bought_block_passes(judge: Judge) -> None:
@@ -177,13 +177,13 @@ def test_running_bought_block_passes(judge: Judge) -> None:
     ],
 )
 def test_another_bought_block_does_not_count(judge: Judge, changes: dict[str, Any]) -> None:
-    said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(**changes)])
-    assert "starts in the past" in said.only("capacity-block-start").message
+    reported = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(**changes)])
+    assert "starts in the past" in reported.only("capacity-block-start").message
 
 
 def test_bought_block_expires_at_its_own_end(judge: Judge) -> None:
-    said = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(end=NOW)])
-    assert "is over" in said.only("capacity-block-start").message
+    reported = judge({f"{BLOCK}.start": STARTED.date().isoformat()}, bought=lambda: [_bought(end=NOW)])
+    assert "is over" in reported.only("capacity-block-start").message
 
 
 def test_start_in_the_past_is_a_warning_if_nothing_is_bought(judge: Judge) -> None:
@@ -200,15 +200,15 @@ def test_state_is_not_read_for_blocks_in_the_future(judge: Judge) -> None:
 
 
 def test_type_not_sold_in_blocks_is_refused(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["g6.8xlarge"]})
-    finding = said.only("capacity-block-type")
+    reported = judge({f"{GROUP}.instance_types": ["g6.8xlarge"]})
+    finding = reported.only("capacity-block-type")
     assert finding.field == "cloud[0].node_groups[1].instance_types[0]"
     assert "p5.48xlarge" in finding.remedy
 
 
 def test_block_with_several_types_is_refused(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]})
-    finding = said.only("capacity-block-type")
+    reported = judge({f"{GROUP}.instance_types": ["p4d.24xlarge", "p4de.24xlarge"]})
+    finding = reported.only("capacity-block-type")
     assert "[p4d.24xlarge]" in finding.remedy
 
 
@@ -277,8 +277,8 @@ def test_block_that_ends_soon_is_a_warning_with_what_to_write(judge: Judge) -> N
 @pytest.mark.parametrize("start", [STARTED, NOW])
 def test_block_that_has_started_is_reminded_of(judge: Judge, start: dt.datetime) -> None:
     bought = held_until(NOW + dt.timedelta(days=2), start.isoformat())
-    said = judge({f"{BLOCK}.start": start.isoformat()}, bought=lambda: (bought,))
-    said.only("capacity-block-ends", "warning")
+    reported = judge({f"{BLOCK}.start": start.isoformat()}, bought=lambda: (bought,))
+    reported.only("capacity-block-ends", "warning")
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ def test_reminder_comes_as_early_as_it_is_asked_and_while_an_extension_can_be_bo
     judge: Judge, left: dt.timedelta, remind: str | None, found: bool
 ) -> None:
     changes = {} if remind is None else {f"{BLOCK}.remind_before": remind}
-    said = judge(changes, bought=lambda: (held_until(NOW + left),))
-    assert bool(said.of("capacity-block-ends")) is found
+    reported = judge(changes, bought=lambda: (held_until(NOW + left),))
+    assert bool(reported.of("capacity-block-ends")) is found
 
 
 def test_block_that_is_not_bought_has_no_end_to_remind_of(judge: Judge) -> None:
@@ -306,8 +306,8 @@ def test_block_that_is_not_bought_has_no_end_to_remind_of(judge: Judge) -> None:
 
 @pytest.mark.parametrize("extension", ["15 d", "36 h", "183 d", "6 h"])
 def test_extensions_not_sold_by_aws_are_refused(judge: Judge, extension: str) -> None:
-    said = judge({f"{BLOCK}.extensions": ["1 d", extension], "budget.upfront": "9000000 USD"})
-    (finding,) = [each for each in said.of("capacity-block-extension") if each.severity == "error"]
+    reported = judge({f"{BLOCK}.extensions": ["1 d", extension], "budget.upfront": "9000000 USD"})
+    (finding,) = [each for each in reported.of("capacity-block-extension") if each.severity == "error"]
     assert finding.field == f"{FIELD}.extensions[1]"
     assert finding.value == extension
 
@@ -334,8 +334,8 @@ def test_first_extension_counts_for_the_second(judge: Judge) -> None:
 def test_block_and_extensions_longer_than_aws_documents_are_a_warning(judge: Judge) -> None:
     existing = {"nodes": 1, "id": "cr-0123456789abcdef0", "zone": "us-east-1a", "duration": "182 d"}
     changes = {BLOCK: {**existing, "extensions": ["7 d"]}, "budget.upfront": "9000000 USD"}
-    said = judge(changes)
-    (finding,) = said.of("capacity-block-extension")
+    reported = judge(changes)
+    (finding,) = reported.of("capacity-block-extension")
     assert (finding.severity, finding.field) == ("warning", f"{FIELD}.extensions")
     assert "last 189 d, and AWS documents 182 d in total" in finding.message
     changes[f"{BLOCK}.duration"] = "175 d"

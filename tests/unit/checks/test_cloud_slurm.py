@@ -81,16 +81,16 @@ def test_only_sites_with_slurm_are_suggested(judge: Judge) -> None:
 
 
 def test_networks_that_overlap_are_refused(judge: Judge) -> None:
-    said = judge(launched(**{f"{SITE}.network.cidr": "10.60.0.0/20"}))
-    assert f"{WHERE}.network.cidr" in said.fields("cloud-slurm-controllers")
+    reported = judge(launched(**{f"{SITE}.network.cidr": "10.60.0.0/20"}))
+    assert f"{WHERE}.network.cidr" in reported.fields("cloud-slurm-controllers")
 
 
 @pytest.mark.parametrize(
     ("field", "network"), [(f"{SITE}.network.cidr", "10.44.0.1/16"), ("onprem.0.network", "10.60.0.1/22")]
 )
 def test_overlap_of_an_invalid_network_is_not_judged(judge: Judge, field: str, network: str) -> None:
-    said = judge(launched(**{field: network}))
-    assert (len(said.of("cidr-valid")), said.of("cloud-slurm-controllers")) == (1, [])
+    reported = judge(launched(**{field: network}))
+    assert (len(reported.of("cidr-valid")), reported.of("cloud-slurm-controllers")) == (1, [])
 
 
 def test_kubernetes_site_takes_no_slurm(judge: Judge) -> None:
@@ -114,8 +114,8 @@ def test_kubernetes_site_takes_no_slurm(judge: Judge) -> None:
 def test_group_that_slurm_cannot_launch_is_refused(
     judge: Judge, changes: dict[str, Any], field: str, message: str
 ) -> None:
-    said = judge(launched(**{f"{SITE}.{path}": value for path, value in changes.items()}))
-    finding = said.only("cloud-slurm-nodes")
+    reported = judge(launched(**{f"{SITE}.{path}": value for path, value in changes.items()}))
+    finding = reported.only("cloud-slurm-nodes")
     assert finding.field == f"{WHERE}.node_groups[0].{field}"
     assert message in finding.message
 
@@ -127,8 +127,8 @@ def test_nodes_that_no_controllers_launch_have_a_size(judge: Judge) -> None:
 
 def test_nodes_of_a_reservation_have_no_number_to_remove(judge: Judge) -> None:
     reserved = {"reserved": {"odcr": {"nodes": 1, "zone": "us-west-2a"}}}
-    said = judge(launched(**{f"{SITE}.node_groups.0.capacity": reserved}))
-    assert not [each for each in said.of("cloud-slurm-nodes") if "from 0 nodes on" in each.message]
+    reported = judge(launched(**{f"{SITE}.node_groups.0.capacity": reserved}))
+    assert not [each for each in reported.of("cloud-slurm-nodes") if "from 0 nodes on" in each.message]
 
 
 def test_names_of_partitions_and_nodes_are_their_own(judge: Judge) -> None:
@@ -136,8 +136,8 @@ def test_names_of_partitions_and_nodes_are_their_own(judge: Judge) -> None:
     assert (
         "has the name of one of site 'dc1'" in judge(launched(**partition)).only("cloud-slurm-nodes").message
     )
-    said = judge(launched(**{"onprem.0.nodes": "usw2-sweep-[1-8]"}))
-    assert "usw2-sweep-1 has the name of a node of site 'dc1'" in said.only("cloud-slurm-nodes").message
+    reported = judge(launched(**{"onprem.0.nodes": "usw2-sweep-[1-8]"}))
+    assert "usw2-sweep-1 has the name of a node of site 'dc1'" in reported.only("cloud-slurm-nodes").message
 
 
 def test_orders_are_not_for_nodes_that_slurm_launches(judge: Judge) -> None:
@@ -195,9 +195,9 @@ def test_unknown_name_in_the_rules_of_bursts_is_refused(
 
 
 def test_burst_to_an_unknown_rack_site_is_not_judged_further(judge: Judge) -> None:
-    said = judge({**bursting(), f"{SITE}.slurm.controllers": "lab"})
-    assert said.of("cloud-slurm-burst") == []
-    assert len(said.of("cloud-slurm-controllers")) == 1
+    reported = judge({**bursting(), f"{SITE}.slurm.controllers": "lab"})
+    assert reported.of("cloud-slurm-burst") == []
+    assert len(reported.of("cloud-slurm-controllers")) == 1
 
 
 def test_team_of_a_group_outside_of_the_burst_does_not_matter(judge: Judge) -> None:

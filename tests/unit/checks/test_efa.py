@@ -40,9 +40,9 @@ def _h200(network: str) -> dict[str, Any]:
 
 
 def test_efa_types_with_different_interfaces_cannot_share_a_group(judge: Judge) -> None:
-    said = judge(_h200("efa"))
-    finding = said.of("efa-layout")[0]
-    assert said.rules == {"efa-layout"}
+    reported = judge(_h200("efa"))
+    finding = reported.of("efa-layout")[0]
+    assert reported.rules == {"efa-layout"}
     assert "16 EFA interfaces" in finding.message
     assert "32" in finding.message
     assert judge(_h200("ena")).rules == set()
@@ -52,13 +52,13 @@ def test_efa_types_with_different_interfaces_cannot_share_a_group(judge: Judge) 
 def test_types_with_the_same_interfaces_or_without_efa_have_no_other_layout(
     judge: Judge, types: list[str]
 ) -> None:
-    said = judge({f"{GROUP}.instance_types": types, "cloud.0.kubernetes.teams.0.gpus": 8})
-    assert said.of("efa-layout") == []
+    reported = judge({f"{GROUP}.instance_types": types, "cloud.0.kubernetes.teams.0.gpus": 8})
+    assert reported.of("efa-layout") == []
 
 
 def test_same_types_without_efa_can_share_a_group(judge: Judge) -> None:
-    said = judge({"cloud.0.node_groups.3.network": "ena"})
-    assert "efa-layout" not in said.rules
+    reported = judge({"cloud.0.node_groups.3.network": "ena"})
+    assert "efa-layout" not in reported.rules
 
 
 def test_training_with_efa_disabled_is_a_warning(judge: Judge) -> None:
@@ -79,8 +79,8 @@ def test_training_with_efa_disabled_is_a_warning(judge: Judge) -> None:
 def test_training_without_efa_passes_only_on_types_without_it(
     judge: Judge, types: list[str], says: list[str]
 ) -> None:
-    said = judge({f"{GROUP}.network": "ena", f"{GROUP}.instance_types": types})
-    assert [found.message.partition(", but ")[2] for found in said.of("efa-off-in-training")] == says
+    reported = judge({f"{GROUP}.network": "ena", f"{GROUP}.instance_types": types})
+    assert [found.message.partition(", but ")[2] for found in reported.of("efa-off-in-training")] == says
 
 
 def test_batch_work_with_efa_disabled_passes(judge: Judge) -> None:

@@ -32,7 +32,7 @@ def test_rules_are_unique() -> None:
 
 
 def test_all_errors_are_found_in_one_run_in_line_order(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             "cloud.0.region": "us-esat-1",
             "cloud.0.node_groups.0.instance_types": ["p5.48xlagre"],
@@ -47,10 +47,10 @@ def test_all_errors_are_found_in_one_run_in_line_order(judge: Judge) -> None:
         "system-known",
         "channel-known",
         "required-tags",
-    } <= said.rules
-    lines = [finding.line for finding in said.findings]
+    } <= reported.rules
+    lines = [finding.line for finding in reported.findings]
     assert lines == sorted(lines)
-    assert len(said.of("required-tags")) == 2
+    assert len(reported.of("required-tags")) == 2
 
 
 def test_findings_of_the_fleet_file_come_before_those_of_its_base(judge: Judge, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_validate_names_a_missing_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("years", [0, 2, 10])
 def test_valid_fleet_stays_valid_over_time(judge: Judge, years: int) -> None:
-    said = judge(now=NOW + dt.timedelta(days=366 * years))
-    assert [finding for finding in said.findings if finding.severity == "error"] == []
+    reported = judge(now=NOW + dt.timedelta(days=366 * years))
+    assert [finding for finding in reported.findings if finding.severity == "error"] == []
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,14 @@ def test_started_capacity_block_is_refused_if_it_would_be_bought(
     judge: Judge, days: int, buys: bool, severity: str | None
 ) -> None:
     start = (NOW + dt.timedelta(days=5)).date().isoformat()
-    said = judge(
+    reported = judge(
         {"cloud.0.node_groups.1.capacity.reserved.capacity_block.start": start},
         now=NOW + dt.timedelta(days=days),
         bought=nothing_bought if buys else None,
     )
-    assert [finding.severity for finding in said.of("capacity-block-start")] == [severity] * bool(severity)
+    assert [finding.severity for finding in reported.of("capacity-block-start")] == [severity] * bool(
+        severity
+    )
 
 
 def test_list_states_how_many_items_it_leaves_out() -> None:

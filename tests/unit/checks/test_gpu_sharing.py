@@ -118,18 +118,18 @@ def test_shares_of_another_site_do_not_count(judge: Judge) -> None:
             | {"gpu_sharing": SLICED}
         ]
     }
-    said = judge({"cloud.+": other, "cloud.0.kubernetes.teams.0.gpu_shares": 4})
-    messages = [each.message for each in said.of("team-gpu-shares")]
+    reported = judge({"cloud.+": other, "cloud.0.kubernetes.teams.0.gpu_shares": 4})
+    messages = [each.message for each in reported.of("team-gpu-shares")]
     assert any("site 'use1' has at most 0" in each for each in messages)
 
 
 def test_type_without_gpus_has_no_shares(judge: Judge) -> None:
     quota = {"cloud.0.kubernetes.teams.0.gpu_shares": 1}
-    said = judge(shared("m7i.xlarge", gpu_sharing=SLICED) | quota)
-    assert said.rules == {"gpu-sharing", "team-gpu-shares"}
+    reported = judge(shared("m7i.xlarge", gpu_sharing=SLICED) | quota)
+    assert reported.rules == {"gpu-sharing", "team-gpu-shares"}
 
 
 def test_shares_of_an_unknown_type_are_not_counted(judge: Judge) -> None:
-    said = judge(shared(gpu_sharing=SLICED) | {"cloud.0.node_groups.4.instance_types.+": "g6.xlarg"})
-    assert said.of("team-gpu-shares") == []
-    assert "instance-type-known" in said.rules
+    reported = judge(shared(gpu_sharing=SLICED) | {"cloud.0.node_groups.4.instance_types.+": "g6.xlarg"})
+    assert reported.of("team-gpu-shares") == []
+    assert "instance-type-known" in reported.rules

@@ -31,8 +31,8 @@ def test_two_sites_with_different_hosts_pass(judge: Judge) -> None:
 
 
 def test_host_range_that_overlaps_another_site_is_refused(judge: Judge) -> None:
-    said = judge(_second(nodes="dgx[008-011]", teams=[]))
-    finding = said.only("hosts-overlap")
+    reported = judge(_second(nodes="dgx[008-011]", teams=[]))
+    finding = reported.only("hosts-overlap")
     assert finding.field == "onprem[1].nodes"
     assert finding.value == "dgx[008-011]"
     assert "dgx008" in finding.message
@@ -99,8 +99,8 @@ def test_fabric_slower_than_the_adapters_is_a_warning(judge: Judge) -> None:
     ],
 )
 def test_speed_of_the_adapters_is_suggested(judge: Judge, kind: str, speed: str, remedy: str) -> None:
-    said = judge({f"{SITE}.fabric": {"kind": kind, "speed": speed}})
-    assert said.of("fabric-speed")[0].remedy == remedy
+    reported = judge({f"{SITE}.fabric": {"kind": kind, "speed": speed}})
+    assert reported.of("fabric-speed")[0].remedy == remedy
 
 
 def test_adapters_of_a_speed_without_a_name_have_no_suggestion(judge: Judge) -> None:
@@ -156,8 +156,8 @@ def test_too_long_fully_qualified_name_is_refused(judge: Judge) -> None:
 @pytest.mark.parametrize(("length", "found"), [(245, []), (246, ["onprem[0].ssh.domain"])])
 def test_longest_host_name_counts_with_its_domain(judge: Judge, length: int, found: list[str]) -> None:
     domain = ".".join(["a" * 60] * 4 + ["a" * (length - 244)])
-    said = judge({f"{SITE}.ssh": {"domain": domain}})  # after "login01."
-    assert said.fields("host-names") == found
+    reported = judge({f"{SITE}.ssh": {"domain": domain}})  # after "login01."
+    assert reported.fields("host-names") == found
 
 
 def test_every_system_of_the_catalog_can_be_declared(judge: Judge, catalog: Catalog) -> None:

@@ -40,8 +40,8 @@ def test_unknown_type_of_system_nodes_is_a_warning(judge: Judge) -> None:
 
 
 def test_type_not_offered_in_the_region_is_refused(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
-    finding = said.of("instance-type-in-region")[0]
+    shown = judge({f"{GROUP}.instance_types": ["p5e.48xlarge"]})
+    finding = shown.of("instance-type-in-region")[0]
     assert finding.severity == "error"
     assert "us-east-1" in finding.message
     assert "us-west-2" in finding.remedy
@@ -108,8 +108,8 @@ def test_type_listed_twice_is_refused(judge: Judge) -> None:
     ],
 )
 def test_different_types_cannot_share_a_group(judge: Judge, types: list[str], message: str) -> None:
-    said = judge({"cloud.0.node_groups.3.instance_types": types})
-    found = said.of("instance-types-alike")
+    shown = judge({"cloud.0.node_groups.3.instance_types": types})
+    found = shown.of("instance-types-alike")
     assert len(found) == 1
     assert found[0].message == message
     assert found[0].value == types[1]
@@ -126,8 +126,8 @@ def test_types_of_two_architectures_cannot_share_a_group(judge: Judge, catalog: 
 
 
 def test_types_with_the_same_gpus_can_share_a_group(judge: Judge) -> None:
-    said = judge({"cloud.0.node_groups.3.instance_types": ["p4de.24xlarge", "p4d.24xlarge"]})
-    assert said.rules == set()
+    shown = judge({"cloud.0.node_groups.3.instance_types": ["p4de.24xlarge", "p4d.24xlarge"]})
+    assert shown.rules == set()
 
 
 def test_public_address_on_a_type_with_several_cards_is_refused(judge: Judge) -> None:
@@ -137,18 +137,18 @@ def test_public_address_on_a_type_with_several_cards_is_refused(judge: Judge) ->
 
 
 def test_public_address_with_efa_is_refused_on_a_type_with_one_card(judge: Judge) -> None:
-    said = judge(
+    shown = judge(
         {
             f"{GROUP}.instance_types": ["g6.8xlarge"],
             f"{GROUP}.public_ip": True,
             "cloud.0.kubernetes.teams.0.gpus": 8,
         }
     )
-    said.only("public-ip-multi-card")
+    shown.only("public-ip-multi-card")
 
 
 def test_public_address_on_a_type_with_one_card_passes(judge: Judge) -> None:
-    said = judge(
+    shown = judge(
         {
             "cloud.0.node_groups.+": {
                 "name": "notebooks",
@@ -158,7 +158,7 @@ def test_public_address_on_a_type_with_one_card_passes(judge: Judge) -> None:
             }
         }
     )
-    assert said.rules == set()
+    assert shown.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_gpu_operator_without_gpus_is_a_warning(judge: Judge) -> None:
     without_devices = [GPU_GROUP | {"instance_types": ["m7i.xlarge"]}]
     both = [*changes["cloud.0.node_groups"], GPU_GROUP]
     for groups in (FLEET["cloud"][0]["node_groups"], both, without_devices):
-        said = judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator", "cloud.0.node_groups": groups})
-        assert not said.of("gpu-stack-unused")
+        shown = judge({"cloud.0.kubernetes.gpu_stack": "gpu-operator", "cloud.0.node_groups": groups})
+        assert not shown.of("gpu-stack-unused")
     del changes["cloud.0.kubernetes.gpu_stack"]
     assert not judge(changes).of("gpu-stack-unused")
 

@@ -42,11 +42,11 @@ def test_lead_of_a_maintenance_is_bounded(judge: Judge, written: str, remedy: st
 def test_lead_of_a_maintenance_may_be_what_a_checkpoint_needs(
     judge: Judge, written: str, refused: bool
 ) -> None:
-    said = judge({FIELD: {"checkpoint": "90 s", "before_maintenance": written}})
-    assert ("maintenance-lead" in said.rules) is refused
+    reported = judge({FIELD: {"checkpoint": "90 s", "before_maintenance": written}})
+    assert ("maintenance-lead" in reported.rules) is refused
 
 
 def test_site_without_nodes_is_a_warning(judge: Judge) -> None:
-    said = judge({FIELD: {}, "cloud.0.node_groups": []})
-    assert said.of("interruptions-of-nothing")[0].severity == "warning"
+    reported = judge({FIELD: {}, "cloud.0.node_groups": []})
+    assert reported.of("interruptions-of-nothing")[0].severity == "warning"
     assert judge({"cloud.0.node_groups": []}).of("interruptions-of-nothing") == []

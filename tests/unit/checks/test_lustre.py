@@ -205,6 +205,6 @@ def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judg
     plain = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB", "zone": "us-east-1a"}
     near = {"name": "near", "mount": "/fsx/near", "lustre": plain}
     for other in (away, near):
-        said = judge(more | {"cloud.0.storage.+": other})
-        assert said.fields("lustre-efa-connections") == [f"{FIELD}.efa"]
+        reported = judge(more | {"cloud.0.storage.+": other})
+        assert reported.fields("lustre-efa-connections") == [f"{FIELD}.efa"]
     assert judge(more | {f"{LUSTRE}.efa": False}).of("lustre-efa-connections") == []

@@ -93,8 +93,8 @@ def test_power_cap_below_half_the_gpus_draw_is_refused(judge: Judge) -> None:
 
 @pytest.mark.parametrize("system", ["dgx-b300", "dgx-z9"])
 def test_power_cap_of_a_system_of_unknown_power_passes(judge: Judge, system: str) -> None:
-    said = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}, f"{SITE}.system": system})
-    assert said.of("management-settings") == []
+    reported = judge({f"{SITE}.management": PLAIN | {"power_cap": "12 kW"}, f"{SITE}.system": system})
+    assert reported.of("management-settings") == []
 
 
 def test_site_without_management_settings_passes(judge: Judge) -> None:

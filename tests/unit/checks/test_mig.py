@@ -64,8 +64,8 @@ def test_layout_larger_than_one_gpu_is_refused(judge: Judge, profiles: dict[str,
 
 def test_profiles_of_two_memory_sizes_cannot_be_mixed(judge: Judge) -> None:
     changes = {f"{SITE}.system": "dgx-a100", f"{SITE}.mig": [entry({"1g.5gb": 1, "3g.40gb": 1})]}
-    said = judge(changes)
-    assert [finding.rule for finding in said.of("mig-fits")] == ["mig-fits"]
+    reported = judge(changes)
+    assert [finding.rule for finding in reported.of("mig-fits")] == ["mig-fits"]
 
 
 @pytest.mark.parametrize(

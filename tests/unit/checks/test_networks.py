@@ -153,22 +153,22 @@ def test_rack_network_of_reserved_addresses_is_refused(judge: Judge) -> None:
 
 
 def test_more_nodes_than_addresses_are_refused(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             CIDR: "10.40.0.0/22",
             "cloud.0.node_groups.0.capacity": {"on_demand": {"max": 200}},
             "budget.monthly": "90000000 USD",
         }
     )
-    finding = said.only("subnet-addresses")
+    finding = reported.only("subnet-addresses")
     assert "200 nodes" in finding.message
     assert "123" in finding.message
 
 
 @pytest.mark.parametrize(("nodes", "found"), [(123, 0), (124, 1)])
 def test_nodes_of_slurm_fill_their_zone_exactly(judge: Judge, nodes: int, found: int) -> None:
-    said = judge({CIDR: "10.40.0.0/22"} | _nodes(nodes) | SLURM)
-    assert len(said.of("subnet-addresses")) == found
+    reported = judge({CIDR: "10.40.0.0/22"} | _nodes(nodes) | SLURM)
+    assert len(reported.of("subnet-addresses")) == found
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_nodes_of_slurm_fill_their_zone_exactly(judge: Judge, nodes: int, found:
     ],
 )
 def test_pods_of_all_groups_need_addresses(judge: Judge, cidr: str, nodes: int, remedy: list[str]) -> None:
-    said = judge({CIDR: cidr} | _nodes(nodes))  # 6 nodes are in the other groups
-    assert [found.remedy for found in said.of("subnet-addresses")] == remedy
+    reported = judge({CIDR: cidr} | _nodes(nodes))  # 6 nodes are in the other groups
+    assert [found.remedy for found in reported.of("subnet-addresses")] == remedy
 
 
 def test_addresses_are_not_counted_in_unknown_zones_or_without_subnets(judge: Judge) -> None:
@@ -210,8 +210,8 @@ def test_rack_network_smaller_than_its_hosts_is_refused(judge: Judge) -> None:
 @pytest.mark.parametrize(("last", "remedy"), [("11", []), ("12", ["use a /27 or larger"])])
 def test_rack_network_has_room_for_exactly_its_hosts(judge: Judge, last: str, remedy: list[str]) -> None:
     more = {"onprem.0.nodes": f"dgx[01-{last}]", "onprem.0.bmc": f"bmc[01-{last}]"}
-    said = judge({"onprem.0.network": "10.60.0.0/28"} | more)  # and three other hosts
-    assert [found.remedy for found in said.of("onprem-network-size")] == remedy
+    reported = judge({"onprem.0.network": "10.60.0.0/28"} | more)  # and three other hosts
+    assert [found.remedy for found in reported.of("onprem-network-size")] == remedy
 
 
 def test_rack_network_has_room_without_other_hosts(judge: Judge) -> None:

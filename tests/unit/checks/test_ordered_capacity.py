@@ -38,8 +38,8 @@ def test_group_is_in_one_order_once(judge: Judge) -> None:
 
 
 def test_name_of_an_order_is_unique(judge: Judge) -> None:
-    said = judge({FIELD: [order(groups=["held"], nodes=1), order(groups=["sweep"])]})
-    assert said.only("ordered-groups").field == "cloud[0].ordered_capacity[1].name"
+    reported = judge({FIELD: [order(groups=["held"], nodes=1), order(groups=["sweep"])]})
+    assert reported.only("ordered-groups").field == "cloud[0].ordered_capacity[1].name"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_groups_of_an_order_share_gpus_alike(judge: Judge) -> None:
 
 def test_order_of_a_site_without_groups_has_none_to_suggest(judge: Judge) -> None:
     order = {"name": "first", "nodes": 1, "groups": ["x"]}
-    said = judge({"cloud.0.node_groups": [], "cloud.0.ordered_capacity": [order]})
-    assert "write one of: none is declared" in [finding.remedy for finding in said.findings]
+    reported = judge({"cloud.0.node_groups": [], "cloud.0.ordered_capacity": [order]})
+    assert "write one of: none is declared" in [finding.remedy for finding in reported.findings]
 
 
 WEST: dict[str, Any] = {
@@ -123,8 +123,8 @@ def both(west: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_order_draws_from_groups_of_another_site(judge: Judge) -> None:
-    said = judge({**both(WEST), FIELD: [order(nodes=4, groups=["sweep", "usw2/sweep"])]})
-    assert not [finding for finding in said.findings if finding.rule.startswith("ordered")]
+    reported = judge({**both(WEST), FIELD: [order(nodes=4, groups=["sweep", "usw2/sweep"])]})
+    assert not [finding for finding in reported.findings if finding.rule.startswith("ordered")]
     short = judge({**both(WEST), FIELD: [order(nodes=5, groups=["sweep", "usw2/sweep"])]})
     (finding,) = short.of("ordered-nodes")
     assert "at most 4 nodes in one site, not 5" in finding.message
@@ -156,10 +156,10 @@ def test_group_of_another_site_has_no_size_and_no_autoscaler(judge: Judge) -> No
     west = copy.deepcopy(WEST)
     west["node_groups"][0]["capacity"]["spot"]["desired"] = 1
     west["kubernetes"] |= {"autoscaler": {}, "system_nodes": {"min": 2, "max": 2}}
-    said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])]})
-    (finding,) = said.of("ordered-sizes")
+    reported = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])]})
+    (finding,) = reported.of("ordered-sizes")
     assert finding.field == "cloud[1].node_groups[0].capacity.spot.desired"
-    assert [each.field for each in said.of("autoscaler-of-nothing")] == ["cloud[1].kubernetes.autoscaler"]
+    assert [each.field for each in reported.of("autoscaler-of-nothing")] == ["cloud[1].kubernetes.autoscaler"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_another_site_has_the_same_scheduler_and_groups_with_a_size(
 ) -> None:
     servers = {"image": "ami-0123456789abcdef0", "ssh": {"keys": ["ssh-ed25519 AAAA"]}, "teams": []}
     west = {**WEST, "scheduler": "slurm", "slurm": {"servers": servers}, "kubernetes": None}
-    said = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])], **slurm})
-    assert message in said.of("ordered-sites")[0].message
+    reported = judge({**both(west), FIELD: [order(groups=["sweep", "usw2/sweep"])], **slurm})
+    assert message in reported.of("ordered-sites")[0].message
     own = {**west, "ordered_capacity": [order(groups=["sweep"])]}
     assert judge(both(own)).of("ordered-sites") == []

@@ -80,8 +80,8 @@ def test_invalid_field_hides_no_finding_of_another_part(
     tmp_path: Path, catalog: Catalog, broken: str, wrong: str
 ) -> None:
     value, rule = WRONG[wrong]
-    said = {each.rule for each in findings(tmp_path, catalog, {broken: BROKEN[broken], wrong: value})}
-    assert rule in said
+    reported = {each.rule for each in findings(tmp_path, catalog, {broken: BROKEN[broken], wrong: value})}
+    assert rule in reported
 
 
 @pytest.mark.parametrize("field", ["fabric.speed", "fabric.kind", "power.pue", "storage.0.kind", "scheduler"])
@@ -137,7 +137,7 @@ def test_invalid_field_causes_no_finding_elsewhere(
             and not dotted(each.field).startswith(path)
             and not path.startswith(dotted(each.field))
         ]
-    assert {path: said for path, said in strays.items() if said} == {}
+    assert {path: reported for path, reported in strays.items() if reported} == {}
     assert len(strays) > 20
 
 

@@ -18,7 +18,7 @@ MANAGER = {"host": "ctl01", "priority": 15}
 
 
 def test_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             f"{FABRIC}.rails": RAILS,
             f"{FABRIC}.switches": [*LEAVES, SPINE],
@@ -27,13 +27,13 @@ def test_rail_optimized_fabric_with_a_manager_has_no_finding(judge: Judge) -> No
             f"{FABRIC}.ipoib": True,
         }
     )
-    assert said.rules == set()
+    assert reported.rules == set()
 
 
 def test_duplicate_switch_name_or_guid_is_refused(judge: Judge) -> None:
     spines = [SPINE, {**SPINE, "name": "spine1"}, {"name": "spine0", "tier": "spine"}]
-    said = judge({f"{FABRIC}.switches": spines})
-    fields = [finding.field for finding in said.of("switch-names")]
+    reported = judge({f"{FABRIC}.switches": spines})
+    fields = [finding.field for finding in reported.of("switch-names")]
     assert fields == ["onprem[0].fabric.switches[1].guid", "onprem[0].fabric.switches[2].name"]
 
 
@@ -89,8 +89,8 @@ def test_number_of_rails_adapters_and_interfaces_must_match(judge: Judge) -> Non
     finding = judge({f"{FABRIC}.rails": RAILS[:4]}).only("fabric-rails", "warning")
     assert finding.message == "4 rails, but dgx-h100 has 8 compute adapters"
     roce = {f"{FABRIC}.kind": "roce", f"{FABRIC}.speed": "400gbe", f"{FABRIC}.rails": RAILS}
-    said = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
-    assert said.only("fabric-rails").message == "1 interfaces for 8 rails"
+    reported = judge(roce | {f"{FABRIC}.interfaces": ["eth0"]})
+    assert reported.only("fabric-rails").message == "1 interfaces for 8 rails"
     assert (
         judge({f"{FABRIC}.rails": ["mlx5_0"] * 8}).only("fabric-rails").message
         == "mlx5_0 is listed as two rails"
@@ -181,8 +181,8 @@ def test_subnet_manager_on_another_host_is_refused(judge: Judge, host: str, says
 
 @pytest.mark.parametrize("pkey", ["0x7fff", "0x0000"])
 def test_partition_needs_a_unique_key(judge: Judge, pkey: str) -> None:
-    said = judge({f"{FABRIC}.partitions": [{"name": "a", "pkey": pkey}]})
-    assert said.only("fabric-partitions").field == "onprem[0].fabric.partitions[0].pkey"
+    reported = judge({f"{FABRIC}.partitions": [{"name": "a", "pkey": pkey}]})
+    assert reported.only("fabric-partitions").field == "onprem[0].fabric.partitions[0].pkey"
 
 
 @pytest.mark.parametrize(

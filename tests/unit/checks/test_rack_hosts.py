@@ -15,7 +15,7 @@ PRINT = "SHA256:" + "a" * 43
 
 
 def test_valid_users_drives_and_addresses_pass(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             f"{SITE}.teams": [{"name": "research", "gpus": 8}],
             f"{SITE}.groups": [{"name": "vision", "gid": 3001}],
@@ -31,7 +31,7 @@ def test_valid_users_drives_and_addresses_pass(judge: Judge) -> None:
             f"{SITE}.reboot": {"batch": "10%", "timeout": "30 min"},
         }
     )
-    assert said.rules == set()
+    assert reported.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_node_is_in_one_rack_of_its_site(judge: Judge, racks: list[tuple[str, st
     ],
 )
 def test_duplicate_user_id_is_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
-    said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
-    assert f"onprem[0].{field}" in [finding.field for finding in said.of("people-numbers")]
+    reported = judge({f"{SITE}.{key}": value for key, value in changes.items()})
+    assert f"onprem[0].{field}" in [finding.field for finding in reported.of("people-numbers")]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_duplicate_user_id_is_refused(judge: Judge, changes: dict[str, Any], fie
     ],
 )
 def test_reserved_or_unknown_names_are_refused(judge: Judge, changes: dict[str, Any], field: str) -> None:
-    said = judge({f"{SITE}.{key}": value for key, value in changes.items()})
-    assert said.only("people-names").field == f"onprem[0].{field}"
+    reported = judge({f"{SITE}.{key}": value for key, value in changes.items()})
+    assert reported.only("people-names").field == f"onprem[0].{field}"
 
 
 def test_user_without_a_key_is_a_warning(judge: Judge) -> None:
@@ -97,8 +97,8 @@ def test_invalid_public_key_is_refused_on_load(judge: Judge, key: str) -> None:
 
 
 def test_cache_with_a_scratch_file_system_is_refused(judge: Judge) -> None:
-    said = judge({f"{SITE}.local_nvme": {"mount": "/raid", "cache": "/cache"}})
-    assert said.only("nvme-cache").remedy == "write '/raid/cache'"
+    reported = judge({f"{SITE}.local_nvme": {"mount": "/raid", "cache": "/cache"}})
+    assert reported.only("nvme-cache").remedy == "write '/raid/cache'"
 
 
 @pytest.mark.parametrize(("mount", "rule"), [("/etc", "mount-reserved"), ("/raid/", "mount-path")])

@@ -13,7 +13,7 @@ ALERTS = {"slack": {"channel": "#gpu"}}
 
 
 def test_valid_monitoring_passes(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             MONITORING: {
                 "host": "ctl02",
@@ -25,7 +25,7 @@ def test_valid_monitoring_passes(judge: Judge) -> None:
             "onprem.0.racks": [{"name": "r1", "nodes": "dgx[001-004]"}],
         }
     )
-    assert said.rules == set()
+    assert reported.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -86,28 +86,28 @@ def test_site_without_monitoring_passes(judge: Judge) -> None:
 
 
 def test_site_without_a_host_for_monitoring_is_refused(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             MONITORING: {"alerts": ALERTS},
             "onprem.0.controllers": GONE,
             "onprem.0.login": GONE,
         }
     )
-    assert "no controller or login host" in said.of("monitoring-host")[0].message
+    assert "no controller or login host" in reported.of("monitoring-host")[0].message
 
 
 def test_alerts_without_a_receiver_are_a_warning(judge: Judge) -> None:
     finding = judge({MONITORING: {}}).only("monitoring-receivers", "warning")
     assert finding.message == "alerts of site 'dc1' (on ctl02) have no receiver"
-    said = judge({MONITORING: {}, "onprem.0.controllers": GONE, "onprem.0.login": GONE})
-    (finding,) = said.of("monitoring-receivers")
+    reported = judge({MONITORING: {}, "onprem.0.controllers": GONE, "onprem.0.login": GONE})
+    (finding,) = reported.of("monitoring-receivers")
     assert finding.message == "alerts of site 'dc1' (on no host) have no receiver"
 
 
 def test_racks_without_a_capacity_are_a_warning(judge: Judge) -> None:
     racks = [{"name": "r1", "nodes": "dgx001"}]
-    said = judge({MONITORING: {"alerts": ALERTS}, "onprem.0.racks": racks, "onprem.0.power": GONE})
-    assert [(item.rule, item.severity) for item in said.of("monitoring-racks")] == [
+    reported = judge({MONITORING: {"alerts": ALERTS}, "onprem.0.racks": racks, "onprem.0.power": GONE})
+    assert [(item.rule, item.severity) for item in reported.of("monitoring-racks")] == [
         ("monitoring-racks", "warning")
     ]
     assert judge({MONITORING: {"alerts": ALERTS}, "onprem.0.power": GONE}).of("monitoring-racks") == []

@@ -12,7 +12,7 @@ SLURM = "onprem.0.slurm"
 
 
 def test_valid_partitions_and_qos_pass(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             "onprem.0.teams": [{"name": "research", "gpus": 8}],
             SLURM: {
@@ -24,7 +24,7 @@ def test_valid_partitions_and_qos_pass(judge: Judge) -> None:
             },
         }
     )
-    assert said.rules == set()
+    assert reported.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_partition_of_an_unknown_team_names_those_of_the_site(
     judge: Judge, teams: list[dict[str, Any]], remedy: str
 ) -> None:
     partitions = [{"name": "a", "teams": ["nobody"]}]
-    said = judge({"onprem.0.teams": teams, SLURM: {"partitions": partitions}})
-    assert said.only("slurm-partitions").remedy == remedy
+    reported = judge({"onprem.0.teams": teams, SLURM: {"partitions": partitions}})
+    assert reported.only("slurm-partitions").remedy == remedy
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_qos_cannot_preempt_itself_or_an_unknown_one(
 
 
 def test_disabled_preemption_is_reported(judge: Judge) -> None:
-    said = judge({SLURM: {"preemption": "none", "qos": [{"name": "a", "preempts": ["low"]}]}})
-    assert said.only("slurm-qos", "warning").field == "onprem[0].slurm.qos[0].preempts"
+    reported = judge({SLURM: {"preemption": "none", "qos": [{"name": "a", "preempts": ["low"]}]}})
+    assert reported.only("slurm-qos", "warning").field == "onprem[0].slurm.qos[0].preempts"
     assert judge({SLURM: {"preemption": "none", "qos": [{"name": "a"}]}}).rules == set()
 
 
 def test_settings_of_slurm_on_a_kubernetes_site_are_refused(judge: Judge) -> None:
     kubernetes = {"onprem.0.scheduler": "kubernetes", "onprem.0.controllers": "ctl01"}
-    said = judge(kubernetes | {SLURM: {"preemption": "cancel"}})
-    assert said.only("slurm-unused").field == "onprem[0].slurm"
+    reported = judge(kubernetes | {SLURM: {"preemption": "cancel"}})
+    assert reported.only("slurm-unused").field == "onprem[0].slurm"
     assert "slurm-unused" not in judge(kubernetes).rules
 
 

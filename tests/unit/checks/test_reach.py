@@ -73,8 +73,8 @@ def test_viewer_that_is_not_an_iam_principal_or_is_an_admin_is_refused(judge: Ju
 
 
 def test_public_network_counts_as_access(judge: Judge) -> None:
-    said = judge({f"{KUBERNETES}.private_cidrs": [], f"{KUBERNETES}.public_cidrs": ["203.0.113.0/24"]})
-    assert said.rules == set()
+    reported = judge({f"{KUBERNETES}.private_cidrs": [], f"{KUBERNETES}.public_cidrs": ["203.0.113.0/24"]})
+    assert reported.rules == set()
 
 
 def test_access_from_every_connected_network_is_refused(judge: Judge) -> None:

@@ -10,8 +10,8 @@ GROUP = "cloud.0.node_groups.0"
 
 
 def test_unknown_region_is_refused_with_the_nearest_known_one(judge: Judge) -> None:
-    said = judge({"cloud.0.region": "us-east-11"})
-    finding = said.of("region-known")[0]
+    reported = judge({"cloud.0.region": "us-east-11"})
+    finding = reported.of("region-known")[0]
     assert finding.severity == "error"
     assert finding.field == "cloud[0].region"
     assert "'us-east-1" in finding.remedy
@@ -43,22 +43,22 @@ def test_zone_letter_that_the_region_does_not_have_is_refused(judge: Judge) -> N
 
 @pytest.mark.parametrize(("letter", "severity"), [("b", "warning"), ("f", "warning"), ("g", "error")])
 def test_zone_letter_of_other_accounts_is_a_warning(judge: Judge, letter: str, severity: str) -> None:
-    said = judge(
+    reported = judge(
         {
             "cloud.0.region": "ap-northeast-1",
             "cloud.0.zones": ["ap-northeast-1a", f"ap-northeast-1{letter}"],
             "cloud.0.node_groups": [],
         }
     )
-    finding = said.of("zone-in-region")[0]
+    finding = reported.of("zone-in-region")[0]
     assert finding.severity == severity
     assert finding.value == f"ap-northeast-1{letter}"
 
 
 @pytest.mark.parametrize(("letters", "found"), [("abcdefg", 0), ("abcdefgh", 1)])
 def test_network_is_divided_for_at_most_seven_zones(judge: Judge, letters: str, found: int) -> None:
-    said = judge({"cloud.0.zones": [f"us-east-1{letter}" for letter in letters]})
-    assert len(said.of("zone-count")) == found
+    reported = judge({"cloud.0.zones": [f"us-east-1{letter}" for letter in letters]})
+    assert len(reported.of("zone-count")) == found
 
 
 def test_duplicate_zone_is_refused(judge: Judge) -> None:
@@ -70,12 +70,12 @@ def test_kubernetes_site_in_one_zone_is_refused(judge: Judge) -> None:
         {"cloud.0.zones": ["us-east-1a"], "cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1a"}
     ).only("zone-count")
     assert finding.remedy.startswith("add a zone, such as us-east-1b;")
-    said = judge({"cloud.0.region": "us-east-9", "cloud.0.zones": ["us-east-9a"]})
-    assert said.of("zone-count")[0].remedy.startswith("add a zone; ")
+    reported = judge({"cloud.0.region": "us-east-9", "cloud.0.zones": ["us-east-9a"]})
+    assert reported.of("zone-count")[0].remedy.startswith("add a zone; ")
 
 
 def test_slurm_site_in_one_zone_passes(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             "cloud.0.scheduler": "slurm",
             "cloud.0.kubernetes": None,
@@ -83,7 +83,7 @@ def test_slurm_site_in_one_zone_passes(judge: Judge) -> None:
             "cloud.0.node_groups.2.capacity.reserved.odcr.zone": "us-east-1a",
         }
     )
-    assert said.rules == {"slurm-cloud-unconnected"}
+    assert reported.rules == {"slurm-cloud-unconnected"}
 
 
 def test_node_group_outside_the_zones_of_its_site_is_refused(judge: Judge) -> None:

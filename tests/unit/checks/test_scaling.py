@@ -47,15 +47,15 @@ def test_empty_group_is_refused_where_eks_refuses_it(judge: Judge) -> None:
 
 
 def test_empty_group_is_a_warning_elsewhere(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             "cloud.0.scheduler": "slurm",
             "cloud.0.kubernetes": None,
             "cloud.0.node_groups.3.capacity": {"spot": {"max": 0}},
         }
     )
-    assert said.rules == {"node-group-empty", "slurm-cloud-unconnected"}
-    (finding,) = said.of("node-group-empty")
+    assert reported.rules == {"node-group-empty", "slurm-cloud-unconnected"}
+    (finding,) = reported.of("node-group-empty")
     assert finding.severity == "warning" and "EKS" not in finding.message
 
 

@@ -45,8 +45,8 @@ def test_driver_new_enough_for_the_newest_gpu_passes(judge: Judge) -> None:
 
 def test_driver_of_an_unknown_system_is_not_judged(judge: Judge) -> None:
     for channel in ("2026.11", "2026.08"):
-        said = judge({"onprem.0.system": "dgx-z9", "software.channel": channel})
-        assert said.rules - {"channel-driver-in-cloud"} == {"system-known"}
+        reported = judge({"onprem.0.system": "dgx-z9", "software.channel": channel})
+        assert reported.rules - {"channel-driver-in-cloud"} == {"system-known"}
 
 
 def test_driver_branch_past_its_support_is_a_warning(judge: Judge, catalog: Catalog) -> None:
@@ -100,9 +100,9 @@ V100 = {"cloud.0.node_groups.3.instance_types": ["p3dn.24xlarge"]}
 
 
 def test_gpus_older_than_turing_are_refused_with_open_kernel_modules(judge: Judge) -> None:
-    said = judge(V100 | SLURM)
-    assert said.rules == {"open-kernel-modules", "slurm-cloud-unconnected"}
-    (finding,) = said.of("open-kernel-modules")
+    reported = judge(V100 | SLURM)
+    assert reported.rules == {"open-kernel-modules", "slurm-cloud-unconnected"}
+    (finding,) = reported.of("open-kernel-modules")
     assert (finding.severity, finding.value) == ("error", "p3dn.24xlarge")
     assert finding.field == "cloud[0].node_groups[3].instance_types[0]"
     assert finding.remedy == f"{OLDER}, or a site with 'scheduler: kubernetes'"
@@ -124,8 +124,8 @@ def test_racks_older_than_turing_need_a_channel_of_their_last_branch(judge: Judg
 
 @pytest.mark.parametrize("kind", ["g4dn.metal", "p4d.24xlarge"])
 def test_turing_and_newer_gpus_run_with_open_kernel_modules(judge: Judge, kind: str) -> None:
-    said = judge({"cloud.0.node_groups.3.instance_types": [kind]} | SLURM)
-    assert "open-kernel-modules" not in said.rules
+    reported = judge({"cloud.0.node_groups.3.instance_types": [kind]} | SLURM)
+    assert "open-kernel-modules" not in reported.rules
 
 
 def test_racks_and_slurm_sites_support_the_driver_of_any_channel(judge: Judge) -> None:

@@ -18,8 +18,8 @@ SHORTAGE = f"{GROUP}.capacity.spot.on_shortage"
 
 
 def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["trn2u.48xlarge"]})
-    finding = said.of("spot-unsupported")[0]
+    reported = judge({f"{GROUP}.instance_types": ["trn2u.48xlarge"]})
+    finding = reported.of("spot-unsupported")[0]
     assert finding.severity == "error"
     assert finding.field == "cloud[0].node_groups[3].instance_types[0]"
     assert finding.value == "trn2u.48xlarge"
@@ -27,8 +27,8 @@ def test_spot_on_a_type_without_it_is_refused(judge: Judge) -> None:
 
 
 def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["g7.2xlarge"]})
-    said.only("spot-price-unseen", "warning")
+    reported = judge({f"{GROUP}.instance_types": ["g7.2xlarge"]})
+    reported.only("spot-price-unseen", "warning")
     on_demand = judge({"cloud.0.node_groups.0.instance_types": ["g7.2xlarge"]})
     assert not on_demand.of("spot-price-unseen")
     never = judge({f"{GROUP}.instance_types": ["p6e-gb200.36xlarge"]})
@@ -38,8 +38,8 @@ def test_spot_on_a_type_without_a_spot_price_is_a_warning(judge: Judge) -> None:
 
 
 def test_other_type_fallback_with_one_type_is_a_warning(judge: Judge) -> None:
-    said = judge({f"{GROUP}.instance_types": ["p4d.24xlarge"], SHORTAGE: ["other-type"]})
-    said.only("spot-fallback", "warning")
+    reported = judge({f"{GROUP}.instance_types": ["p4d.24xlarge"], SHORTAGE: ["other-type"]})
+    reported.only("spot-fallback", "warning")
     assert judge({SHORTAGE: ["other-type"]}).rules == set()
 
 
@@ -95,8 +95,8 @@ def test_maximum_price_of_an_eks_node_group_is_refused(judge: Judge) -> None:
 
 
 def test_maximum_price_below_all_known_prices_is_a_warning(judge: Judge) -> None:
-    said = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
-    (finding,) = said.of("spot-max-price")
+    reported = judge({**PRICE, f"{GROUP}.capacity.spot.max_price": "0.01 USD/h"})
+    (finding,) = reported.of("spot-max-price")
     assert finding.severity == "warning"
     lowest = finding.remedy.split("'")[1]
     assert judge({**PRICE, f"{GROUP}.capacity.spot.max_price": lowest}).of("spot-max-price") == []

@@ -12,9 +12,9 @@ GROUP = "cloud.0.node_groups.0"
 
 
 def test_missing_required_tags_are_reported_one_by_one(judge: Judge) -> None:
-    said = judge({"tags.team": GONE, "tags.project": GONE})
-    assert said.rules == {"required-tags"}
-    assert [finding.value for finding in said.of("required-tags")] == ["team", "project"]
+    reported = judge({"tags.team": GONE, "tags.project": GONE})
+    assert reported.rules == {"required-tags"}
+    assert [finding.value for finding in reported.of("required-tags")] == ["team", "project"]
 
 
 def test_empty_required_tag_is_refused(judge: Judge) -> None:
@@ -81,13 +81,13 @@ def test_label_values_that_eks_refuses_are_refused(judge: Judge, value: str) -> 
 
 
 def test_ordinary_labels_and_taints_pass(judge: Judge) -> None:
-    said = judge(
+    reported = judge(
         {
             f"{GROUP}.labels": {"example.com/tier": "gold", "zone_kind": "A.1", "k" * 63: "v" * 63},
             f"{GROUP}.taints": [{"key": "example.com/only"}, {"key": "nvidia.com/gpu", "value": "present"}],
         }
     )
-    assert said.rules == set()
+    assert reported.rules == set()
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_labels_in_a_slurm_site_are_a_warning(judge: Judge) -> None:
         "cloud.0.node_groups.0.team": GONE,
         f"{GROUP}.labels": {"a": "b"},
     }
-    said = judge(changes)
-    assert said.rules == {"labels-without-kubernetes", "slurm-cloud-unconnected"}
-    assert [finding.field for finding in said.of("labels-without-kubernetes")] == [
+    reported = judge(changes)
+    assert reported.rules == {"labels-without-kubernetes", "slurm-cloud-unconnected"}
+    assert [finding.field for finding in reported.of("labels-without-kubernetes")] == [
         "cloud[0].node_groups[0].labels"
     ]
-    assert {finding.severity for finding in said.of("labels-without-kubernetes")} == {"warning"}
+    assert {finding.severity for finding in reported.of("labels-without-kubernetes")} == {"warning"}
 
 
 def test_kubernetes_settings_in_a_slurm_site_are_refused(judge: Judge) -> None:
-    said = judge({"cloud.0.scheduler": "slurm", "cloud.0.node_groups.0.team": GONE})
-    assert said.rules == {"one-scheduler", "slurm-cloud-unconnected"}
-    (finding,) = said.of("one-scheduler")
+    reported = judge({"cloud.0.scheduler": "slurm", "cloud.0.node_groups.0.team": GONE})
+    assert reported.rules == {"one-scheduler", "slurm-cloud-unconnected"}
+    (finding,) = reported.of("one-scheduler")
     assert (finding.field, finding.severity) == ("cloud[0].kubernetes", "error")

@@ -106,8 +106,8 @@ def test_networks_are_needed_where_no_rack_site_says_them(judge: Judge) -> None:
     second = {**copy.deepcopy(FLEET["onprem"][0]), "site": "dc2", "nodes": "b[01-02]"}
     second |= {"controllers": "b-ctl", "network": "10.64.0.0/22"}
     second.pop("login", None)
-    said = judge({**vpn(networks=[]), "onprem": [FLEET["onprem"][0], second]})
-    finding = next(each for each in said.findings if each.rule == "vpn-networks")
+    reported = judge({**vpn(networks=[]), "onprem": [FLEET["onprem"][0], second]})
+    finding = next(each for each in reported.findings if each.rule == "vpn-networks")
     assert finding.field == f"{WHERE}.networks"
     assert "the fleet has 2 rack sites" in finding.message
     assert finding.remedy.startswith("write them")

@@ -59,8 +59,8 @@ class ActionModule(ActionBase):
         before = path.read_text() if path.is_file() else ""
         if before != text and not self._task.check_mode:
             path.write_text(text)
-        said = {"before": before, "after": text, "before_header": str(path), "after_header": str(path)}
-        return {"changed": before != text} | ({"diff": said} if self._task.diff else {})
+        diff = {"before": before, "after": text, "before_header": str(path), "after_header": str(path)}
+        return {"changed": before != text} | ({"diff": diff} if self._task.diff else {})
 """
 
 

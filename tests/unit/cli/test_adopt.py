@@ -56,7 +56,7 @@ def test_json_has_every_remark(gpufleet: Gpufleet, slurm: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         ((), "there is nothing to read"),
         (("--slurm", "/nonexistent"), "has no slurm.conf"),
@@ -65,10 +65,10 @@ def test_json_has_every_remark(gpufleet: Gpufleet, slurm: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_writes_nothing(
-    gpufleet: Gpufleet, workplace: Path, slurm: Path, words: tuple[str, ...], said: str
+    gpufleet: Gpufleet, workplace: Path, slurm: Path, words: tuple[str, ...], reported: str
 ) -> None:
     answer = gpufleet("adopt", "dc", *(str(slurm) if word == "SLURM" else word for word in words))
-    assert answer.code == 2 and said in answer.err
+    assert answer.code == 2 and reported in answer.err
     assert not (workplace / "stacks" / "dc").exists()
 
 
@@ -106,12 +106,15 @@ def test_networks_with_nodes_become_sites_and_unused_reservations_are_named(
     )
     found = gpufleet("adopt", "found", "--region", "us-east-1", *TAGS, "--json").json
     assert found["sites"] == ["use1"] and found["imports"] == 1
-    said = "\n".join(f"{each['subject']}: {each['text']}" for each in found["remarks"])
-    assert "old-training-1: its launch template has 1 network interfaces; p5.48xlarge has 33 with EFA" in said
-    assert "old-training-1: its nodes accept version 1 of the metadata service" in said
-    assert "old-training-1: its root volumes are not encrypted" in said
-    assert "10.40.9.0/24: the fleet cuts the network into" in said
-    assert "3 x g6.xlarge in us-east-1a are reserved and paid for" in said
+    reported = "\n".join(f"{each['subject']}: {each['text']}" for each in found["remarks"])
+    assert (
+        "old-training-1: its launch template has 1 network interfaces; p5.48xlarge has 33 with EFA"
+        in reported
+    )
+    assert "old-training-1: its nodes accept version 1 of the metadata service" in reported
+    assert "old-training-1: its root volumes are not encrypted" in reported
+    assert "10.40.9.0/24: the fleet cuts the network into" in reported
+    assert "3 x g6.xlarge in us-east-1a are reserved and paid for" in reported
     plan = gpufleet("plan", "found", "--json").json
     assert 0 < plan["cost"]["monthly"]["high"] <= plan["budget"]["monthly"]
     (group,) = plan["node_groups"]
@@ -157,9 +160,9 @@ def test_group_that_launches_into_a_resource_group_keeps_it(
         InstanceType="g6.xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=zone, InstanceCount=3
     )
     found = gpufleet("adopt", "found", "--region", "us-east-1", *TAGS, "--json").json
-    said = "\n".join(f"{each['subject']}: {each['text']}" for each in found["remarks"])
-    assert ("pooled: it buys on demand when" in said) is (preference is None)
-    assert f"no group launches into them, unless they are in {arn}" in said
+    reported = "\n".join(f"{each['subject']}: {each['text']}" for each in found["remarks"])
+    assert ("pooled: it buys on demand when" in reported) is (preference is None)
+    assert f"no group launches into them, unless they are in {arn}" in reported
     (group,) = gpufleet("plan", "found", "--json").json["node_groups"]
     assert group["capacity"]["reservation_group"] == arn
     assert group["capacity"]["max"] == 2

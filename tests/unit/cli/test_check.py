@@ -57,10 +57,10 @@ def test_each_exit_code_has_one_meaning(judged: Judge, outcome: Verdict | Except
 def test_stdout_has_only_json(judged: Judge, capsys: pytest.CaptureFixture[str]) -> None:
     judged(verdict(rule("a", violated())))
     assert main(["check", "prod", "--json"]) == 1
-    said = capsys.readouterr()
-    assert json.loads(said.out)["verdict"] == "fail"
-    assert said.out.count("\n") == 1
-    assert said.err == ""
+    reported = capsys.readouterr()
+    assert json.loads(reported.out)["verdict"] == "fail"
+    assert reported.out.count("\n") == 1
+    assert reported.err == ""
 
 
 def test_error_with_json_is_an_object_with_its_exit_code(

@@ -24,15 +24,15 @@ def vault(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_missing_secrets_are_generated_into_a_vault_and_never_shown(gpufleet: Gpufleet, vault: Path) -> None:
-    said = gpufleet("secrets", "new", "sandbox")
-    assert said.code == 0
+    reported = gpufleet("secrets", "new", "sandbox")
+    assert reported.code == 0
     made = read_vault(vault, PASSWORD)
     assert set(made) == {"GPUFLEET_SECRET_MUNGE_KEY_LAB", "GPUFLEET_SECRET_DATABASE_PASSWORD_LAB"}
     assert vault.read_text().startswith("$ANSIBLE_VAULT;1.1;AES256")
     assert stat.S_IMODE(vault.stat().st_mode) == 0o600
     for value in made.values():
         assert len(value) >= 32
-        assert value not in said.out + said.err + vault.read_text()
+        assert value not in reported.out + reported.err + vault.read_text()
     again = gpufleet("secrets", "new", "sandbox", "--json")
     assert again.json["made"] == []
     assert read_vault(vault, PASSWORD) == made
@@ -68,9 +68,9 @@ def test_nothing_is_written_with_a_missing_or_wrong_password(
     gpufleet: Gpufleet, vault: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPUFLEET_VAULT_PASSWORD")
-    said = gpufleet("secrets", "new", "sandbox")
-    assert (said.code, vault.exists()) == (2, False)
-    assert "GPUFLEET_VAULT_PASSWORD" in said.err
+    reported = gpufleet("secrets", "new", "sandbox")
+    assert (reported.code, vault.exists()) == (2, False)
+    assert "GPUFLEET_VAULT_PASSWORD" in reported.err
     monkeypatch.setenv("GPUFLEET_VAULT_PASSWORD", PASSWORD)
     gpufleet("secrets", "new", "sandbox")
     before = vault.read_bytes()
@@ -83,9 +83,9 @@ def test_nothing_is_written_with_a_missing_or_wrong_password(
 @pytest.mark.parametrize("text", ["GPUFLEET_SECRET_MUNGE_KEY: plain\n", "", "[1]"])
 def test_unencrypted_vault_file_is_refused(gpufleet: Gpufleet, vault: Path, text: str) -> None:
     vault.write_text(text)
-    said = gpufleet("secrets", "new", "sandbox")
-    assert said.code == 2
-    assert "is not encrypted" in said.err
+    reported = gpufleet("secrets", "new", "sandbox")
+    assert reported.code == 2
+    assert "is not encrypted" in reported.err
 
 
 def test_password_may_be_in_a_file(
@@ -145,9 +145,9 @@ def test_only_host_keys_with_the_declared_fingerprint_are_accepted(
     network.answer("dgx01.lab.example.com", "other")
     network.answer("login01.lab.example.com", "undeclared")
     declare(workplace, ctl01=right, dgx01=f"SHA256:{'a' * 43}")
-    said = gpufleet("hostkeys", "sandbox", "--json")
-    assert said.code == 4
-    verdicts = {name: item["verdict"] for name, item in said.json["hosts"].items()}
+    reported = gpufleet("hostkeys", "sandbox", "--json")
+    assert reported.code == 4
+    verdicts = {name: item["verdict"] for name, item in reported.json["hosts"].items()}
     assert verdicts == {
         "ctl01": "matches",
         "dgx01": "differs",
@@ -166,9 +166,9 @@ def test_undeclared_host_keys_need_confirmation_and_differing_ones_are_refused(
     network.answer("dgx01.lab.example.com", "other")
     network.answer("login01.lab.example.com", "undeclared")
     declare(workplace, dgx01=f"SHA256:{'a' * 43}")
-    said = gpufleet("hostkeys", "sandbox", "--accept", "--yes")
-    assert said.code == 4
-    assert "find the cause before you connect" in said.err
+    reported = gpufleet("hostkeys", "sandbox", "--accept", "--yes")
+    assert reported.code == 4
+    assert "find the cause before you connect" in reported.err
     known = (workplace / "stacks" / "sandbox" / "known_hosts").read_text()
     assert "login01.lab.example.com ssh-ed25519" in known
     assert "dgx01" not in known
@@ -181,6 +181,6 @@ def test_answer_no_accepts_no_key(
 
     network.answer("login01.lab.example.com", "undeclared")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    said = gpufleet("hostkeys", "sandbox", "--accept")
-    assert said.code == 1
+    reported = gpufleet("hostkeys", "sandbox", "--accept")
+    assert reported.code == 1
     assert not (workplace / "stacks" / "sandbox" / "known_hosts").exists()

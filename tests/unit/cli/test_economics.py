@@ -219,9 +219,9 @@ def test_inference_takes_a_model_of_a_service(capsys: pytest.CaptureFixture[str]
     sized = run_json(capsys, "size", "inference", "--job", job)
     words = ("--config", config, "--gpu-type", "H100", "--context", "8192", "--batch", "8", "--tensor", "4")
     assert sized == run_json(capsys, "size", "inference", *words)
-    said = run(capsys, "size", "inference", "--job", job, "--model", "small", code=2)
-    assert "--model: small is not one model with a `config`" in said
-    assert "name one of: large" in said
+    reported = run(capsys, "size", "inference", "--job", job, "--model", "small", code=2)
+    assert "--model: small is not one model with a `config`" in reported
+    assert "name one of: large" in reported
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,6 @@ def test_inference_takes_a_model_of_a_service(capsys: pytest.CaptureFixture[str]
 def test_missing_options_name_the_job_file(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], missing: str
 ) -> None:
-    said = run(capsys, "size", *words, code=2)
-    assert missing in said
-    assert "or a job file with --job" in said
+    reported = run(capsys, "size", *words, code=2)
+    assert missing in reported
+    assert "or a job file with --job" in reported

@@ -116,12 +116,12 @@ def alive(ec2: Any) -> list[str]:
 def test_image_is_built_on_the_locked_one_through_session_manager(
     build: Callable[..., Answer], ec2: Any, configured: list[tuple[ImageHost, str]]
 ) -> None:
-    said = build("--yes", "--json").json
-    assert (said["site"], said["region"]) == ("use1", "us-east-1")
-    (image,) = ec2.describe_images(ImageIds=[said["image"]])["Images"]
-    assert image["Name"] == said["name"] and said["name"].startswith("atlas-prod-use1-slurm-")
+    reported = build("--yes", "--json").json
+    assert (reported["site"], reported["region"]) == ("use1", "us-east-1")
+    (image,) = ec2.describe_images(ImageIds=[reported["image"]])["Images"]
+    assert image["Name"] == reported["name"] and reported["name"].startswith("atlas-prod-use1-slurm-")
     tags = {each["Key"]: each["Value"] for each in image["Tags"]}
-    assert tags["gpufleet:image-base"] == said["base"]
+    assert tags["gpufleet:image-base"] == reported["base"]
     assert (tags["gpufleet:site"], tags["team"]) == ("use1", "ml")
     assert "Ubuntu 22.04" in image["Description"] and SLURM.endswith("22.04")
     ((host, mirror),) = configured
@@ -133,19 +133,19 @@ def test_image_is_built_on_the_locked_one_through_session_manager(
 def test_text_says_what_to_do_with_the_image(
     build: Callable[..., Answer], ec2: Any, configured: list[tuple[ImageHost, str]]
 ) -> None:
-    said = build("--yes", "--from", "ami-12c6146b", "--user", "admin", "--direct")
-    assert said.code == 0, said.err
-    image = said.out.partition(":")[0]
-    assert image.startswith("ami-") and "on ami-12c6146b" in said.out
-    assert f"write `image: {image}` to node groups of use1" in " ".join(said.out.split())
+    reported = build("--yes", "--from", "ami-12c6146b", "--user", "admin", "--direct")
+    assert reported.code == 0, reported.err
+    image = reported.out.partition(":")[0]
+    assert image.startswith("ami-") and "on ami-12c6146b" in reported.out
+    assert f"write `image: {image}` to node groups of use1" in " ".join(reported.out.split())
     ((host, _),) = configured
     assert (host.user, dict(host.variables)) == ("admin", {})
 
 
 def test_without_consent_nothing_is_launched(build: Callable[..., Answer], ec2: Any) -> None:
-    said = build("--json")
-    assert said.code == 2
-    assert "an instance that costs money needs confirmation" in said.err + said.out
+    reported = build("--json")
+    assert reported.code == 2
+    assert "an instance that costs money needs confirmation" in reported.err + reported.out
     assert alive(ec2) == []
 
 
@@ -164,9 +164,11 @@ def test_second_build_is_refused_unless_it_discards_the_first(build: Callable[..
         TagSpecifications=[{"ResourceType": "instance", "Tags": listed}],
     )
     left = made["Instances"][0]["InstanceId"]
-    said = build("--yes")
-    assert said.code == 1
-    assert f"{left}: another build of use1 runs, or was killed" in said.err and "--discard" in said.err
+    reported = build("--yes")
+    assert reported.code == 1
+    assert (
+        f"{left}: another build of use1 runs, or was killed" in reported.err and "--discard" in reported.err
+    )
     assert alive(ec2) == [left]
     assert build("--yes", "--discard").code == 0
     assert alive(ec2) == []
@@ -179,18 +181,18 @@ def test_failed_configuration_ends_the_instance_and_makes_no_image(
         raise CloudError("no package slurmd", remedy="add it")
 
     monkeypatch.setattr("gpufleet.cli.image_build.configure_image", fail)
-    said = build("--yes")
-    assert said.code == 4 and "no package slurmd" in said.err
+    reported = build("--yes")
+    assert reported.code == 4 and "no package slurmd" in reported.err
     assert alive(ec2) == []
     assert ec2.describe_images(Owners=["self"])["Images"] == []
 
 
 def test_error_of_ec2_is_one_message(build: Callable[..., Answer], outputs: dict[str, Any], ec2: Any) -> None:
     outputs["use1"]["slurm"]["groups"][0]["subnets"] = ["subnet-00000000"]
-    said = build("--yes")
-    assert said.code == 4
-    assert "the image of use1 was not built" in said.err and "InvalidSubnetID.NotFound" in said.err
-    assert "Traceback" not in said.err
+    reported = build("--yes")
+    assert reported.code == 4
+    assert "the image of use1 was not built" in reported.err and "InvalidSubnetID.NotFound" in reported.err
+    assert "Traceback" not in reported.err
 
 
 def _without_slurm(fleet: Any) -> None:
@@ -213,9 +215,9 @@ def _without_slurm(fleet: Any) -> None:
 def test_wrong_choice_is_refused_with_what_there_is(
     build: Callable[..., Answer], ec2: Any, arguments: list[str], edit: Any, words: str
 ) -> None:
-    said = build("--yes", *arguments, **({"edit": edit} if edit else {}))
-    assert said.code == 2
-    assert words in " ".join(said.err.split()) and "fix:" in said.err
+    reported = build("--yes", *arguments, **({"edit": edit} if edit else {}))
+    assert reported.code == 2
+    assert words in " ".join(reported.err.split()) and "fix:" in reported.err
     assert alive(ec2) == []
 
 
@@ -236,13 +238,13 @@ def test_account_is_that_of_the_stack_settings_also_for_a_file_elsewhere(
 
 def test_site_that_is_not_built_is_refused(build: Callable[..., Answer], outputs: dict[str, Any]) -> None:
     outputs.clear()
-    said = build("--yes")
-    assert said.code == 2
-    assert "use1 has no launch template of train yet" in said.err
-    assert "gpufleet up" in said.err
+    reported = build("--yes")
+    assert reported.code == 2
+    assert "use1 has no launch template of train yet" in reported.err
+    assert "gpufleet up" in reported.err
 
 
 def test_sandbox_has_no_instance_to_build_on(gpufleet: Gpufleet) -> None:
-    said = gpufleet("image", "build", "sandbox", "--yes")
-    assert said.code == 2
-    assert "its instances are emulated" in said.err
+    reported = gpufleet("image", "build", "sandbox", "--yes")
+    assert reported.code == 2
+    assert "its instances are emulated" in reported.err

@@ -84,8 +84,8 @@ def test_validate_json_has_findings_with_the_stable_keys(gpufleet: Gpufleet, wor
     assert answer.code == 2
     assert answer.json["valid"] is False
     (finding,) = [item for item in answer.json["findings"] if item["severity"] == "error"]
-    said = {"file", "line", "field", "value", "rule", "message", "remedy", "severity", "fixes"}
-    assert set(finding) == said
+    reported = {"file", "line", "field", "value", "rule", "message", "remedy", "severity", "fixes"}
+    assert set(finding) == reported
     assert finding["file"] == "stacks/dev/fleet.yaml"
     assert "storage" in finding["remedy"]
     assert answer.err == ""

@@ -289,7 +289,7 @@ def test_unsaved_work_is_reported_after_an_interruption(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reported"),
     [
         (("-q", "up", "dev", "--yes"), "interrupted; the state is kept; run the same command to continue"),
         (("check", "dev"), "interrupted; nothing was changed; run the same command again"),
@@ -298,12 +298,12 @@ def test_unsaved_work_is_reported_after_an_interruption(
     ],
 )
 def test_interruption_reports_what_is_kept(
-    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+    gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], reported: str
 ) -> None:
     monkeypatch.setattr("gpufleet.cli.main.get_command", interrupts(fails))
     answer = gpufleet(*arguments)
     assert answer.code == 130
-    assert answer.err == f"{said}: `{' '.join(('gpufleet', *arguments))}`\n"
+    assert answer.err == f"{reported}: `{' '.join(('gpufleet', *arguments))}`\n"
 
 
 def test_internal_error_shows_no_traceback(

@@ -80,10 +80,10 @@ PLAY = """---
 def test_invalid_operation_is_refused_before_a_host_is_contacted(
     gpufleet: Gpufleet, workplace: Path, words: tuple[str, ...], code: int, message: str
 ) -> None:
-    said = gpufleet("operate", *words)
-    assert said.code == code
-    assert message in " ".join(said.err.split())
-    assert "  fix: " in said.err
+    reported = gpufleet("operate", *words)
+    assert reported.code == code
+    assert message in " ".join(reported.err.split())
+    assert "  fix: " in reported.err
     assert not list(workplace.glob(".gpufleet/operate/**/last.json"))
 
 

@@ -67,10 +67,10 @@ def test_up_counts_creations_before_it_asks(
     gpufleet: Gpufleet, engine: FakeEngine, answer_prompt: Any, workplace: Path
 ) -> None:
     answer_prompt("n")
-    said = gpufleet("up", "dev", "--cloud", "aws").out
-    assert "1 aws:ec2:Vpc" in said
-    assert "atlas-dev-use1-vpc" not in said
-    assert "all changes: .gpufleet/logs/up-dev.log, or use --verbose" in said
+    reported = gpufleet("up", "dev", "--cloud", "aws").out
+    assert "1 aws:ec2:Vpc" in reported
+    assert "atlas-dev-use1-vpc" not in reported
+    assert "all changes: .gpufleet/logs/up-dev.log, or use --verbose" in reported
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in (workplace / ".gpufleet/logs/up-dev.log").read_text()
     answer_prompt("n")
     assert "aws:ec2:Vpc  atlas-dev-use1-vpc" in gpufleet("up", "dev", "--cloud", "aws", "--verbose").out
@@ -159,11 +159,11 @@ def test_destroy_deletes_storage_only_with_the_flag(
 ) -> None:
     engine.state = STORED
     answer_prompt("y")
-    said = gpufleet("destroy", "dev", *filter(None, [answer]))
-    assert said.code == 1
+    reported = gpufleet("destroy", "dev", *filter(None, [answer]))
+    assert reported.code == 1
     assert engine.verbs == ["export"]
-    assert "1 x fsx.LustreFileSystem" in said.err
-    assert "--allow-data-loss" in said.err
+    assert "1 x fsx.LustreFileSystem" in reported.err
+    assert "--allow-data-loss" in reported.err
     assert gpufleet("destroy", "dev", "--yes", "--allow-data-loss").code == 0
     assert engine.verbs[-1] == "destroy"
 
@@ -176,11 +176,11 @@ def test_up_refuses_to_lose_storage_before_any_change(
     engine.state = STORED
     engine.runs["preview"] = ([event(FILE_SYSTEM, op)], result("preview"))
     answer_prompt("y")
-    said = gpufleet("up", "dev", *filter(None, [answer]))
-    assert said.code == 1
+    reported = gpufleet("up", "dev", *filter(None, [answer]))
+    assert reported.code == 1
     assert "up" not in engine.verbs
-    assert "scratch (fsx.LustreFileSystem, " in said.err
-    assert "--allow-data-loss" in said.err
+    assert "scratch (fsx.LustreFileSystem, " in reported.err
+    assert "--allow-data-loss" in reported.err
     assert gpufleet("up", "dev", "--yes", "--allow-data-loss").code == 0
     assert engine.verbs[-1] == "up"
 

@@ -30,14 +30,14 @@ def test_no_option_injects_no_fault() -> None:
 
 
 def test_each_option_injects_its_kind_of_fault() -> None:
-    said = wanted(
+    reported = wanted(
         throttle=True,
         late=1.5,
         no_capacity=["p5.48xlarge", "g6.xlarge:us-east-1a"],
         slow=["eks:CreateCluster=2.5"],
         fail=["ec2:CreateVpc#3=VpcLimitExceeded"],
     )
-    assert said == Faults(
+    assert reported == Faults(
         throttle=True,
         late_s=1.5,
         shortages=(Shortage(type="p5.48xlarge"), Shortage(type="g6.xlarge", zone="us-east-1a")),
@@ -68,7 +68,7 @@ def test_fault_without_an_action_is_refused(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "remedy"),
+    ("given", "reported", "remedy"),
     [
         ({"fail": ["ec2:CreateVpcs"]}, "ec2 has no call 'CreateVpcs'", "ec2:CreateVpc?"),
         ({"fail": ["ecc2:CreateVpc"]}, "AWS has no service 'ecc2'", "ec2?"),
@@ -81,11 +81,11 @@ def test_fault_without_an_action_is_refused(given: dict[str, Any]) -> None:
     ],
 )
 def test_fault_that_no_request_can_match_is_refused_with_the_nearest_name(
-    given: dict[str, Any], said: str, remedy: str
+    given: dict[str, Any], reported: str, remedy: str
 ) -> None:
     with pytest.raises(InputError) as error:
         refuse_unknown(wanted(**given), load_catalog())
-    assert said in error.value.message
+    assert reported in error.value.message
     assert remedy in error.value.remedy
 
 

@@ -133,7 +133,7 @@ def test_import_encrypts_plaintext_secrets(gpufleet: Gpufleet, state_file: Path,
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reported"),
     [
         (b"not json", "not an export of a stack"),
         (b'{"version": 2}', "it has version 2"),
@@ -153,14 +153,14 @@ def test_import_encrypts_plaintext_secrets(gpufleet: Gpufleet, state_file: Path,
     ],
 )
 def test_invalid_state_is_refused_and_nothing_changes(
-    gpufleet: Gpufleet, state_file: Path, tmp_path: Path, content: bytes, said: str
+    gpufleet: Gpufleet, state_file: Path, tmp_path: Path, content: bytes, reported: str
 ) -> None:
     before = state_file.read_bytes()
     file = tmp_path / "export.json"
     file.write_bytes(content)
     answer = gpufleet("state", "import", "dev", str(file), "--yes")
     assert answer.code == 2
-    assert said in answer.err
+    assert reported in answer.err
     assert state_file.read_bytes() == before
 
 

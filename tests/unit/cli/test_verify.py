@@ -116,15 +116,15 @@ def test_role_that_is_no_longer_measured_is_reported(rack: Rack) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "shown"),
     [
         (("--limit", "nobody"), "no rack host matches 'nobody'"),
         (("--site", "moon"), "has no rack site 'moon'"),
         (("--transport", "pigeon"), "transport 'pigeon' is not one of"),
     ],
 )
-def test_bad_input_exits_2_with_a_remedy(rack: Rack, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_exits_2_with_a_remedy(rack: Rack, arguments: tuple[str, ...], shown: str) -> None:
     done = rack.run(*arguments)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert said in done.stderr
+    assert shown in done.stderr
     assert "Traceback" not in done.stderr

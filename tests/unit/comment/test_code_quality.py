@@ -128,6 +128,6 @@ def test_file_that_is_no_verdict_is_bad_input_without_a_traceback(
 ) -> None:
     (tmp_path / "v.json").write_text(content)
     assert main([str(tmp_path / "v.json")]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("error: ")
+    reported = capsys.readouterr()
+    assert reported.out == "" and reported.err.startswith("error: ")
     assert main([str(tmp_path / "missing.json")]) == 2

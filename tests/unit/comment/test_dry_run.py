@@ -24,10 +24,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_text_is_printed_as_posted_outside_ci(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comment", "prod", str(file), "--dry-run"]) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith("<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n")
-    assert "@all" not in said.out
-    assert "not posted (--dry-run): the comment for the pull request" in said.err
+    reported = capsys.readouterr()
+    assert reported.out.startswith("<!-- gpufleet check prod -->\n### gpufleet check prod: pass\n")
+    assert "@all" not in reported.out
+    assert "not posted (--dry-run): the comment for the pull request" in reported.err
 
 
 def test_pull_request_is_named_in_ci_without_a_request(

@@ -39,8 +39,8 @@ def ec2(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def launch(ec2: Any, tags: dict[str, str]) -> str:
     """A running instance with tags."""
-    said = [{"ResourceType": "instance", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
-    made = ec2.run_instances(ImageId=IMAGE, MinCount=1, MaxCount=1, TagSpecifications=said)
+    reported = [{"ResourceType": "instance", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
+    made = ec2.run_instances(ImageId=IMAGE, MinCount=1, MaxCount=1, TagSpecifications=reported)
     found: str = made["Instances"][0]["InstanceId"]
     return found
 

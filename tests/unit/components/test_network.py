@@ -97,9 +97,9 @@ def test_interface_endpoints_accept_https_only_from_the_network() -> None:
 
 def rules_of(built: Recording, group: str) -> list[tuple[str, dict[str, Any]]]:
     """The direction of each rule of a group, and what it allows. They are registered in no order."""
-    told = ("securityGroupId", "description", "tags")
+    common = ("securityGroupId", "description", "tags")
     found = [
-        (direction, {key: value for key, value in rule.inputs.items() if key not in told})
+        (direction, {key: value for key, value in rule.inputs.items() if key not in common})
         for direction in ("Ingress", "Egress")
         for rule in built.of(f"SecurityGroup{direction}Rule")
         if rule.inputs["securityGroupId"] == group

@@ -93,11 +93,13 @@ def test_group_without_nodes_fails_with_size_reason_and_remedy(account: Account)
     account.group(2)
     with pytest.raises(Exception, match="asks for 2 nodes, and none is in service") as error:
         WaitProvider().create(PROPS)
-    said = str(error.value)
+    reported = str(error.value)
     for zone in "ab":
-        assert f"sufficient {KIND} capacity in the Availability Zone you requested ({REGION}{zone})" in said
-    assert "use another zone or type" in said
-    assert said.count("sufficient") == 2
+        assert (
+            f"sufficient {KIND} capacity in the Availability Zone you requested ({REGION}{zone})" in reported
+        )
+    assert "use another zone or type" in reported
+    assert reported.count("sufficient") == 2
 
 
 def test_group_with_fewer_nodes_names_the_remainder(account: Account) -> None:

@@ -70,9 +70,9 @@ def test_all_or_nothing_gives_back_what_it_got_and_says_why(account: ScalingAcco
     account.shortages = (short(3, "spot"), short(2, "on-demand"))
     with pytest.raises(Exception, match="8 nodes are asked for, all of them together") as error:
         PROVIDER.create(order())
-    said = str(error.value)
-    assert "reserved has 2 of 8: We currently do not have sufficient g6.xlarge capacity" in said
-    assert "spot has 3 of 6" in said and "ondemand has 0 of 3" in said
+    reported = str(error.value)
+    assert "reserved has 2 of 8: We currently do not have sufficient g6.xlarge capacity" in reported
+    assert "spot has 3 of 6" in reported and "ondemand has 0 of 3" in reported
     assert account.running() == account.asked() == {"reserved": 0, "spot": 0, "ondemand": 0}
 
 

@@ -73,7 +73,7 @@ class Sequence:
     random: random.Random
     names: list[list[str]]
     state: dict[str, Any] | None = None
-    said: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
 
     @property
     def all_names(self) -> list[str]:
@@ -91,7 +91,9 @@ class Sequence:
             for zone in "ab"
             for market in ("spot", "on-demand")
         )
-        self.said.append(str([(each.left, each.zone[-1], each.market) for each in self.account.shortages]))
+        self.reported.append(
+            str([(each.left, each.zone[-1], each.market) for each in self.account.shortages])
+        )
 
     def run(self, asked: dict[str, Any], *, kill: bool) -> None:
         """One `up`."""
@@ -102,7 +104,7 @@ class Sequence:
         self.account.most_asked = 0
         provider = OrderProvider()
         nodes, least = int(asked["nodes"]), int(asked["at_least"])
-        self.said.append(
+        self.reported.append(
             f"{'create' if self.state is None else 'update'} {nodes}/{least} kill {self.network.kill_at}"
         )
         try:
@@ -111,10 +113,10 @@ class Sequence:
             else:
                 self.state = provider.update("", self.state, asked).outs
         except Killed:
-            self.said.append(f"killed with {self.running()}")
+            self.reported.append(f"killed with {self.running()}")
             return
         except Exception as error:
-            self.said.append(str(error))
+            self.reported.append(str(error))
             if "nodes are asked for" not in str(error):
                 raise
             # As before, except for what a killed run had left behind and what AWS took.
@@ -123,10 +125,10 @@ class Sequence:
         else:
             expected = {name: self.state["obtained"].get(name, 0) for name in self.all_names}
             got = sum(expected.values())
-            assert least <= got <= nodes and self.state["missing"] == nodes - got, self.said
+            assert least <= got <= nodes and self.state["missing"] == nodes - got, self.reported
         asked_for = {name: self.account.asked()[name] for name in self.all_names}
-        assert self.running() == asked_for == expected, (self.said, before)
-        assert self.account.most_asked <= max(nodes, sum(before.values())), self.said
+        assert self.running() == asked_for == expected, (self.reported, before)
+        assert self.account.most_asked <= max(nodes, sum(before.values())), self.reported
 
 
 def play(account: ScalingAccount, network: Network, number: int) -> None:

@@ -144,8 +144,8 @@ def test_what_the_fleets_budget_leaves_refuses_places_that_are_paid_by_use(
     )
     left = Limits(budget=None, runs=200, seed=0, mfu=0.4, fleet_left=13_000.0)
     found = places(fleet, path, ["A100"], left)
-    said = "costs more than the 13,000 USD a month that the fleet's budget leaves"
-    assert found["usw2/overflow", "spot"].reasons == (said,)
+    reported = "costs more than the 13,000 USD a month that the fleet's budget leaves"
+    assert found["usw2/overflow", "spot"].reasons == (reported,)
     lab = found["lab", "on-premises"]
     assert lab.cost is not None
     assert lab.cost.mean > 13_000

@@ -1,4 +1,4 @@
-"""Access entries that others made are told from those of the fleet, on the emulated AWS."""
+"""Access entries that others made are distinguished from those of the fleet, on the emulated AWS."""
 
 from __future__ import annotations
 

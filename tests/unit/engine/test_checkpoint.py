@@ -177,7 +177,7 @@ def test_dangling_references_are_removed_as_in_pulumi() -> None:
     assert mended[1] == resource(
         "c", dependencies=[urn("a")], propertyDependencies={"x": [], "y": [urn("a")]}
     )
-    # A provider cannot be repaired, so that is still told.
+    # A provider cannot be repaired, so that is still reported.
     assert problems(mended[2:]) == [f"{urn('d')} needs {urn('lost')}, which is missing"]
 
 

@@ -93,7 +93,7 @@ class Trial:
             over.set()
             sender.join()
 
-    def said(self, name: str) -> str:
+    def reported(self, name: str) -> str:
         """The stand-in's own record."""
         return (self.folder / name).read_text()
 
@@ -110,14 +110,14 @@ def test_interruption_waits_until_the_cli_has_finished_running_operations(
     result = trial.up_interrupted(sign, work_s=1)
     assert result.interrupted
     assert not result.ok
-    assert trial.said("ended") == sign.name
+    assert trial.reported("ended") == sign.name
     assert trial.events == [InterruptEvent()]
 
 
 def test_second_interruption_is_sent_to_the_cli(trial: Trial) -> None:
     result = trial.up_interrupted(signal.SIGINT, signal.SIGINT, work_s=600)
     assert result.interrupted
-    assert trial.said("ended") == "SIGINT SIGINT"
+    assert trial.reported("ended") == "SIGINT SIGINT"
     assert trial.events == [InterruptEvent(), InterruptEvent(forced=True)]
 
 
@@ -129,7 +129,7 @@ def test_third_interruption_kills_a_cli_that_does_not_end(trial: Trial) -> None:
 
 def test_terminal_signal_does_not_reach_the_cli_directly(trial: Trial) -> None:
     trial.up_interrupted(signal.SIGINT, work_s=0)
-    assert int(trial.said("session")) != os.getsid(0)
+    assert int(trial.reported("session")) != os.getsid(0)
 
 
 def test_cli_that_does_not_print_its_version_is_reported_with_a_remedy(trial: Trial) -> None:

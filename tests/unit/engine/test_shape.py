@@ -87,9 +87,9 @@ def test_any_value_in_any_place_is_read_or_refused_with_its_place(
     refused = 0
     for drop, new in ((True, None), *((False, wrong) for wrong in WRONG)):
         path.write_text(json.dumps(replaced(WHOLE, place, new, drop=drop)))
-        said = opened(path)
-        refused += bool(said)
-        assert "Error" not in said
+        reported = opened(path)
+        refused += bool(reported)
+        assert "Error" not in reported
         examine(path)
     assert refused or place[-1:] in (
         (),
@@ -105,7 +105,7 @@ def test_any_value_in_any_place_is_read_or_refused_with_its_place(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reported"),
     [
         ('{"version": 3, "deployment": {"resources": [{"urn": "urn:pulumi:d::p::t::n"}]}}',
          "deployment.resources[0].type is missing"),
@@ -120,12 +120,12 @@ def test_any_value_in_any_place_is_read_or_refused_with_its_place(
         ("\x1b[31m", "not a complete checkpoint"),
     ],
 )  # fmt: skip
-def test_first_error_is_named_with_a_remedy(tmp_path: Path, content: str, said: str) -> None:
+def test_first_error_is_named_with_a_remedy(tmp_path: Path, content: str, reported: str) -> None:
     path = tmp_path / "dev.json"
     path.write_text(content)
     with pytest.raises(StateError) as caught:
         checkpoint.load(path)
-    assert said in caught.value.message
+    assert reported in caught.value.message
     assert "gpufleet state repair" in caught.value.remedy
 
 

@@ -52,7 +52,7 @@ STACK = 'File "/x/provider.py", line 3, in create\n    raise ValueError\n'
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "reported"),
     [
         (f"Unexpected <class 'Exception'>: the cloud is full:\n  {STACK}", "the cloud is full"),
         ("Exception calling application: bad size: 3", "bad size: 3"),
@@ -61,8 +61,8 @@ STACK = 'File "/x/provider.py", line 3, in create\n    raise ValueError\n'
         ('see File "x" for more', 'see File "x" for more'),
     ],
 )
-def test_provider_message_loses_only_its_stack_trace(raw: str, said: str) -> None:
-    assert clean_message(raw) == said
+def test_provider_message_loses_only_its_stack_trace(raw: str, reported: str) -> None:
+    assert clean_message(raw) == reported
 
 
 def test_targets_are_urns_or_patterns() -> None:

@@ -25,12 +25,12 @@ class TwoZones:
             ]["SubnetId"]
             for number, zone in enumerate(ZONES)
         ]
-        said = [{"Key": key, "Value": value} for key, value in tags.items()]
+        reported = [{"Key": key, "Value": value} for key, value in tags.items()]
         self.template = self.ec2.create_launch_template(
             LaunchTemplateName="nodes",
             LaunchTemplateData={
                 "ImageId": IMAGE,
                 "InstanceType": KIND,
-                "TagSpecifications": [{"ResourceType": "instance", "Tags": said}],
+                "TagSpecifications": [{"ResourceType": "instance", "Tags": reported}],
             },
         )["LaunchTemplate"]["LaunchTemplateId"]

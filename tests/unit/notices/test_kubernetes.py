@@ -138,11 +138,11 @@ def test_volume_of_a_bucket_outlives_the_pods_that_write_their_checkpoints_to_it
 def test_all_pods_of_a_gang_are_told_the_deadline(api: FakeApi) -> None:
     kubernetes = KubernetesScheduler(api)
     assert kubernetes.signal(kubernetes.jobs(["node-1"]), 1_800_000_000) == {}
-    told = {
+    reported = {
         name: pod["metadata"].get("annotations", {}).get(CHECKPOINT_BY) for (_, name), pod in api.pods.items()
     }
     until = "2027-01-15T08:00:00Z"
-    assert told == {"train-0": until, "train-1": until, "alone": until, "plugin": None}
+    assert reported == {"train-0": until, "train-1": until, "alone": until, "plugin": None}
 
 
 def test_one_pod_acknowledges_for_its_gang(api: FakeApi) -> None:

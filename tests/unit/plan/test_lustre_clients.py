@@ -209,7 +209,7 @@ def test_lustre_client_is_installed_where_it_is_missing(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "file", "said"),
+    ("devices", "file", "reported"),
     [
         (["a"], ("", ""), "this node has 1 EFA interfaces, and needs 2"),
         ([], ("", ""), "this node has 0 EFA interfaces, and needs 2"),
@@ -217,7 +217,7 @@ def test_lustre_client_is_installed_where_it_is_missing(node: Node) -> None:
     ],
 )
 def test_node_that_cannot_says_why_and_keeps_tcp(
-    node: Node, devices: list[str], file: tuple[str, str], said: str
+    node: Node, devices: list[str], file: tuple[str, str], reported: str
 ) -> None:
     node.has(*devices)
     if file[0]:
@@ -225,7 +225,7 @@ def test_node_that_cannot_says_why_and_keeps_tcp(
     done = node.start(2)
     assert (done.returncode, done.stderr) == (
         1,
-        f"gpufleet-lnet: {said}; file systems are mounted over TCP\n",
+        f"gpufleet-lnet: {reported}; file systems are mounted over TCP\n",
     )
     assert not [line for line in node.calls if "net del" in line]
 

@@ -86,7 +86,7 @@ def template(**props: Any) -> Any:
     return analyzer_pb2.AnalyzeRequest(type=TEMPLATE, name="t", urn="urn:t", properties=struct(props))
 
 
-def said(response: Any, rule: str = RULE) -> list[Any]:
+def shown(response: Any, rule: str = RULE) -> list[Any]:
     return [each for each in response.diagnostics if each.policyName == rule]
 
 
@@ -120,7 +120,7 @@ def test_violation_is_sent_with_rule_level_severity_and_resource(ours: tuple[Any
     stub, _ = ours
     configure_stack(stub)
     configure_rules(stub)
-    found = said(
+    found = shown(
         stub.Analyze(template(metadataOptions={"httpTokens": "optional", "httpPutResponseHopLimit": 1}))
     )
     (one,) = found
@@ -135,11 +135,11 @@ def test_engine_configuration_of_a_rule_has_precedence(ours: tuple[Any, Path]) -
     configure_stack(stub)
     bad = template(metadataOptions={"httpTokens": "optional"})
     configure_rules(stub, imdsv2_required=analyzer_pb2.ADVISORY)
-    assert {each.enforcementLevel for each in said(stub.Analyze(bad))} == {analyzer_pb2.ADVISORY}
+    assert {each.enforcementLevel for each in shown(stub.Analyze(bad))} == {analyzer_pb2.ADVISORY}
     configure_rules(stub, imdsv2_required=analyzer_pb2.DISABLED)
-    assert said(stub.Analyze(bad)) == []
+    assert shown(stub.Analyze(bad)) == []
     configure_rules(stub)
-    assert {each.enforcementLevel for each in said(stub.Analyze(bad))} == {analyzer_pb2.MANDATORY}
+    assert {each.enforcementLevel for each in shown(stub.Analyze(bad))} == {analyzer_pb2.MANDATORY}
 
 
 def test_settings_of_the_wrong_type_stop_the_run_and_are_named(ours: tuple[Any, Path]) -> None:

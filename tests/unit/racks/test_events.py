@@ -32,9 +32,9 @@ def test_change_by_a_task_with_secrets_is_recorded(result: dict[str, Any], stdou
 
 
 def test_message_of_a_debug_task_is_a_notice_and_no_other_message() -> None:
-    said = raw({"msg": "not\n installed"}, "")
+    reported = raw({"msg": "not\n installed"}, "")
     for action, notice in (("ansible.builtin.debug", "not installed"), ("ansible.builtin.assert", "")):
-        said["event_data"]["task_action"] = action
-        event = task_event(said)
+        reported["event_data"]["task_action"] = action
+        event = task_event(reported)
         assert event is not None
         assert event.notice == notice

@@ -74,8 +74,8 @@ def test_all_missing_secrets_are_named_at_once_without_values(make_fleet, make_r
     given |= {"GPUFLEET_SECRET_GRAFANA_PASSWORD": "too-short"}
     with pytest.raises(InputError) as error:
         collect_secrets(fleet, ["ctl01"], roles, given, dict)
-    said = str(error.value)
-    assert "5 secrets" in said
+    reported = str(error.value)
+    assert "5 secrets" in reported
     for name in (
         "REMOTE_WRITE_PASSWORD",
         "WEBHOOK_TOKEN",
@@ -83,8 +83,8 @@ def test_all_missing_secrets_are_named_at_once_without_values(make_fleet, make_r
         "HEARTBEAT_URL",
         "GRAFANA_PASSWORD",
     ):
-        assert f"GPUFLEET_SECRET_{name}_DC1" in said
-    assert "SLACK_URL" not in said and "too-short" not in said
+        assert f"GPUFLEET_SECRET_{name}_DC1" in reported
+    assert "SLACK_URL" not in reported and "too-short" not in reported
 
 
 def test_remedy_names_what_the_command_was_given(make_fleet, make_rack) -> None:

@@ -14,7 +14,7 @@ from gpufleet.spec.paths import parse_path
 def useless(tree: Any, findings: Iterable[Finding], again: Callable[[Any], Iterable[Finding]]) -> list[str]:
     """The remedies that leave an error on their field, or bring another error; `again` judges a tree."""
     known = {(each.rule, each.field) for each in findings}
-    said = []
+    reported = []
     for finding in findings:
         for fix in fixes(finding):
             found = list(again(applied(tree, fix)))
@@ -24,12 +24,12 @@ def useless(tree: Any, findings: Iterable[Finding], again: Callable[[Any], Itera
                 if (each.severity == "error" and ((each.rule, each.field) not in known))
                 or (each.field == finding.field and (each.severity == "error" or each.rule == finding.rule))
             ]
-            said += [
+            reported += [
                 f"{finding.rule} at {finding.field} ({finding.value}) says to {finding.remedy}:"
                 f" with {fix.field} = {fix.value} there is {each.rule} at {each.field}: {each.message}"
                 for each in left
             ]
-    return said
+    return reported
 
 
 def applied(tree: Any, fix: Fix) -> Any:

@@ -133,8 +133,8 @@ def test_phased_run_ends_before_the_contents_and_says_how_to_go_on(
     assert made.one("aws:eks/cluster:Cluster")
     assert made.of("aws:eks/addon:Addon")
     assert [each for each in made if "kubernetes" in each.type.partition("/")[0]] == []
-    (said,) = warned
-    assert said == (
+    (reported,) = warned
+    assert reported == (
         "site use1: nothing is applied in its cluster (kubernetes.access: phased). To go on, write direct,"
         " on a machine in a network that reaches the API, or ssm, and run up again"
     )

@@ -33,7 +33,7 @@ def test_branch_tag_and_commit_are_revisions(git: Git) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("ref", "reported"),
     [
         ("nowhere", "no ref 'nowhere'"),
         ("-x", "'-x' is not a git ref"),
@@ -46,10 +46,10 @@ def test_branch_tag_and_commit_are_revisions(git: Git) -> None:
         ("@{u}", "no ref"),
     ],
 )
-def test_unknown_revision_is_refused_by_name(git: Git, ref: str, said: str) -> None:
+def test_unknown_revision_is_refused_by_name(git: Git, ref: str, reported: str) -> None:
     with pytest.raises(InputError) as error:
         GitRepository(git.root).revision(ref)
-    assert said in error.value.message
+    assert reported in error.value.message
     assert error.value.remedy
 
 

@@ -37,8 +37,8 @@ def test_advice_and_exemptions_are_reported_without_failure() -> None:
         rule("b", violated("allowed", effect="exempted"), status="exempted"),
     )
     assert root.attrib["failures"] == "0"
-    said = [element.text or "" for element in root.findall(".//system-out")]
-    assert ["soft" in said[0], "allowed" in said[1]] == [True, True]
+    reported = [element.text or "" for element in root.findall(".//system-out")]
+    assert ["soft" in reported[0], "allowed" in reported[1]] == [True, True]
 
 
 def test_rule_that_did_not_run_is_skipped_with_the_reason() -> None:

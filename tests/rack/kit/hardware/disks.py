@@ -151,8 +151,8 @@ def find_device(name):
         return name if name.startswith("/dev/") and Path(name).exists() else None
     for device in [*Path("/dev").glob("md[0-9]*"), *Path("/dev").glob("nvme*n1")]:
         command = ["blkid", "-p", "-o", "value", "-s", key, device]
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
-        if said.stdout.strip() == value.strip('"'):
+        reported = subprocess.run(command, capture_output=True, text=True, check=False)
+        if reported.stdout.strip() == value.strip('"'):
             return device
     return None
 

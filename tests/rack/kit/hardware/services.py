@@ -170,8 +170,8 @@ DAEMONS = {
 if __name__ == "__main__":
     name, own_version = sys.argv[1:3]
     if set(sys.argv[3:]) & {"-v", "--version", "-V"}:
-        said = {"nv-fabricmanager": "Fabric Manager version is", "nv-hostengine": "Version"}
-        print(f"{said.get(name, name + ' version')} : {own_version}")
+        reported = {"nv-fabricmanager": "Fabric Manager version is", "nv-hostengine": "Version"}
+        print(f"{reported.get(name, name + ' version')} : {own_version}")
         sys.exit(0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
     if name == "dcgm-exporter":

@@ -83,7 +83,7 @@ def test_killed_run_is_completed(module: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "groups", "said"),
+    ("users", "groups", "reported"),
     [
         ("eve:2001:2001", "", "uid 2001 of ada belongs to eve"),
         ("ada:1500:2001", "", "ada has uid 1500 on this host and 2001"),
@@ -93,9 +93,9 @@ def test_killed_run_is_completed(module: ModuleType, tmp_path: Path) -> None:
     ],
 )
 def test_id_that_is_in_use_is_refused(
-    users: str, groups: str, said: str, module: ModuleType, tmp_path: Path
+    users: str, groups: str, reported: str, module: ModuleType, tmp_path: Path
 ) -> None:
-    with pytest.raises(RefusalError, match=said) as refused:
+    with pytest.raises(RefusalError, match=reported) as refused:
         steps(module, host(module, users, groups), tmp_path)
     assert "usermod -u" in str(refused.value) and "Nothing was changed" in str(refused.value)
 

@@ -79,7 +79,7 @@ def test_check_mode_matches_the_first_run_and_a_second_run_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "printed"),
     [
         ({"model": "DGXB200"}, "shows model HGX H100 8 GPU, serial number 1570000000001; model DGXH100"),
         ({"serials": {"dgx001": "1"}}, "instead of model DGXH100, serial number 1"),
@@ -88,11 +88,11 @@ def test_check_mode_matches_the_first_run_and_a_second_run_changes_nothing(
     ],
 )
 def test_bmc_of_another_machine_is_refused_before_any_change(
-    service: Service, run: Run, changes: dict[str, Any], said: str
+    service: Service, run: Run, changes: dict[str, Any], printed: str
 ) -> None:
     for more in (EVERYTHING, {"only": "cycle"}):
         answer = run(module, **arguments(service, **more) | changes)
-        assert answer["failed"] and said in answer["msg"]
+        assert answer["failed"] and printed in answer["msg"]
     assert service.changes == [] and service.resets == []
 
 
@@ -152,16 +152,16 @@ def test_older_bmc_uses_power_control_and_a_boot_override(service: Service, run:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "printed"),
     [
         ({"bios": {"SriovEnabel": "Enabled"}}, "has no attribute SriovEnabel"),
         ({"boot_order": ["cd"], "power_cap_w": 9000}, "no boot option of the kind cd"),
     ],
 )
 def test_unsupported_setting_is_refused_before_any_change(
-    service: Service, run: Run, wanted: dict[str, Any], said: str
+    service: Service, run: Run, wanted: dict[str, Any], printed: str
 ) -> None:
-    assert said in run(module, **arguments(service, **wanted))["msg"]
+    assert printed in run(module, **arguments(service, **wanted))["msg"]
     assert service.changes == []
 
 

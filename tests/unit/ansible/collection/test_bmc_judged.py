@@ -78,7 +78,7 @@ def by_ipmi(simulator: Simulator, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "secret", "said"),
+    ("changes", "secret", "reported"),
     [
         ({"model": "DGXH100"}, PASSWORD, "it shows model 3500RX, serial number 437XR1138R2 instead of"),
         ({"serials": {"dgx002": redfish_emulator.SERIAL}}, PASSWORD, "is the controller of dgx002"),
@@ -93,13 +93,13 @@ def test_redfish_of_another_node_or_with_wrong_credentials_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
     secret: str,
-    said: str,
+    reported: str,
 ) -> None:
     monkeypatch.setenv(SECRET, secret)
     before = emulator.changes
     for asked in ({"boot_order": ["cd"], "bios": {"BootMode": "Legacy"}}, {"only": "cycle"}):
         answer = run(module, **by_redfish(emulator, **asked) | changes)
-        assert said in answer["msg"]
+        assert reported in answer["msg"]
         assert secret not in json.dumps(answer)
     assert emulator.changes == before
 
@@ -131,7 +131,7 @@ def test_redfish_changes_only_settings_that_differ(emulator: Emulator, run: Run)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "reported"),
     [
         ({"boot_order": ["usb"]}, "has no boot option of the kind usb; it has Cd, Hdd, Pxe, UefiHttp"),
         ({"bios": {"ProcTurbo": "Disabled"}}, "has no attribute ProcTurbo"),
@@ -139,11 +139,11 @@ def test_redfish_changes_only_settings_that_differ(emulator: Emulator, run: Run)
     ],
 )
 def test_redfish_without_a_requested_feature_is_refused_before_any_change(
-    emulator: Emulator, run: Run, asked: dict[str, Any], said: str
+    emulator: Emulator, run: Run, asked: dict[str, Any], reported: str
 ) -> None:
     before = emulator.changes
     both = {"boot_order": ["cd"], "bios": {"EmbeddedSata": "Ahci"}} | asked
-    assert said in run(module, **by_redfish(emulator, **both))["msg"]
+    assert reported in run(module, **by_redfish(emulator, **both))["msg"]
     assert emulator.changes == before
 
 
@@ -174,7 +174,7 @@ def test_ipmi_reports_the_identity_and_sets_the_boot_device(
 
 
 @pytest.mark.parametrize(
-    ("changes", "secret", "said"),
+    ("changes", "secret", "reported"),
     [
         (
             {"model": "DGXB200"},
@@ -195,12 +195,12 @@ def test_ipmi_of_another_node_or_with_a_wrong_password_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     changes: dict[str, Any],
     secret: str,
-    said: str,
+    reported: str,
 ) -> None:
     monkeypatch.setenv(SECRET, secret)
     for asked in ({"boot_order": ["pxe"]}, {"only": "cycle"}):
         answer = run(module, **by_ipmi(simulator, **asked) | changes)
-        assert said in answer["msg"]
+        assert reported in answer["msg"]
         assert secret not in json.dumps(answer)
     assert simulator.changes == []
 

@@ -87,13 +87,13 @@ def test_secret_is_shown_at_no_verbosity_and_in_no_diff(role: Path, tmp_path: Pa
     files: list[dict[str, object]] = [
         {"path": str(tmp_path / "key"), "content": "planted-secret", "mode": "0400", "secret": True}
     ]
-    said = play(role, files, "-vvv", "--diff", no_log=True)
-    assert "changed=1" in said and (tmp_path / "key").read_text() == "planted-secret"
-    assert "planted-secret" not in said
+    reported = play(role, files, "-vvv", "--diff", no_log=True)
+    assert "changed=1" in reported and (tmp_path / "key").read_text() == "planted-secret"
+    assert "planted-secret" not in reported
 
 
 def test_missing_role_file_is_named(role: Path, tmp_path: Path) -> None:
     for item in ({"template": "none.j2"}, {"source": "none"}):
-        said = play(role, [{"path": str(tmp_path / "x"), **item}])
-        assert "failed=1" in said and "is not in the role's" in said
+        reported = play(role, [{"path": str(tmp_path / "x"), **item}])
+        assert "failed=1" in reported and "is not in the role's" in reported
     assert not (tmp_path / "x").exists()

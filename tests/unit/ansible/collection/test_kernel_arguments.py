@@ -68,8 +68,8 @@ def test_pending_updates_need_a_reboot_only_where_configured(tmp_path: Path) -> 
     host = root(tmp_path, running="", one="", two="")
     (host / "run/reboot-required").touch()
     (host / "run/reboot-required.pkgs").write_text("linux-base\nlinux-image-6.8.0-90\nlinux-base\n")
-    said = module.reasons(host, [], updates=True)
-    assert said == ["updates wait for it (linux-base, linux-image-6.8.0-90)"]
+    reported = module.reasons(host, [], updates=True)
+    assert reported == ["updates wait for it (linux-base, linux-image-6.8.0-90)"]
     assert module.reasons(host, [], updates=False) == []
 
 

@@ -175,8 +175,8 @@ def test_leftovers_of_a_killed_run_are_removed_and_created_again(host: Host) -> 
     with pytest.raises(RefusalError, match="kubeadm init"):
         host.work("begun")
     (host.root / "break").unlink()
-    said = host.work("begun")["did"]
-    assert said == ["took away what an interrupted run left", "began the cluster"]
+    reported = host.work("begun")["did"]
+    assert reported == ["took away what an interrupted run left", "began the cluster"]
     assert host.verbs()[-3:] == ["config validate", "reset --force", "init --skip-token-print"]
     assert host.work("known")["member"]
 
@@ -362,8 +362,8 @@ def params(**changes: Any) -> dict[str, Any]:
 def test_drained_node_is_marked_and_a_manual_cordon_is_kept(programs: Programs, tmp_path: Path) -> None:
     config = cluster(programs, tmp_path, node())
     assert nodes.work(params(drain=["dgx001"]), False, config)["nodes"] == {"dgx001": ["drained"]}
-    said = "\n".join(programs.called("kubectl"))
-    assert said.index("annotate node dgx001") < said.index("drain dgx001")
+    reported = "\n".join(programs.called("kubectl"))
+    assert reported.index("annotate node dgx001") < reported.index("drain dgx001")
     mine = node(spec={"unschedulable": True})
     config = cluster(programs, tmp_path, mine)
     before = len(programs.called("kubectl"))

@@ -139,7 +139,7 @@ def test_unusable_instance_is_created_again(host: Path, run: Run, programs: Prog
 
 
 @pytest.mark.parametrize(
-    ("layout", "said"),
+    ("layout", "reported"),
     [
         ({"1": {"1g.10gb": 7}}, "GPU 1 cannot be divided"),
         ({"9": {"1g.10gb": 7}}, "There is no GPU 9: the driver finds 2"),
@@ -147,12 +147,12 @@ def test_unusable_instance_is_created_again(host: Path, run: Run, programs: Prog
     ],
 )
 def test_layout_that_does_not_fit_is_refused_before_instances_are_destroyed(
-    host: Path, run: Run, programs: Programs, layout: dict[str, Any], said: str
+    host: Path, run: Run, programs: Programs, layout: dict[str, Any], reported: str
 ) -> None:
-    assert said in run(module, **arguments(layout=layout))["msg"]
+    assert reported in run(module, **arguments(layout=layout))["msg"]
     if "0" in layout:
         # So does the check of the node before the boot files are written.
-        assert said in run(module, ask=True, **arguments(layout=layout))["msg"]
+        assert reported in run(module, ask=True, **arguments(layout=layout))["msg"]
     assert not [c for c in programs.called("nvidia-smi") if "-dci" in c or "-cgi" in c]
 
 
@@ -182,9 +182,9 @@ def test_instances_stay_while_work_runs_on_the_node(
     host: Path, run: Run, programs: Programs, monkeypatch: pytest.MonkeyPatch, ask: bool
 ) -> None:
     monkeypatch.setattr(workloads, "processes", lambda: ["process python3 (4711) of ada"])
-    said = run(module, **arguments(), ask=ask)["msg"]
-    assert said.startswith("GPUs 0 get other MIG instances, and ")
-    assert "process python3 (4711) of ada" in said and said.endswith("Nothing was changed.")
+    reported = run(module, **arguments(), ask=ask)["msg"]
+    assert reported.startswith("GPUs 0 get other MIG instances, and ")
+    assert "process python3 (4711) of ada" in reported and reported.endswith("Nothing was changed.")
     assert not [call for call in programs.called("nvidia-smi") if "-dci" in call]
 
 

@@ -128,9 +128,11 @@ def test_job_stops_the_change_and_the_node_stays_drained(slurm: Path, run: Run, 
     checked = drained(run, check=True)["msg"]
     assert f"dgx01 is in use by job {JOB}. The node would be drained" in checked
     assert changes(programs) == []
-    said = drained(run)["msg"]
-    assert said.startswith("The driver changes from 570.211.01 to 580.159.03, and dgx01 is in use by job 17")
-    assert "The node is drained, so that no new work starts." in said and "--resume" in said
+    reported = drained(run)["msg"]
+    assert reported.startswith(
+        "The driver changes from 570.211.01 to 580.159.03, and dgx01 is in use by job 17"
+    )
+    assert "The node is drained, so that no new work starts." in reported and "--resume" in reported
     assert (slurm / "state").read_text() == "IDLE+DRAIN\n"
     (slurm / "jobs").write_text("")
     assert drained(run)["drained"] is True
@@ -165,8 +167,8 @@ def test_job_step_without_a_controller_stops_the_change(host: Path, run: Run) ->
 
 def test_process_on_a_gpu_stops_the_change(host: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workloads, "device_processes", lambda *_, **__: ["python3 (4711) of ada"])
-    said = drained(run)["msg"]
-    assert "in use by process python3 (4711) of ada. Wait until" in said
+    reported = drained(run)["msg"]
+    assert "in use by process python3 (4711) of ada. Wait until" in reported
 
 
 def test_processes_are_found_by_their_device_files(tmp_path: Path) -> None:
@@ -249,8 +251,8 @@ def test_pods_with_devices_stop_the_change_and_others_do_not(
     kubernetes: Path, run: Run, programs: Programs
 ) -> None:
     write_pods(kubernetes, train=(MANAGED, GPUS), plugin=(DAEMON, GPUS), web=(MANAGED, PLAIN))
-    said = drained(run)["msg"]
-    assert "in use by pod team-a/train (nvidia.com/gpu: 8). The node is drained" in said
+    reported = drained(run)["msg"]
+    assert "in use by pod team-a/train (nvidia.com/gpu: 8). The node is drained" in reported
     verbs = [line.split()[3] for line in programs.called("kubectl") if line.split()[3] != "get"]
     assert verbs == ["annotate", "cordon"]
     write_pods(kubernetes, plugin=(DAEMON, GPUS), web=(MANAGED, PLAIN))
@@ -273,9 +275,9 @@ def test_disruption_budget_stops_a_reboot(
     monkeypatch.setattr(node_guard, "EVICTION_S", 0)
     write_pods(kubernetes, web=(MANAGED, PLAIN))
     (kubernetes / "budget").write_text("Cannot evict pod as it would violate the pod's disruption budget.\n")
-    said = drained(run, stops="host")["msg"]
-    assert "pods did not leave dgx01 within 0 s: team-a/web Cannot evict pod" in said
-    assert "The node stays cordoned." in said
+    reported = drained(run, stops="host")["msg"]
+    assert "pods did not leave dgx01 within 0 s: team-a/web Cannot evict pod" in reported
+    assert "The node stays cordoned." in reported
 
 
 def test_pod_that_nothing_starts_again_stops_a_reboot(kubernetes: Path, run: Run) -> None:

@@ -82,9 +82,9 @@ def test_packages_and_kernel_are_upgraded_and_held_ones_stay(
 
 
 def test_missing_module_for_the_new_kernel_stops_the_reboot(host: Path, run: Run) -> None:
-    said = upgrade(run)["msg"]
-    assert f"DKMS did not build nvidia for the kernel {NEW}" in said
-    assert f"The host still runs {OLD} and was not rebooted" in said
+    reported = upgrade(run)["msg"]
+    assert f"DKMS did not build nvidia for the kernel {NEW}" in reported
+    assert f"The host still runs {OLD} and was not rebooted" in reported
 
 
 def test_kernel_is_held_again_after_a_failure(host: Path, run: Run, programs: Programs) -> None:

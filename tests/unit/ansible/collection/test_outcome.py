@@ -34,7 +34,7 @@ def test_successful_result_has_no_failure_fields(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "shown"),
     [
         (RefusalError("Wrong, and what to do."), "Wrong, and what to do."),
         (PermissionError(13, "Permission denied", "/etc/x"), "[Errno 13] Permission denied: '/etc/x'"),
@@ -42,7 +42,7 @@ def test_successful_result_has_no_failure_fields(capsys: pytest.CaptureFixture[s
     ],
 )
 def test_host_error_is_reported_with_the_progress(
-    failure: Exception, said: str, capsys: pytest.CaptureFixture[str]
+    failure: Exception, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reported: dict[str, Any] = {"changed": False, "done": []}
 
@@ -52,7 +52,7 @@ def test_host_error_is_reported_with_the_progress(
         raise failure
 
     answer = ended(capsys, work, reported)
-    assert answer["failed"] is True and answer["msg"] == said
+    assert answer["failed"] is True and answer["msg"] == shown
     assert (answer["changed"], answer["done"]) == (True, ["first"])
 
 

@@ -188,16 +188,16 @@ def test_lists_are_read_again_when_repositories_change(
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("reported", "words"),
     [
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk is full"),
         ("E: Failed to fetch http://x/y.deb  Connection refused", "does not answer"),
         ("E: Unable to correct problems, you have held broken packages.", "apt could not do it"),
     ],
 )
-def test_apt_errors_are_explained(said: str, words: str) -> None:
-    assert words in apt.explain(said)
-    assert "run again" in apt.explain(said)
+def test_apt_errors_are_explained(reported: str, words: str) -> None:
+    assert words in apt.explain(reported)
+    assert "run again" in apt.explain(reported)
 
 
 def test_automatically_installed_packages_come_from_the_apt_list(tmp_path: Path) -> None:
@@ -239,9 +239,9 @@ def removing(host: Programs, tmp_path: Path) -> Programs:
 def test_removals_that_the_role_does_not_name_are_refused(
     packages: ModuleType, removing: Programs, run: Run, absent: list[str]
 ) -> None:
-    said = run(packages, names=["nvidia-open=595.*"], absent=absent)["msg"]
-    assert "apt would also remove libopenmpi3 ucx, which the role does not name" in said
-    assert said.endswith("nothing was installed.")
+    reported = run(packages, names=["nvidia-open=595.*"], absent=absent)["msg"]
+    assert "apt would also remove libopenmpi3 ucx, which the role does not name" in reported
+    assert reported.endswith("nothing was installed.")
     asked = [call for call in removing.called("apt-get install") if "--simulate" not in call]
     assert all("--no-remove" in call for call in asked)
 

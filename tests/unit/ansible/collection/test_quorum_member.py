@@ -95,18 +95,18 @@ def test_services_are_awaited_and_missing_ones_are_named(run: Run, programs: Pro
     assert run(module, state="back", wait_s=0)["services"] == ["slurmctld", "etcd"]
     controllers(programs, ctl01="DOWN", ctl02="UP")
     members(programs, ctl01=False, ctl02=True)
-    said = run(module, state="back", wait_s=0)["msg"]
-    assert "ctl01 is not back 0 s after its reboot: slurmctld does not answer" in said
-    assert "its member of etcd is not ready. No other member is rebooted" in said
+    reported = run(module, state="back", wait_s=0)["msg"]
+    assert "ctl01 is not back 0 s after its reboot: slurmctld does not answer" in reported
+    assert "its member of etcd is not ready. No other member is rebooted" in reported
 
 
 def test_database_and_subnet_manager_must_run_again(run: Run, programs: Programs) -> None:
     programs.add("systemctl", 'case "$*" in is-enabled*slurmctld*|is-active*) exit 1;; esac')
     programs.add("sacctmgr", "echo 'Unable to connect to database' >&2; exit 1")
-    said = run(module, state="back", wait_s=0)["msg"]
+    reported = run(module, state="back", wait_s=0)["msg"]
     for why in (
         "slurmdbd does not answer: Unable to connect",
         "mariadb.service is not",
         "gpufleet-opensm.service is not",
     ):
-        assert why in said
+        assert why in reported

@@ -33,8 +33,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         for name, kind in (("vendor", "rsa2048"), ("thief", "ed25519")):
             user = f"{name}@example.com"
             gpg(home, "--passphrase", "", "--quick-generate-key", user, kind, "sign", "never")
-            said = gpg(home, "--with-colons", "--list-keys", user).decode()
-            found[name] = next(line.split(":")[9] for line in said.splitlines() if line.startswith("fpr"))
+            reported = gpg(home, "--with-colons", "--list-keys", user).decode()
+            found[name] = next(line.split(":")[9] for line in reported.splitlines() if line.startswith("fpr"))
         vendor = found["vendor"]
         gpg(home, "--passphrase", "", "--quick-add-key", vendor, "rsa2048", "sign", "never")
         found["armored"] = gpg(home, "--armor", "--export", vendor)
@@ -148,8 +148,8 @@ def test_file_that_is_not_a_key_is_refused(
     text: bytes, keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
     served["key"] = text
-    said = run(module, repositories=[entry(served, keys)])["msg"]
-    assert "nothing was added" in said or "could not be downloaded" in said
+    reported = run(module, repositories=[entry(served, keys)])["msg"]
+    assert "nothing was added" in reported or "could not be downloaded" in reported
 
 
 @pytest.mark.parametrize("fingerprint", ["", "A4B469963BF863CC", "trust me"])
@@ -220,5 +220,5 @@ def test_keyring_of_a_mirror_must_exist(module: ModuleType, run: Run, tmp_path: 
 def test_unreachable_server_is_named(
     keys: dict[str, Any], served: dict[str, Any], module: ModuleType, run: Run
 ) -> None:
-    said = run(module, repositories=[entry(served, keys)])["msg"]
-    assert "could not be downloaded" in said and "404" in said and served["asked"] == 3
+    reported = run(module, repositories=[entry(served, keys)])["msg"]
+    assert "could not be downloaded" in reported and "404" in reported and served["asked"] == 3

@@ -86,10 +86,10 @@ def test_too_few_and_too_many_drives_are_refused_with_their_contents(module: Mod
     member = nvme_drives.Drive("/dev/nvme8n1", array="0")
     with pytest.raises(RefusalError) as refused:
         module.choose([*blank, full, member], 8, "scratch")
-    said = str(refused.value)
-    assert "7 NVMe drives are blank" in said and "8 have to be" in said
-    assert "/dev/nvme7n1 has ext4 (type)" in said and "/dev/nvme8n1 has a part of the array 0" in said
-    assert "wipefs" in said
+    reported = str(refused.value)
+    assert "7 NVMe drives are blank" in reported and "8 have to be" in reported
+    assert "/dev/nvme7n1 has ext4 (type)" in reported and "/dev/nvme8n1 has a part of the array 0" in reported
+    assert "wipefs" in reported
     with pytest.raises(RefusalError, match="local_nvme_devices"):
         module.choose(blank, 4, "scratch")
     with pytest.raises(RefusalError, match="at least one has to be"):

@@ -100,8 +100,10 @@ def test_disk_without_room_is_refused_before_anything_is_written(
 ) -> None:
     make(backup, controller, run)
     monkeypatch.setattr(backups, "free", lambda folder: 1 << 20)
-    said = make(backup, controller, run)["msg"]
-    assert "1.0 MiB free" in said and "The last backup, slurm-lab-20260101T000000Z, is untouched" in said
+    reported = make(backup, controller, run)["msg"]
+    assert (
+        "1.0 MiB free" in reported and "The last backup, slurm-lab-20260101T000000Z, is untouched" in reported
+    )
     assert len(controller.programs.called("mariadb-dump")) == 1
 
 

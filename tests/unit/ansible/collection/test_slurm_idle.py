@@ -14,7 +14,7 @@ module = load("slurm_idle")
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "free"),
+    ("reported", "code", "free"),
     [
         ("NodeName=dgx001 CPUAlloc=0 State=IDLE+DRAIN ThreadsPerCore=2", 0, True),
         ("NodeName=dgx001 CPUAlloc=0 State=DOWN*+DRAIN", 0, True),
@@ -26,9 +26,9 @@ module = load("slurm_idle")
     ],
 )
 def test_node_is_free_once_slurm_has_drained_it(
-    run: Run, programs: Programs, said: str, code: int, free: bool
+    run: Run, programs: Programs, reported: str, code: int, free: bool
 ) -> None:
-    programs.add("scontrol", f"echo '{said}'; exit {code}")
+    programs.add("scontrol", f"echo '{reported}'; exit {code}")
     answer = run(module, node="dgx001")
     assert bool(answer.get("failed")) is not free
     assert free or answer["msg"].endswith("Nothing was changed.")

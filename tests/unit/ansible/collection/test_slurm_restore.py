@@ -146,8 +146,8 @@ def test_nothing_is_stopped_while_another_restore_runs(
 ) -> None:
     made = make(backup, controller, run)["path"]
     with restore.exclusive_lock(controller.backups):
-        said = restore_backup(restore, made, run, operation="one", check=True)["msg"]
-    assert "Another backup or restore is running" in said
+        reported = restore_backup(restore, made, run, operation="one", check=True)["msg"]
+    assert "Another backup or restore is running" in reported
 
 
 def test_daemon_started_while_the_database_loads_stops_the_restore(

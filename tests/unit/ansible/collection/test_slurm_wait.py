@@ -78,5 +78,5 @@ def test_unreachable_slurm_is_reported_separately_from_jobs(
 ) -> None:
     programs.add("squeue", "exit 1")
     programs.add("sacctmgr", "exit 1")
-    said = run(module, jobs=[3], cluster="lab", timeout_s=0)["msg"]
-    assert "slurmctld does not answer" in said and "slurmdbd does not answer" in said
+    reported = run(module, jobs=[3], cluster="lab", timeout_s=0)["msg"]
+    assert "slurmctld does not answer" in reported and "slurmdbd does not answer" in reported

@@ -85,9 +85,9 @@ def redaction(bundle: ModuleType) -> ModuleType:
     ],
 )
 def test_text_that_looks_like_a_secret_is_removed(redaction: ModuleType, line: str) -> None:
-    said = redaction.redact(f"before {line} after")
-    assert PLANTED not in said
-    assert "[removed]" in said and said.startswith("before")
+    reported = redaction.redact(f"before {line} after")
+    assert PLANTED not in reported
+    assert "[removed]" in reported and reported.startswith("before")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_known_secret_is_found_in_every_encoding(redaction: ModuleType) -> None:
         PLANTED.encode().hex(),
         *(base64.b64encode(b"x" * n + PLANTED.encode()).decode() for n in range(3)),
     ):
-        said = redaction.redact(f"key {text} end", known)
-        assert "[removed]" in said, text
+        reported = redaction.redact(f"key {text} end", known)
+        assert "[removed]" in reported, text
     assert redaction.redact("short", known) == "short"
 
 
@@ -246,6 +246,6 @@ def test_earlier_bundle_stays_when_the_new_one_cannot_be_written(
 ) -> None:
     output = tmp_path / "bundle.tar.gz"
     output.write_text("earlier")
-    said = run(join, parts=str(tmp_path / "parts"), output=str(output), hosts=["no/host"])
-    assert "is no name of a host" in said["msg"]
+    reported = run(join, parts=str(tmp_path / "parts"), output=str(output), hosts=["no/host"])
+    assert "is no name of a host" in reported["msg"]
     assert output.read_text() == "earlier"

@@ -61,9 +61,9 @@ def test_unsupported_system_is_refused_with_the_supported_ones(
 ) -> None:
     with pytest.raises(RefusalError) as refused:
         load("system").facts(host(tmp_path, name, version, dgx))
-    said = str(refused.value)
-    assert f"{name.title()} {version}" in said
-    assert ("DGX OS 6 and 7" in said) and ("with DGX OS;" in said) is dgx
+    reported = str(refused.value)
+    assert f"{name.title()} {version}" in reported
+    assert ("DGX OS 6 and 7" in reported) and ("with DGX OS;" in reported) is dgx
 
 
 def test_host_without_a_system_name_is_refused(tmp_path: Path) -> None:

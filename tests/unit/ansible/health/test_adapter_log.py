@@ -32,8 +32,8 @@ def logged(node: Node, *lines: str, bus: str = BUS) -> Node:
 
 
 def test_an_adapter_whose_link_above_is_narrow_drains_where_the_port_needs_more(node: Node) -> None:
-    said = "mlx5_3 63 Gb/s of PCIe bandwidth for 400, limited by an x8 link at 0000:00:01.0"
-    assert logged(node, NARROW).found == {"pcie_width": ("drain", said)}
+    reported = "mlx5_3 63 Gb/s of PCIe bandwidth for 400, limited by an x8 link at 0000:00:01.0"
+    assert logged(node, NARROW).found == {"pcie_width": ("drain", reported)}
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_real_ibpanic_is_advice_and_names_the_device(node: Node) -> None:
     node.printed["ibstat.out"] = read_capture("infiniband/ibstat_a100_ibpanic_rc255.txt")
     node.answer("ibstat.code", "255")
     node.run()
-    said = "ibstat fails: main: stat of IB device 'mlx5_8' failed: No such file or directory"
-    assert node.found == {"ibstat": ("advise", said)}
+    reported = "ibstat fails: main: stat of IB device 'mlx5_8' failed: No such file or directory"
+    assert node.found == {"ibstat": ("advise", reported)}
     node.run("prolog")
     assert node.found == {}, "jobs do not wait for it"
 

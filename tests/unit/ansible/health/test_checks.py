@@ -236,11 +236,11 @@ def test_healthy_node_has_no_findings_and_sends_no_orders(node: Node) -> None:
     assert node.run("epilog") == 0
 
 
-@pytest.mark.parametrize(("check", "fault", "said"), FAULTS)
-def test_fault_is_found_and_drains_or_advises(node: Node, check: str, fault: Break, said: str) -> None:
+@pytest.mark.parametrize(("check", "fault", "reported"), FAULTS)
+def test_fault_is_found_and_drains_or_advises(node: Node, check: str, fault: Break, reported: str) -> None:
     fault(node)
     assert node.run() == 0
-    assert node.found[check] == (ACTIONS[check], said)
+    assert node.found[check] == (ACTIONS[check], reported)
     drained = any(action == "drain" for action, _ in node.found.values())
     assert [order.split(" Reason=")[0] for order in node.orders] == (
         ["update NodeName=dgx01 State=DRAIN"] if drained else []
@@ -268,9 +268,9 @@ def test_every_check_has_a_case() -> None:
 def test_disk_without_room_drains(node: Node) -> None:
     no_room(node)
     node.run()
-    action, said = node.found["disk"]
+    action, reported = node.found["disk"]
     assert action == "drain"
-    assert said.startswith("/scratch ") and said.endswith("101% are needed")
+    assert reported.startswith("/scratch ") and reported.endswith("101% are needed")
 
 
 def test_idle_link_in_power_saving_is_not_a_fault(node: Node) -> None:
@@ -326,9 +326,9 @@ def test_only_the_growth_of_counters_counts_where_a_limit_is_set(node: Node) -> 
     assert node.found == {}
     node.port(3, **{"counters/symbol_error": "4000100"})
     node.run()
-    action, said = node.found["port_errors"]
+    action, reported = node.found["port_errors"]
     assert action == "advise"
-    assert said.startswith("mlx5_3 symbol_error: ")
+    assert reported.startswith("mlx5_3 symbol_error: ")
     # The counters were reset.
     node.port(3, **{"counters/symbol_error": "0"})
     node.run()

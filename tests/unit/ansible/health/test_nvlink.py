@@ -70,7 +70,7 @@ def faults(text: str, nvswitches: int = 4, nvlinks: dict[str, int] | None = None
     config = Config(node="x", gpus=8, nvswitches=nvswitches, nvlinks=KNOWN if nvlinks is None else nvlinks)
     found = status(text)
     wants = wanted(config, {gpu: links for gpu, links in found.items() if not links.divided})
-    return {gpu: said for gpu, want in wants.items() if (said := fault(found[gpu], want))}
+    return {gpu: reported for gpu, want in wants.items() if (reported := fault(found[gpu], want))}
 
 
 @pytest.mark.parametrize("word", ["NVLink", "Nvlink"])
@@ -101,15 +101,15 @@ def test_one_gpu_that_cannot_be_read_is_blamed_and_the_exit_code_blames_no_other
     )
     node.answer("nvlink.code", "15")
     node.run()
-    said = "GPU 7 its NVLinks are not readable: Unable to get NVLink state: Unknown Error"
-    assert node.found == {"nvlink": ("drain", said)}
+    reported = "GPU 7 its NVLinks are not readable: Unable to get NVLink state: Unknown Error"
+    assert node.found == {"nvlink": ("drain", reported)}
 
 
 def test_fabric_manager_that_cannot_be_asked_for_is_no_state_of_it(node: Node) -> None:
     (node.bin / "systemctl").write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2; exit 1\n")
     node.run()
-    said = "Fabric Manager was not checked: Failed to connect to bus"
-    assert node.found == {"fabric_manager": ("drain", said)}
+    reported = "Fabric Manager was not checked: Failed to connect to bus"
+    assert node.found == {"fabric_manager": ("drain", reported)}
 
 
 def test_links_that_nothing_was_printed_of_were_not_measured(node: Node) -> None:
@@ -200,8 +200,8 @@ def test_a_recovery_that_failed_is_reported_without_a_limit(node: Node) -> None:
 def test_counters_with_other_names_are_reported_and_never_taken_for_none(node: Node) -> None:
     node.printed["nvlink--errorcounters"] = "GPU 0: NVIDIA X (UUID: GPU-0)\n\t Link 0: Lane trouble: 3\n"
     node.run()
-    said = "this driver's NVLink error counters have other names than those known"
-    assert node.found == {"nvlink_errors": ("advise", said)}
+    reported = "this driver's NVLink error counters have other names than those known"
+    assert node.found == {"nvlink_errors": ("advise", reported)}
 
 
 def test_every_product_of_the_catalog_has_a_source_and_every_system_a_product() -> None:

@@ -150,8 +150,8 @@ def test_a_bridge_that_is_down_is_reported(node: Node) -> None:
     b300(node)
     device(node, "mlx5_3", vpd=b"SMDL=SW_MNG", **DOWN)
     node.run()
-    said = "mlx5_3 which manages an NVSwitch, is DOWN (Polling)"
-    assert node.found == {"nvswitch_bridge": ("advise", said)}
+    reported = "mlx5_3 which manages an NVSwitch, is DOWN (Polling)"
+    assert node.found == {"nvswitch_bridge": ("advise", reported)}
 
 
 def test_a_healthy_roce_node_is_healthy_without_adapters_in_the_catalog(node: Node) -> None:
@@ -291,8 +291,8 @@ def test_a_real_healthy_server_is_healthy_and_its_full_counter_is_reported(
 ) -> None:
     real.config |= changes
     real.run()
-    said = "mlx5_1 link_downed stands at its ceiling of 255 and counts no more"
-    assert real.found == {"port_counters": ("advise", said)}
+    reported = "mlx5_1 link_downed stands at its ceiling of 255 and counts no more"
+    assert real.found == {"port_counters": ("advise", reported)}
 
 
 def test_a_dead_port_of_a_real_server_is_blamed_alone(real: Node) -> None:

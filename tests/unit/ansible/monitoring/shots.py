@@ -48,7 +48,7 @@ def answered(prometheus: real.Prometheus, name: str, now: float) -> dict[str, An
 
 
 def backfill(folder: Path, prometheus: real.Prometheus, rules: Path, now: float) -> None:
-    """What recording rules would have said in the past; they are made of series that are there."""
+    """Write the results that recording rules give for the past, from series that are there."""
     url = prometheus.url.removesuffix("/api/v1/")
     span = [f"--start={now - HOURS * 3600:.0f}", f"--end={now - 60:.0f}", "--eval-interval=120s"]
     command = ["promtool", "tsdb", "create-blocks-from", "rules", f"--url={url}", *span]

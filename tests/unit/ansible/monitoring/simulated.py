@@ -22,7 +22,7 @@ def openmetrics(now: float, hours: float) -> str:
         inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
         reported = [(time, value(time)) for time in times]
         lines += [
-            f"{name}{{{inside}}} {said:.6g} {time:.0f}" for time, said in reported if not math.isnan(said)
+            f"{name}{{{inside}}} {shown:.6g} {time:.0f}" for time, shown in reported if not math.isnan(shown)
         ]
     return "\n".join(lines) + "\n# EOF\n"
 

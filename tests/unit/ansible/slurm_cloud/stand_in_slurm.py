@@ -46,7 +46,7 @@ class StandInSlurm:
         self.resumes: list[list[str]] = []
         self.now = 1_800_000_000.0
         self.fails = 0
-        self.said: list[Sequence[str]] = []
+        self.reported: list[Sequence[str]] = []
         """The commands that it was given."""
         self.signalled: list[int] = []
         self.requeued: list[int] = []
@@ -147,7 +147,7 @@ class StandInSlurm:
 
     def run(self, words: Sequence[str]) -> str:
         """Answer a command of Slurm."""
-        self.said.append(words)
+        self.reported.append(words)
         if self.fails:
             self.fails -= 1
             raise SlurmError("scontrol: Unable to contact slurm controller")

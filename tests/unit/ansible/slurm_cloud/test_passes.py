@@ -147,7 +147,7 @@ def test_backfill_alone_uses_a_node_again_that_registered_too_late(cluster: Clus
 
 def test_only_the_service_frees_nodes_and_each_once(cluster: Cluster) -> None:
     def freed() -> list[str]:
-        return [words[2] for words in cluster.slurm.said if "state=idle" in words]
+        return [words[2] for words in cluster.slurm.reported if "state=idle" in words]
 
     cluster.passes().run()
     assert not freed()

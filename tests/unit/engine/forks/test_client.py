@@ -61,8 +61,8 @@ def ended(process: Process | None) -> tuple[int, str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout, process.stderr:
-        said = process.stdout.read(), process.stderr.read()
-    return process.wait(timeout=10), *said
+        reported = process.stdout.read(), process.stderr.read()
+    return process.wait(timeout=10), *reported
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -130,9 +130,9 @@ def test_failed_import_is_reported_where_it_is_needed(
     server: ForkServer, env: dict[str, str], tmp_path: Path
 ) -> None:
     server.load(["no_such_module"])
-    code, _, said = ended(server.start([sys.executable, "-c", "import no_such_module"], env, tmp_path))
+    code, _, reported = ended(server.start([sys.executable, "-c", "import no_such_module"], env, tmp_path))
     assert code == 1
-    assert said.endswith("ModuleNotFoundError: No module named 'no_such_module'\n")
+    assert reported.endswith("ModuleNotFoundError: No module named 'no_such_module'\n")
 
 
 def test_fork_has_the_process_name_of_its_program(

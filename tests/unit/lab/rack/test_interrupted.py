@@ -54,7 +54,7 @@ def test_interrupted_start_removes_the_rack_unless_it_was_running(
 ) -> None:
     site: Any = type("Site", (), {"hosts": ()})()
     folder = tmp_path / "rack"
-    said: list[str] = []
+    reported: list[str] = []
     monkeypatch.setattr(rack.needs, "require", lambda: None)
     monkeypatch.setattr(rack.Rack, "find", lambda _folder: InterruptedRack(site) if was_there else None)
     monkeypatch.setattr(rack, "_prepare", lambda layout, *_: (layout.root / "hosts").mkdir(parents=True))
@@ -63,6 +63,6 @@ def test_interrupted_start_removes_the_rack_unless_it_was_running(
     if was_there:
         folder.mkdir()
     with pytest.raises(KeyboardInterrupt):
-        rack.start_rack(folder, site, tmp_path / "cache", None, said.append)
+        rack.start_rack(folder, site, tmp_path / "cache", None, reported.append)
     assert folder.exists() == was_there
-    assert ("interrupted: removing what was started" in said) != was_there
+    assert ("interrupted: removing what was started" in reported) != was_there

@@ -16,18 +16,18 @@ SECRET = 'k3y-with-"quotes"-and-\\-backslash-0123456789'
 @pytest.mark.parametrize("after", ["", "\n", "xy"])
 def test_base64_of_a_secret_is_found_at_any_offset(before, after):
     encoded = base64.b64encode(f"{before}{SECRET}{after}".encode()).decode()
-    said = Redactor([SECRET]).text(f"payload {encoded}")
-    assert MARK in said
+    reported = Redactor([SECRET]).text(f"payload {encoded}")
+    assert MARK in reported
     # At most two letters of the secret are left at the ends.
-    assert len(said) < len("payload ") + len(MARK) + len(before) * 2 + 16
+    assert len(reported) < len("payload ") + len(MARK) + len(before) * 2 + 16
 
 
 def test_secret_is_found_in_json_and_mapping_keys():
     redactor = Redactor([SECRET])
     value = {"a": [SECRET, {"b": f"x{SECRET}y"}], SECRET: 1, "n": None, "t": (SECRET,)}
-    said = json.dumps(redactor.value(value))
-    assert SECRET not in said
-    assert json.dumps(SECRET)[1:-1] not in said
+    reported = json.dumps(redactor.value(value))
+    assert SECRET not in reported
+    assert json.dumps(SECRET)[1:-1] not in reported
     assert redactor.text(json.dumps({"k": SECRET})) == json.dumps({"k": MARK})
 
 

@@ -125,12 +125,12 @@ def test_equal_failures_notices_and_findings_are_one_line_for_all_hosts():
         ),
     )
     text, page = shown(made), configure_page(made)
-    for said in (
+    for reported in (
         "failed: gpu[1-4]: base: Add: <host> has no route",
         "notice: gpu[1-4]: pyxis_enroot: not installed",
         "fail gpu[1-4]: cpu: 1 socket",
     ):
-        assert text.count(said) == 1
+        assert text.count(reported) == 1
     assert not re.search(r"gpu\d\b", text.replace("<host>", ""))
     before_hosts = page.partition("<h2>Hosts</h2>")[0]
     assert before_hosts.count('<th scope="row">gpu[1-4]</th>') == 3

@@ -242,10 +242,13 @@ def test_an_interrupted_pack_leaves_whole_images_only_and_continues(
         with pytest.raises(InputError, match="another run is packing"):
             packed(folder, PAUSE)
         process.send_signal(number)
-        said = " ".join(process.communicate(timeout=WAIT_S)[1].split())
+        reported = " ".join(process.communicate(timeout=WAIT_S)[1].split())
     if number == signal.SIGTERM:
         assert process.returncode == ExitCode.INTERRUPTED
-        assert f"what is complete stays in {folder}" in said and "run the same command to continue" in said
+        assert (
+            f"what is complete stays in {folder}" in reported
+            and "run the same command to continue" in reported
+        )
         assert list(listed(folder)["images"]) == ["pause:3.10.1"]
     assert images_in(folder) == {"pause:3.10.1": True}
     (folder / ".removed" / "of an earlier run").mkdir(parents=True)

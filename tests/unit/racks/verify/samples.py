@@ -385,9 +385,9 @@ def measured(
 ) -> RoleMeasurements:
     """A good host's measurements of a role with some changed; None takes one away."""
     found = {}
-    for name, said in {**GOOD[role], **(changes or {})}.items():
-        if said is not None:
-            code, text = said if isinstance(said, tuple) else (0, said)
+    for name, reported in {**GOOD[role], **(changes or {})}.items():
+        if reported is not None:
+            code, text = reported if isinstance(reported, tuple) else (0, reported)
             found[f"{role}_{name}"] = {
                 "rc": code,
                 "stdout": text if code in (0, 1, 2, 3, 14) else "",

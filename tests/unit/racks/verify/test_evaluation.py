@@ -28,9 +28,9 @@ MUNGE = dict(measured("munge").found)
 
 
 def shown(results: list[Result] | tuple[Result, ...]) -> str:
-    said = StringIO()
-    Console(width=160, file=said).print(verify_table(results))
-    return said.getvalue()
+    printed = StringIO()
+    Console(width=160, file=printed).print(verify_table(results))
+    return printed.getvalue()
 
 
 def test_hosts_have_the_roles_of_their_groups(

@@ -109,7 +109,7 @@ def test_only_the_installed_version_of_a_package_counts_with_all_its_repositorie
 
 
 @pytest.mark.parametrize(
-    ("version", "wanted", "said"),
+    ("version", "wanted", "reported"),
     [
         ("25.05.8-2", "25.05.8", "25.05.8"),
         ("25.05.80-1", "25.05.8", "25.05.80"),
@@ -120,13 +120,13 @@ def test_only_the_installed_version_of_a_package_counts_with_all_its_repositorie
     ],
 )
 def test_versions_are_compared_as_exactly_as_the_lock_writes_them(
-    version: str, wanted: str, said: str
+    version: str, wanted: str, reported: str
 ) -> None:
-    assert upstream(version, wanted) == said
+    assert upstream(version, wanted) == reported
 
 
 @pytest.mark.parametrize(
-    ("repositories", "said"),
+    ("repositories", "reported"),
     [
         ((), "a file: no repository of the host has it"),
         (("http://mirror.example/vendor ./",), "the site mirror (http://mirror.example/vendor)"),
@@ -146,8 +146,10 @@ def test_versions_are_compared_as_exactly_as_the_lock_writes_them(
         (("https://fakenvidia.com/x ./",), "another repository (https://fakenvidia.com/x)"),
     ],
 )
-def test_source_of_a_package_is_shown_by_kind_and_address(repositories: tuple[str, ...], said: str) -> None:
-    assert source_of(repositories, "http://mirror.example") == said
+def test_source_of_a_package_is_shown_by_kind_and_address(
+    repositories: tuple[str, ...], reported: str
+) -> None:
+    assert source_of(repositories, "http://mirror.example") == reported
 
 
 def test_every_version_of_the_lock_is_compared() -> None:

@@ -63,8 +63,8 @@ def test_fault_file_applies_from_the_next_request_until_it_is_removed(tmp_path: 
 
 def test_requests_above_the_bucket_are_refused_until_it_refills(tmp_path: Path, clock: Clock) -> None:
     made = injector(tmp_path, clock, Faults(throttle=True))
-    said = [made.before(asks("CreateVpcEndpoint")) for _ in range(5)]
-    assert said == [None] * 4 + [Refusal("RequestLimitExceeded", "Request limit exceeded.", 503)]
+    reported = [made.before(asks("CreateVpcEndpoint")) for _ in range(5)]
+    assert reported == [None] * 4 + [Refusal("RequestLimitExceeded", "Request limit exceeded.", 503)]
     clock.sleep(1 / 0.3 + 0.01)
     assert made.before(asks("CreateVpcEndpoint")) is None
     assert made.before(asks("CreateVpcEndpoint")) is not None
@@ -97,8 +97,8 @@ def test_only_the_nth_call_fails(tmp_path: Path, clock: Clock) -> None:
     made = injector(
         tmp_path, clock, Faults(failures=(InjectedFailure(action="ec2:CreateVpc", call=2, times=2),))
     )
-    said = [made.before(asks("CreateVpc")) is None for _ in range(5)]
-    assert said == [True, False, False, True, True]
+    reported = [made.before(asks("CreateVpc")) is None for _ in range(5)]
+    assert reported == [True, False, False, True, True]
     assert made.before(asks("CreateSubnet")) is None
 
 
@@ -146,12 +146,14 @@ def test_reservation_is_refused_without_capacity(
     tmp_path: Path, clock: Clock, zone: str, asked: str, refused: bool
 ) -> None:
     made = injector(tmp_path, clock, Faults(shortages=(Shortage(type="p5.48xlarge", zone=zone),)))
-    said = made.before(asks("CreateCapacityReservation", InstanceType="p5.48xlarge", AvailabilityZone=asked))
-    assert (said is not None) is refused
-    if said is not None:
-        assert said.code == "InsufficientInstanceCapacity"
-        assert "p5.48xlarge" in said.message
-        assert f"({asked})" in said.message
+    reported = made.before(
+        asks("CreateCapacityReservation", InstanceType="p5.48xlarge", AvailabilityZone=asked)
+    )
+    assert (reported is not None) is refused
+    if reported is not None:
+        assert reported.code == "InsufficientInstanceCapacity"
+        assert "p5.48xlarge" in reported.message
+        assert f"({asked})" in reported.message
     other = asks("CreateCapacityReservation", InstanceType="g6.xlarge", AvailabilityZone=asked)
     assert made.before(other) is None
 

@@ -34,8 +34,8 @@ class Answers:
 
 
 def error(code: str, message: str = "no", status: int = 400) -> tuple[int, bytes]:
-    said = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
-    return status, f"<Response><Errors>{said}</Errors></Response>".encode()
+    reported = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    return status, f"<Response><Errors>{reported}</Errors></Response>".encode()
 
 
 MADE = (
