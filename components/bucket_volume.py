@@ -13,7 +13,7 @@ DRIVER = "s3.csi.aws.com"
 """The CSI driver of the add-on `aws-mountpoint-s3-csi-driver`."""
 
 GIB = 1
-"""A bucket has no size, and Kubernetes wants one (docs/CONFIGURATION.md of the driver)."""
+"""A bucket has no size, and Kubernetes requires one (docs/CONFIGURATION.md of the driver)."""
 
 
 @dataclass(frozen=True, kw_only=True)

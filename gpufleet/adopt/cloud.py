@@ -213,7 +213,7 @@ class _Builder:
         site.remark(
             name,
             f"the stack makes a new file system beside {system['FileSystemId']}: copy its data, or take it"
-            f" out of this file. AWS does not know where nodes mount it: written as /fsx/{name}",
+            f" out of this file. AWS has no record of where nodes mount it: written as /fsx/{name}",
         )
         return {"name": name, "mount": f"/fsx/{name}", "lustre": made}
 

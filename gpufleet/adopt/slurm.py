@@ -113,12 +113,13 @@ def _site(name: str, gpu: str, count: int, names: list[str], catalog: Catalog) -
     else:
         site.remark(
             name,
-            f"Slurm knows {count} GPUs of type {gpu or 'unnamed'} a node, not the system: check `system`",
+            f"slurm.conf has {count} GPUs of type {gpu or 'unnamed'} a node, but no system: check `system`",
         )
     speed = _SPEEDS.get((system.fabric_gbps if system else None) or 400, "ndr")
     fields["fabric"] = {"kind": "infiniband", "speed": speed}
     site.remark(
-        name, "Slurm does not know the fabric: check `fabric`, and add `bmc`, `network`, `power`, `ownership`"
+        name,
+        "slurm.conf has no fabric: check `fabric`, and add `bmc`, `network`, `power`, `ownership`",
     )
     return site
 

@@ -51,7 +51,7 @@ def instance_type_in_region(fleet: Fleet) -> Iterator[FieldFinding]:
             if not instance.regions or region not in read:
                 yield FieldFinding(
                     where,
-                    f"the catalog does not know whether {region} offers {name}",
+                    f"the catalog does not record whether {region} offers {name}",
                     "run `aws ec2 describe-instance-type-offerings` or `gpufleet catalog refresh`",
                     "warning",
                 )

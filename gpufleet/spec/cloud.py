@@ -314,7 +314,7 @@ class CloudSite(Model):
         CloudSlurm | None,
         Field(
             description="The rack site whose Slurm launches the nodes of a Slurm site when jobs need them;"
-            " nodes of Auto Scaling groups that no Slurm knows if left out."
+            " nodes of Auto Scaling groups that are in no Slurm cluster if left out."
         ),
     ] = None
     interruptions: Annotated[

@@ -260,7 +260,7 @@ PATTERNS = {
     ),
     ONE_LINE: "one line of text without control characters, such as 'moves to another account in May'",
 }
-"""What each pattern wants, in words: findings say these and not the pattern."""
+"""What each pattern requires, in words: findings have these and not the pattern."""
 
 RESPELLED = (NAME, ORDERED_GROUP, BUCKET, GUID, PKEY, ACCOUNT, CERTIFICATE)
 """Patterns of names of the user's own choice and of numbers: another spelling means the same."""

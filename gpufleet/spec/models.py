@@ -200,8 +200,8 @@ class Budget(Model):
     on_breach: Annotated[
         OnBreach,
         Field(
-            description="When AWS reports 100% of the cloud's part of `monthly`: tell people, or also let no "
-            "node group grow any more; `drain-spot` does so too, and drains spot nodes at `drain_spot_at`."
+            description="When AWS reports 100% of the cloud's part of `monthly`: notify people, or also let "
+            "no node group grow any more; `drain-spot` does so too, and drains spot nodes at `drain_spot_at`."
         ),
     ] = "notify"
     drain_spot_at: Annotated[

@@ -202,7 +202,7 @@ class OnPremSite(Model):
     doca: Annotated[Doca, Field(description="Where the packages of DOCA-OFED come from.")] = Doca()
     addresses: dict[HostName, HostOrAddress] = Field(
         default_factory=dict,
-        description="Addresses of hosts that no name server knows, by host name.",
+        description="Addresses of hosts that no name server resolves, by host name.",
         examples=[{"dgx001": "10.60.0.11"}],
     )
     reboot: Annotated[Reboot, Field(description="How nodes are rebooted.")] = Reboot()

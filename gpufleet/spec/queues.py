@@ -24,8 +24,8 @@ class Queues(Model):
     topology: Annotated[
         Switch,
         Field(
-            description="Places pods of a job close together in EC2's network, on nodes whose place EC2 tells"
-            " and that no autoscaler adds."
+            description="Places pods of a job close together in EC2's network, on nodes whose place EC2"
+            " reports and that no autoscaler adds."
         ),
     ] = True
     jobset: Annotated[Switch, Field(description="Installs the controller of JobSet.")] = False

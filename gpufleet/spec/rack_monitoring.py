@@ -50,7 +50,7 @@ class WebhookReceiver(Model):
             description="What is called, without a secret in it.", examples=["https://hooks.example.com/gpu"]
         ),
     ]
-    token: Annotated[Switch, Field(description="Whether it wants a bearer token, which is a secret.")] = False
+    token: Annotated[Switch, Field(description="Whether it needs a bearer token, which is a secret.")] = False
 
 
 class SlackReceiver(Model):

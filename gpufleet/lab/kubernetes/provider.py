@@ -109,7 +109,7 @@ class KubernetesProvider(api.Provider):
     def _need_store(self) -> Store:
         if self._store is None:
             raise InputError(
-                "the kubernetes provider does not know its cluster yet",
+                "the kubernetes provider has no cluster yet",
                 remedy="run up: a preview cannot use a cluster that does not exist yet",
             )
         return self._store

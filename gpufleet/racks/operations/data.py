@@ -106,7 +106,7 @@ DATA_OPERATIONS = (
             ),
             _CONVERT,
         ),
-        asks="stop Slurm or Kubernetes' control plane, and exchange what it knows, on the",
+        asks="stop Slurm or Kubernetes' control plane, and replace its data, on the",
         marks=True,
         together="rack_controllers",
         secrets_for=_restore_secrets,

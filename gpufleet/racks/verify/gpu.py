@@ -245,7 +245,7 @@ def pyxis_enroot(found: RoleMeasurements) -> Iterator[Result]:
 
     def options(text: str) -> Reading:
         count = int(text)
-        return Reading(f"{count} options", "" if count else "srun does not know --container-image")
+        return Reading(f"{count} options", "" if count else "srun has no option --container-image")
 
     yield found.expect(
         "pyxis", "options", options, expected="--container-image", remedy="see plugstack.conf", codes=(0, 1)

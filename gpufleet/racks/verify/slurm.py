@@ -178,7 +178,7 @@ def slurm_node(found: RoleMeasurements) -> Iterator[Result]:
         gres = re.search(r"\bGres=(\S+)", text)
         reason = re.search(r"\bReason=(.*?) \[", text)
         if hit is None:
-            return Reading("nothing", "Slurm does not know the node")
+            return Reading("nothing", "Slurm does not list the node")
         if any(word in hit[1].lower() for word in _UNFIT):
             return Reading(hit[1], f"it is {hit[1]}{f' ({reason[1]})' if reason else ''}")
         counts = re.findall(r"gpu(?::[^:,\s(]+)?:(\d+)", gres[1]) if gres else []

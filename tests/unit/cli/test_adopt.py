@@ -43,7 +43,9 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_slurm_becomes_a_valid_environment(gpufleet: Gpufleet, workplace: Path, slurm: Path) -> None:
     answer = gpufleet("adopt", "dc", "--slurm", str(slurm), *TAGS)
     assert answer.code == 0
-    assert "wrote stacks/dc/fleet.yaml" in answer.out and "dc1: Slurm knows 8 GPUs of type h100" in answer.out
+    assert (
+        "wrote stacks/dc/fleet.yaml" in answer.out and "dc1: slurm.conf has 8 GPUs of type h100" in answer.out
+    )
     assert gpufleet("validate", "dc").code == 0
     # What cannot be taken over has no list.
     assert sorted(path.name for path in (workplace / "stacks" / "dc").iterdir()) == ["fleet.yaml"]

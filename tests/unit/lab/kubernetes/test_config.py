@@ -128,7 +128,7 @@ def test_creation_before_the_cluster_is_known_is_refused(engine, sandbox):
     assert engine.preview("kubernetes:core/v1:Namespace", "a", inputs)["metadata"]["name"] == "a"
     with pytest.raises(grpc.RpcError) as refused:
         engine.create("kubernetes:core/v1:Namespace", "a", inputs)
-    assert "does not know its cluster yet" in refused.value.details()
+    assert "has no cluster yet" in refused.value.details()
     assert not Path(sandbox / "manifests").exists()
 
 

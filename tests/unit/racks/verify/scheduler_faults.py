@@ -190,5 +190,5 @@ SCHEDULER_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("parallel_fs_client", {"space_of_/archive": (124, "")}, "/archive answers", "it did not end in time"),
     ("pyxis_enroot", {"version": (127, "")}, "enroot", "it is not installed"),
-    ("pyxis_enroot", {"options": (1, "0\n")}, "pyxis", "srun does not know --container-image"),
+    ("pyxis_enroot", {"options": (1, "0\n")}, "pyxis", "srun has no option --container-image"),
 ]
