@@ -46,6 +46,7 @@ test-fresh: ## the same in a container on a bare root (needs root); ROOT=debian-
 
 lint: setup ## ruff, mypy strict, names that tests use, import contracts, ansible-lint production, shell syntax
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --preview --select F822 . # exports of __init__.py as well
 	@$(BIN)/ruff format --check .
 	@bash -n scripts/setup scripts/versions .ci/run
 	@$(MAKE) --no-print-directory -j --output-sync types-product types-tests import-contracts ansible-lint

@@ -45,18 +45,6 @@ def test_collection_and_each_program_of_a_role_have_a_class_name_once(folder: Pa
     assert set(_shared_names(folder.parent, (folder.name,))) - ANSIBLE_NAMES == set()
 
 
-def test_every_exported_name_is_bound() -> None:
-    """Ruff's F822 leaves out `__init__.py`."""
-    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    assert {path: unbound for path in paths if (unbound := _unbound_exports(path.read_text("utf-8")))} == {}
-
-
-def test_unbound_export_is_found() -> None:
-    text = "from a import b as c, d\nimport e.f\nG = 1\nH: int = 2\nclass I: ...\ndef j(): ...\n"
-    exported = ["c", "d", "e", "G", "H", "I", "j", "b"]
-    assert _unbound_exports(f"{text}__all__ = {exported}") == {"b"}
-
-
 def test_duplicate_public_class_is_found_and_a_private_one_is_not(tmp_path: Path) -> None:
     for name, text in (
         ("gpufleet/a.py", "class Rate: ..."),
@@ -83,21 +71,3 @@ def _shared_names(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, l
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(where)
     return {name: files for name, files in found.items() if len(files) > 1}
-
-
-def _unbound_exports(text: str) -> set[str]:
-    """The names in `__all__` that no import, assignment or definition at the top level of a module binds."""
-    bound: set[str] = set()
-    exported: set[str] = set()
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            bound |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {each.id for each in targets if isinstance(each, ast.Name)}
-            bound |= names
-            if "__all__" in names:
-                exported = set(ast.literal_eval(node.value)) if node.value else set()
-    return exported - bound
