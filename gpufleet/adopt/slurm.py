@@ -118,8 +118,7 @@ def _site(name: str, gpu: str, count: int, names: list[str], catalog: Catalog) -
     speed = _SPEEDS.get((system.fabric_gbps if system else None) or 400, "ndr")
     fields["fabric"] = {"kind": "infiniband", "speed": speed}
     site.remark(
-        name,
-        "slurm.conf has no fabric: check `fabric`, and add `bmc`, `network`, `power`, `ownership`",
+        name, "slurm.conf has no fabric: check `fabric`, and add `bmc`, `network`, `power`, `ownership`"
     )
     return site
 

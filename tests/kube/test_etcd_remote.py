@@ -89,9 +89,8 @@ def test_members_without_any_local_snapshot_are_restored_from_the_remote_target(
         assert second.values()["kept"] == "after"
         (tmp_path / "right").mkdir()
         notes, facts, reported = playing(tmp_path / "right", target, cluster, name, monkeypatch)
-        assert {host for host, true in facts.items() if "operation_done" in true} == set(NAMES), reported[
-            -3000:
-        ]
+        restored = {host for host, true in facts.items() if "operation_done" in true}
+        assert restored == set(NAMES), reported[-3000:]
         assert target.identity not in reported
         written = [
             item["path"] for note in notes if note.module == "files" for item in note.arguments["files"]
