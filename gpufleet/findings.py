@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Severity = Literal["error", "warning"]
 
@@ -14,8 +16,7 @@ FINDINGS_SHOWN = "GPUFLEET_FINDINGS_SHOWN"
 """Environment variable of a stack program whose caller has already shown the fleet file's warnings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding of `gpufleet validate`; `to_json` is part of the stable contract.
 
     `field` is a dotted path with list indices (`cloud[0].node_groups[1].capacity`), `value` what the user

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gpufleet.engine import forks
 from gpufleet.engine.api import StackRequest

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from msgspec import Struct
 
 from gpufleet.containment import GIVEN_FLEET_FILE, contained, repository_of, shown_in
 from gpufleet.errors import GpufleetError, InputError, SpecError
@@ -43,8 +44,7 @@ def find_root(start: Path | None = None) -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """A checkout, and one environment of it. `target` is what the user wrote: a name or a path."""
 
     root: Path

@@ -8,7 +8,8 @@ Only actions that create, change or read a fleet: `destroy` needs others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.kinds import LAUNCHER_SUFFIX
@@ -310,8 +311,7 @@ NOTICES = (
 LINKED_ROLE = "iam:CreateServiceLinkedRole"
 
 
-@dataclass(frozen=True, slots=True)
-class ActionSet:
+class ActionSet(Struct, frozen=True):
     """Actions on the same resources: ARNs with `*` only where AWS names them."""
 
     actions: tuple[str, ...]

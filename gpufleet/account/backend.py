@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
+from msgspec import Struct
 
 from gpufleet.account import backend_settings as wanted
 from gpufleet.account.backend_settings import BackendSettings
@@ -20,8 +20,7 @@ Clients = Callable[[str], Any]
 Status = Literal["missing", "differs", "ok"]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part of the backend: what it is, and how AWS has it. `change` creates or repairs it."""
 
     name: str

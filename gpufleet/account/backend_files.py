@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.account.backend_settings import BackendSettings
 from gpufleet.engine.project_file import read_project_file
@@ -14,8 +15,7 @@ from gpufleet.files import write_atomically
 _BACKEND = re.compile(r"^backend:.*(\n[ \t]+.*)*\n?", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFiles:
+class ProjectFiles(Struct, frozen=True):
     """The files of a checkout that name the backend (`Pulumi.yaml`) and the key (`Pulumi.<env>.yaml`)."""
 
     root: Path

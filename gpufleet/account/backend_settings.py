@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -19,8 +20,7 @@ _BUCKET = re.compile(r"[a-z0-9]([a-z0-9-]{1,61})[a-z0-9]")
 _ALIAS = re.compile(r"alias/[A-Za-z0-9/_-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class BackendSettings:
+class BackendSettings(Struct, frozen=True):
     """The shared state of a fleet: its bucket and key in one region of one account.
 
     `fleet` names the IAM policies. `alias` is the key's alias with `alias/`. Raises InputError for names that

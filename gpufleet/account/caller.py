@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, read
 
@@ -11,8 +12,7 @@ _ASSUMED = re.compile(r"^arn:([\w-]+):sts::(\d{12}):assumed-role/([^/]+)/")
 _ANY = re.compile(r"^arn:([\w-]+):(iam|sts)::(\d{12}):(.+)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """An account, its partition, and the ARN of the caller's user or role; `unclear` says why it has none."""
 
     account: str

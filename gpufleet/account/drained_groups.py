@@ -5,17 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 BATCH = 10
 """Messages of one call (SQS API Reference, SendMessageBatch)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True):
     """A group that drains: since when, and its minimum, size and maximum before. `since` is empty if a
     `resume` of it did not end. `nodes` is how many it has left; None if Slurm launches them."""
 

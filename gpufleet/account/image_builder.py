@@ -9,10 +9,10 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from botocore.exceptions import ClientError, WaiterError
+from msgspec import Struct
 
 from gpufleet.account.console_keys import console_keys
 from gpufleet.account.reading import error_code
@@ -33,8 +33,7 @@ TYPES: Mapping[str, str] = {"x86_64": "m7i.large", "arm64": "m7g.large"}
 _AWAKE = ("pending", "running", "stopping", "stopped")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaseImage:
+class BaseImage(Struct, frozen=True, kw_only=True):
     """The image to build on. `root` is the name of its root device, `size_gib` the size of that."""
 
     id: str
@@ -49,8 +48,7 @@ class BaseImage:
         return f"{self.id} ({self.name})" if self.name else self.id
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaunchPlace:
+class LaunchPlace(Struct, frozen=True, kw_only=True):
     """Where nodes of a group are launched: subnet, security groups, instance profile and root volume."""
 
     subnet: str
@@ -59,8 +57,7 @@ class LaunchPlace:
     volume: Mapping[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pauses:
+class Pauses(Struct, frozen=True, kw_only=True):
     """Seconds between questions to EC2, and the most that an instance or an image may take."""
 
     between: int = 10

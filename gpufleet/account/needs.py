@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.account.result import SpecPath
 from gpufleet.kinds import DRAIN_SUFFIX, STOP_SUFFIX
@@ -22,8 +23,7 @@ from gpufleet.plan.names import BUDGET_SUFFIX, environment_resource_name, site_r
 Market = Literal["on-demand", "spot"]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNeed:
+class NodeNeed(Struct, frozen=True):
     """Nodes of a group from one market: `now` at once, `most` at maximum.
 
     `types` are all types that may be launched. `reserved` is True if the capacity is held already, so that
@@ -40,8 +40,7 @@ class NodeNeed:
     reserved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SiteNeeds:
+class SiteNeeds(Struct, frozen=True):
     """A site with its path in the fleet file, and its nodes. `name` is that of the site's resources."""
 
     path: SpecPath
@@ -50,8 +49,7 @@ class SiteNeeds:
     nodes: tuple[NodeNeed, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RegionNeeds:
+class RegionNeeds(Struct, frozen=True):
     """The needs of all sites of a region. `owner` are the tags of the fleet's own resources.
 
     `stop_role` is the role of the function that stops the growth of node groups; empty without one.

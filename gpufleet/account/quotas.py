@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.account.needs import NodeNeed, RegionNeeds, SiteNeeds
 from gpufleet.account.quota_table import (
@@ -29,8 +30,7 @@ from gpufleet.catalog import Catalog
 CHECK = "quotas"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaNeed:
+class QuotaNeed(Struct, frozen=True):
     """What a fleet needs of a quota: `now` at once, `most` at maximum, and for what (`names`)."""
 
     quota: Quota

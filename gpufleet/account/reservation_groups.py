@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, pages, read
@@ -21,8 +22,7 @@ _MEMBER = "AWS::EC2::CapacityReservation"
 Fact = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
+class _Drawn(Struct, frozen=True):
     path: SpecPath
     name: str
     type: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.account.needs import RegionNeeds
 from gpufleet.account.reading import Clients, NotCheckedError, error_code, pages
@@ -20,8 +21,7 @@ SOON = dt.timedelta(days=7)
 """A reservation that ends within this time is reported."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(Struct, frozen=True):
     path: SpecPath
     name: str
     types: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from gpufleet.findings import Severity
 
@@ -13,8 +14,7 @@ SpecPath = tuple[str | int, ...]
 """The path of a field of the fleet file: keys and list indices, as in `("cloud", 0, "zones")`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountFinding:
+class AccountFinding(Struct, frozen=True):
     """What the account lacks for a fleet: `value` is what it has or what the fleet asks for.
 
     `rule` is a stable identifier, `path` the field of the fleet file that needs it, `request` the command
@@ -31,8 +31,7 @@ class AccountFinding:
     severity: Severity = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class AccountCheck:
+class AccountCheck(Struct, frozen=True):
     """One check in one region. `unchecked` are the reasons why something could not be read.
 
     `facts` are what was read, for people: the zone ids of the account, quotas and their use.
@@ -52,8 +51,7 @@ class AccountCheck:
         return "not-checked" if self.unchecked else "pass"
 
 
-@dataclass(frozen=True, slots=True)
-class Preflight:
+class Preflight(Struct, frozen=True):
     """All checks of an account. `account` is masked, `caller` the kind of its credentials."""
 
     account: str

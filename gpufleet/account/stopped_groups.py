@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpufleet.account.drained_groups import Drain, DrainRecords, call_off, instances_of
 from gpufleet.errors import CloudError, InputError
@@ -33,8 +34,7 @@ Clients = Callable[[str, str], Any]
 """Service and region -> boto3 client."""
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(Struct, frozen=True):
     """The state of the budget in AWS: `spent` of `limit` USD this month, and the stopped groups with the
     maximum that each had. `since` is empty if none is stopped. `caps` has the same amounts of each site and
     team with a cap (`site-use1`), `drained` the groups whose spot nodes drain."""
@@ -66,8 +66,7 @@ class Breach:
         return bool(self.spent_budgets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     name: str
     site: CloudSitePlan
     region: str

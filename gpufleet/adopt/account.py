@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gpufleet.account.reading import Clients, pages, read
 
@@ -12,8 +13,7 @@ Facts = Mapping[str, Any]
 """An answer of AWS, with AWS's names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """An EKS cluster with its node groups, add-ons, and administrators by ARN and access policy."""
 
     cluster: Facts
@@ -22,8 +22,7 @@ class ClusterFacts:
     access: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RegionFacts:
+class RegionFacts(Struct, frozen=True):
     """A region. `templates` are launch template versions by (id, version), `images` names of AMIs by id."""
 
     region: str

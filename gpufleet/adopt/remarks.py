@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+
+class Remark(msgspec.Struct, frozen=True):
     """`subject` is what it is about, `text` what there is and what the fleet makes or needs."""
 
     subject: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(msgspec.Struct, frozen=True):
     """A resource that the stack can take over: Pulumi's type, the name in the stack, the id in AWS.
 
     `tags` are those that it gets in the stack beside the site's and its name.
@@ -25,7 +25,7 @@ class Import:
     type: str
     name: str
     id: str
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True)

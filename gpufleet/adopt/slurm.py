@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.adopt.remarks import AdoptedSite
 from gpufleet.catalog import Catalog
@@ -36,8 +37,7 @@ _KEPT = frozenset(
 _MOST_INCLUDES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmFiles:
+class SlurmFiles(Struct, frozen=True):
     """`settings` has single keys, `nodes` and `partitions` a mapping for each line; keys in lower case."""
 
     settings: Mapping[str, tuple[str, ...]]

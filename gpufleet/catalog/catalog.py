@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+
+from msgspec import Struct
 
 from gpufleet.catalog.models import (
     AddonSet,
@@ -50,8 +51,7 @@ def _unknown(kind: str, name: str, known: Iterable[str], listing: str) -> InputE
     )
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     """All facts. Mappings are keyed by name (`instances`, `systems`, `locks`, `slurm_releases`, ...),
     `images` by component and version, `node_images` by family, release and version of Kubernetes, and
     `addon_sets` by name and version of Kubernetes."""

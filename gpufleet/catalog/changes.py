@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog.catalog import Catalog
 from gpufleet.catalog.listing import all_prices
 from gpufleet.catalog.models import Price, SpotPrices
 
 
-@dataclass(frozen=True, slots=True)
-class PriceChange:
+class PriceChange(Struct, frozen=True):
     """A changed price in USD per `unit`; `before` or `after` is None if unknown.
 
     Spot amounts are medians.

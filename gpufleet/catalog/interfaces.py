@@ -10,8 +10,9 @@ one address of its subnet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog.models import InstanceType
 from gpufleet.errors import InputError
@@ -19,8 +20,7 @@ from gpufleet.errors import InputError
 InterfaceType = Literal["interface", "efa", "efa-only"]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkInterface:
+class NetworkInterface(Struct, frozen=True):
     """One entry of a launch template's network interfaces."""
 
     network_card_index: int

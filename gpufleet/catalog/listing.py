@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.catalog.catalog import ANY_REGION, Catalog
 from gpufleet.catalog.models import InstanceType, Price, ServicePrice, SpotPrices, System
 from gpufleet.catalog.storage_models import LustreTier
 
 
-@dataclass(frozen=True, slots=True)
-class PriceRow:
+class PriceRow(Struct, frozen=True):
     """One price: its subject, its kind (`on-demand`, `spot`, `capacity-block`, ...), and its region."""
 
     what: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from botocore.exceptions import (
@@ -18,6 +17,7 @@ from botocore.exceptions import (
     HTTPClientError,
     NoRegionError,
 )
+from msgspec import Struct
 
 from gpufleet.catalog.aws_shapes import (
     capacity_block_price,
@@ -46,8 +46,7 @@ Clients = Callable[[str, str], Any]
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshResult:
+class RefreshResult(Struct, frozen=True):
     """The result of one run, and its failed requests (`unanswered`: one sentence each)."""
 
     instances: tuple[InstanceType, ...]

@@ -10,9 +10,10 @@ import datetime as dt
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.catalog.models import Price, PriceUnit
 
@@ -29,8 +30,7 @@ REQUESTS: tuple[tuple[str, Mapping[str, str]], ...] = (
 """Service codes of the price list, and filters that keep an answer small."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """A usage type of a service without the code of the region, and its unit in the catalog."""
 
     service: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gpufleet.changes.observe import Effect
 
@@ -16,8 +17,7 @@ class Approval(StrEnum):
     RESERVATION = "an explicit removal"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
+class FieldChange(Struct, frozen=True):
     """One way to change a field: its effect, who is affected, and the needed approval.
 
     `slurm` is the effect in a Slurm site if it differs from that in a Kubernetes site.

@@ -7,9 +7,9 @@ chooses: `cloud[].node_groups[].labels.<name>`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -19,8 +19,7 @@ from gpufleet.spec.shape import bare, choices, fields_of, is_model
 KEY = "<name>"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field. `group`: it is a mapping whose fields have their own entries."""
 
     path: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from gpufleet.engine.api import Op, ResourceEvent
 
@@ -28,8 +29,7 @@ _HOW = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedStep:
+class ObservedStep(Struct, frozen=True):
     """The change of one resource, whichever steps of the engine it consists of.
 
     `diff` are the inputs that differ, `forced` those that force the replacement.

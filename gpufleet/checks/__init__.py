@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog, load_catalog
 from gpufleet.checks import (
@@ -125,8 +126,7 @@ OVERRIDES = Path(".gpufleet") / "catalog"
 """Where `gpufleet catalog refresh` writes, below the checkout."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidFleet:
+class ValidFleet(Struct, frozen=True):
     """A fleet without errors. `findings` contains only warnings."""
 
     loaded: LoadedFleet

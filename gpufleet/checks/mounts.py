@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.checks.rules import FieldFinding, Fleet, SpecPath, check
 from gpufleet.plan.storage import default_mount
@@ -22,8 +23,7 @@ NODE_STATE = ("/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker", "/va
 HOMES = ("/home",)
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A mount point and its path in the fleet file. `written` is False for a default derived from the
     name."""
 

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from gpufleet.catalog import Catalog, InstanceType
 from gpufleet.findings import Severity
 from gpufleet.plan import build_plan
@@ -34,8 +36,7 @@ SpecPath = tuple[str | int, ...]
 """The path of a field: keys and list indices, as in `("cloud", 0, "region")`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFinding:
+class FieldFinding(Struct, frozen=True):
     """A finding without rule, file and line. `value` replaces the value in the fleet file at `path`."""
 
     path: SpecPath
@@ -45,8 +46,7 @@ class FieldFinding:
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedGroup:
+class LocatedGroup(Struct, frozen=True):
     """A node group with its path and site."""
 
     path: SpecPath
@@ -69,8 +69,7 @@ class LocatedGroup:
         return (*self.path, "capacity", *self.option.path)
 
 
-@dataclass(frozen=True, slots=True)
-class BoughtBlock:
+class BoughtBlock(Struct, frozen=True):
     """A purchased Capacity Block: its request, and its end if it is known.
 
     `name` is the name of its resources, `<fleet>-<environment>-<site>-<node group>`.
@@ -219,8 +218,7 @@ class Fleet:
 CheckFunction = Callable[[Fleet], Iterator[FieldFinding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A rule and the function that yields its findings. The reason is the function's docstring.
 
     `refers` are the fields that the rule looks names up in, such as teams or hosts. If one of them is

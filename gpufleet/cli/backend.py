@@ -5,10 +5,10 @@ from __future__ import annotations
 import json as json_module
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import Struct
 
 from gpufleet.cli.arguments import Environment, Json
 from gpufleet.cli.commands import new_app
@@ -41,8 +41,7 @@ Policies = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(Struct, frozen=True):
     workspace: Workspace
     environment: str
     settings: BackendSettings

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.engine.api import PolicyEvent, ResourceEvent, RunResult, StackRequest
 from gpufleet.policy.change import StackChange
@@ -25,8 +27,7 @@ from gpufleet.verdict.before import stack_of_state
 from gpufleet.verdict.steps import steps_of
 
 
-@dataclass(frozen=True, slots=True)
-class DeployedState:
+class DeployedState(Struct, frozen=True):
     """The state before the run, as exported by the engine, None without a stack.
 
     `complete` is True if an `up` of the stack has finished.

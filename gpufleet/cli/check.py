@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json as json_module
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
+from msgspec.structs import replace
 
 from gpufleet.cli.arguments import Environment, Json, PreviewCloud, PreviewEngine
 from gpufleet.cli.console import emit_json, emit_text, err, is_quiet, out

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpufleet.engine.api import ResourceEvent, RunResult
 from gpufleet.errors import ExitCode
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from gpufleet.report.sites import SiteChanges
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """The result of a run and its events."""
 
     result: RunResult

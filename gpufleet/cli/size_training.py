@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
+
+from msgspec import Struct
 
 from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.console import emit_json, out
@@ -28,8 +29,7 @@ from gpufleet.report.economics_text import show_training
 from gpufleet.spec.quantity import Duration, HourlyPrice
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingOptions:
+class TrainingOptions(Struct, frozen=True):
     """The options of the command; None for those that were not given."""
 
     config: Path

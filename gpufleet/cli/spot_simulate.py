@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpufleet.cli.checkout_catalog import checkout_catalog
 from gpufleet.cli.console import emit_json, err, out
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_RESTART = "10 min"
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationOptions:
+class SimulationOptions(Struct, frozen=True):
     """The options of the command; None for those that were not given."""
 
     instance_type: str
@@ -58,8 +58,7 @@ class SimulationOptions:
     html: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class _SpotPrice:
+class _SpotPrice(Struct, frozen=True):
     price: float | StepTrace | None
     source: str = ""
     date: str | None = None

@@ -7,12 +7,13 @@ import functools
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.cli.console import (
     err,
@@ -51,8 +52,7 @@ PACK = "policies"
 """The folder of the policy pack in a checkout."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """The options of all runs."""
 
     target: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog, System
 from gpufleet.catalog.reserved import PAYMENTS, TERMS, Payment, Term
@@ -32,8 +34,7 @@ DEFAULT_ENERGY_PRICE = "0.1 USD/kWh"
 ENERGY_SOURCE = "average industrial price of 17 US data-centre markets, 2026 (EIA)"
 
 
-@dataclass(frozen=True, slots=True)
-class TcoOptions:
+class TcoOptions(Struct, frozen=True):
     """The options of the command; None for those that were not given."""
 
     environment: str | None

@@ -17,6 +17,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
+from msgspec import Struct
+
 from gpufleet.errors import CloudError, InputError
 
 _TRIES = 5
@@ -41,8 +43,7 @@ class CodeHostError(CloudError):
         self.processed = processed
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An answer of the API: the JSON document, and whether there is another page."""
 
     document: Any

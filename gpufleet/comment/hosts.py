@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from gpufleet.comment.api import Answer, Api, CodeHostError
 from gpufleet.errors import CloudError
 
@@ -13,8 +15,7 @@ PER_PAGE = 100
 _MOST_PAGES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Struct, frozen=True):
     """One comment: its id, its text, and whether the token's own user wrote it."""
 
     id: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.economics.candidates import Candidate
 from gpufleet.economics.checkpoints import checkpoint_plan
@@ -37,8 +39,7 @@ IN_TIME = 0.9
 """A place is feasible if this share of the runs finishes by the deadline."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceAdvice:
+class PlaceAdvice(Struct, frozen=True):
     """One place. Feasible if `reasons` is empty; then `rank` counts from 1.
 
     `finish_h` is from now, with the start; `cost` USD with its spread; `undisturbed_cost` without
@@ -60,8 +61,7 @@ class PlaceAdvice:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What the caller adds to the job file: budget left in USD, number of runs, seed, MFU.
 
     `fleet_left` is what the fleet file's budget leaves in a month, for places that are paid for what they are

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.gpu_speeds import gpu_speeds
@@ -22,8 +24,7 @@ from gpufleet.spec.quantity import Moment
 Kind = CapacityKind | Literal["on-premises"]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A place and a way to buy its nodes.
 
     `nodes` is the most that it can have, None without a limit in the fleet file. `node_hour` is USD, None if

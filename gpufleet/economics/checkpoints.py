@@ -7,7 +7,8 @@ J. T. Daly, "A higher order estimate of the optimum checkpoint interval for rest
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -16,8 +17,7 @@ FIRST_ORDER_LIMIT = 0.1
 result says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPlan:
+class CheckpointPlan(Struct, frozen=True):
     """Seconds between checkpoints, and the fraction of time that is lost to writing, rework and restarts.
 
     `interval_s` is the computing time between two checkpoints by Young's first-order formula,

@@ -7,8 +7,9 @@ bandwidth x a factor of the operation, so that it can be compared with the bandw
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -25,8 +26,7 @@ _FACTORS: dict[Collective, Callable[[int], float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveTime:
+class CollectiveTime(Struct, frozen=True):
     """A collective operation on `bytes` bytes. Times are seconds, bandwidths bytes per second."""
 
     collective: Collective

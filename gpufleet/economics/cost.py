@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from gpufleet.plan.models import FleetPlan
 from gpufleet.pricing.json import by_tag
@@ -26,8 +27,7 @@ _KEYS: dict[Grouping, Callable[[CostLine], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LineChange:
+class LineChange(Struct, frozen=True):
     """A cost line before and after, None if there is no such line. `what` is without its number."""
 
     site: str

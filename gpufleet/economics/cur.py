@@ -8,9 +8,10 @@ commitments: AWS Cost Intelligence Dashboards.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from gpufleet.economics.usage import (
     Allocation,
@@ -62,8 +63,7 @@ REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TagNames:
+class TagNames(Struct, frozen=True):
     """The cost allocation tags of team, project and experiment, as the fleet file writes them."""
 
     team: str = "team"

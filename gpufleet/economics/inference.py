@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpufleet.economics.memory import InferenceMemory, Precision, inference_memory
 from gpufleet.economics.models import ModelShape
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceSizing:
+class InferenceSizing(Struct, frozen=True):
     """The memory of each GPU. `most_sequences` of the context fit at once; 0 if the weights do not."""
 
     tensor: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from gpufleet.economics.checkpoints import CheckpointPlan
 from gpufleet.economics.collectives import CollectiveTime
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 CURRENCY = "USD"
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(Struct, frozen=True):
     """A value that the user did not give: its name, the value with its unit, and the source."""
 
     name: str

@@ -8,8 +8,9 @@ stage shards. Korthikanti et al., "Reducing Activation Recomputation in Large Tr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.economics.models import ModelShape
 from gpufleet.errors import InputError
@@ -29,8 +30,7 @@ OPTIMIZER_BYTES = 12
 """Adam in mixed precision: a copy of the weights, momentum and variance, in 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parallelism:
+class Parallelism(Struct, frozen=True):
     """How a job is divided: data, tensor and pipeline parallel ranks, and the ZeRO stage (3 is FSDP)."""
 
     data: int
@@ -46,8 +46,7 @@ class Parallelism:
         return self.data * self.tensor * self.pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingMemory:
+class TrainingMemory(Struct, frozen=True):
     """Bytes on the GPU that has most. `reserve` is for CUDA, NCCL and fragmentation: an assumption."""
 
     parameters: float
@@ -65,8 +64,7 @@ class TrainingMemory:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceMemory:
+class InferenceMemory(Struct, frozen=True):
     """Bytes on each GPU. `kv_cache_per_token` is that of one token on one GPU."""
 
     weights: float

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -39,8 +40,7 @@ _ONE_NAME = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(Struct, frozen=True):
     """A mixture of experts: `total` routed ones, of which `active` see a token, and `shared` that see all."""
 
     total: int
@@ -50,8 +50,7 @@ class Experts:
     dense_layers: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShape:
+class ModelShape(Struct, frozen=True):
     """A decoder-only transformer. `parameters` counts all, `active_parameters` those that one token uses.
 
     `kv_width` is the number of values per token and layer in the KV cache; `window` limits the cached tokens

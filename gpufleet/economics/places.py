@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.catalog import nearest
@@ -14,8 +15,7 @@ from gpufleet.kinds import CapacityKind
 from gpufleet.pricing.rates import Prices, UnpricedError, settle
 
 
-@dataclass(frozen=True, slots=True)
-class HourlyRate:
+class HourlyRate(Struct, frozen=True):
     """USD per GPU-hour with its range. `amount` is None if no price is known; `reason` then says why."""
 
     minimum: Decimal | None
@@ -27,8 +27,7 @@ class HourlyRate:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuPlace:
+class GpuPlace(Struct, frozen=True):
     """A GPU in an instance type or system. `memory_bytes` and `peak_flops` are None if unknown."""
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
@@ -17,8 +16,7 @@ GB = 10**9
 GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True)
-class DataSize(Quantity):
+class DataSize(Quantity, frozen=True):
     """An amount of data (`912 GB`, `2 GiB`), above zero."""
 
     bytes: Decimal
@@ -41,8 +39,7 @@ class DataSize(Quantity):
         return f"{plain(self.bytes / GB)} GB"
 
 
-@dataclass(frozen=True, slots=True)
-class DataRate(Quantity):
+class DataRate(Quantity, frozen=True):
     """A data rate (`78.33 GB/s`, `400 Gb/s`), above zero. `Gb/s` is gigabits."""
 
     bytes_s: Decimal
@@ -66,8 +63,7 @@ class DataRate(Quantity):
         return f"{plain(self.bytes_s / GB)} GB/s"
 
 
-@dataclass(frozen=True, slots=True)
-class Count(Quantity):
+class Count(Quantity, frozen=True):
     """A number of tokens or parameters (`15T`, `20B`, `180000`), whole and above zero."""
 
     value: int

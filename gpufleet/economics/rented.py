@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.reserved import Payment, Term, reserved_price
@@ -15,8 +16,7 @@ from gpufleet.errors import InputError
 SAVINGS_PLANS = "no price of Savings Plans is known: AWS publishes them only in offers of an account"
 
 
-@dataclass(frozen=True, slots=True)
-class PurchaseMix:
+class PurchaseMix(Struct, frozen=True):
     """Shares of the GPUs. `reserved` are paid always; `spot` is the share of the work beyond them.
 
     `spot_overhead` is the time that interruptions add (0.1: 10 %). The rest is on-demand.
@@ -29,8 +29,7 @@ class PurchaseMix:
     spot_overhead: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class RentedRange:
+class RentedRange(Struct, frozen=True):
     """The costs with the lowest and highest `flexible` price, equal without a range."""
 
     costs: RentedCosts

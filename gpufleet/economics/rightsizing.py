@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.gpu_speeds import gpu_speeds
@@ -20,8 +21,7 @@ HEADROOM = 1.25
 """What is advised has this many times the compute and memory that was used."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     gpu_hours: float
     utilization: float
     memory_gib: float | None

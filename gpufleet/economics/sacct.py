@@ -10,8 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.economics.usage import SUCCESSFUL, JobUse
 from gpufleet.errors import InputError
@@ -26,8 +28,7 @@ _UTILIZATION = "gres/gpuutil"
 _MEMORY = "gres/gpumem"
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     utilization: float | None
     memory_gib: float | None
 

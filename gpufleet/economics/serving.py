@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.economics.job_file import ServingJob
 
@@ -18,8 +19,7 @@ SHARE = 0.95
 MOST_CELLS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class CellSize:
+class CellSize(Struct, frozen=True):
     """A number of cells for a load. `latency_s` is that of 95 % of the requests, of all models in turn."""
 
     load: float
@@ -30,8 +30,7 @@ class CellSize:
     bound_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceSizing:
+class ServiceSizing(Struct, frozen=True):
     """Cells at the least, usual and highest load on one GPU. `reason` is set if the goal cannot be met.
 
     `until_warm` is the load up to which the usual cells meet the goal while a new one warms up.

@@ -10,10 +10,10 @@ its last checkpoint; interruptions during checkpoints and restarts count. The fi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -31,8 +31,7 @@ as many mean waits for capacity."""
 MOST_RUNS = 10_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """`work_s` of computing on `nodes` nodes at the same time, with a checkpoint after each `interval_s`."""
 
     work_s: float
@@ -53,8 +52,7 @@ class Job:
         return max(1, math.ceil(self.work_s / self.interval_s - 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class SpotMarket:
+class SpotMarket(Struct, frozen=True):
     """How nodes are paid and lost.
 
     `price` is USD per node-hour, or a trace; None is unknown. `failure_s` and `reclaim_s` are mean times
@@ -74,8 +72,7 @@ class SpotMarket:
     held: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(Struct, frozen=True):
     """On-demand nodes at `price` USD per node-hour that finish the job before `deadline_s`.
 
     The job changes to them as soon as one more reclaim could make it miss the deadline.
@@ -85,8 +82,7 @@ class Fallback:
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(Struct, frozen=True):
     """One value for each run. `finish_s` is infinite for a run that did not finish (`HORIZON`).
 
     `cost` is USD, None if a price is unknown. `fallback` is whether the run changed to on-demand.
@@ -217,8 +213,7 @@ class _Prices:
         return np.asarray(rounds * self._sums[-1] + np.interp(rest, self._times, self._sums))
 
 
-@dataclass(frozen=True, slots=True)
-class _Outages:
+class _Outages(Struct, frozen=True):
     """Times of a trace, which repeats, in which the job cannot run: sorted, apart from each other."""
 
     starts: Floats

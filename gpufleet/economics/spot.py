@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog, SpotPrices
 from gpufleet.economics.checkpoints import CheckpointPlan
@@ -11,8 +12,7 @@ from gpufleet.errors import InputError
 from gpufleet.pricing.rates import Prices, Rate, UnpricedError
 
 
-@dataclass(frozen=True, slots=True)
-class SpotComparison:
+class SpotComparison(Struct, frozen=True):
     """USD per instance-hour. `saving_fraction` is 1 - spot x slowdown / on-demand; it may be negative.
 
     `spot` is None if no spot price is known, with `reason`; then there is no saving either.

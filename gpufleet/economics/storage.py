@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.storage_models import LustreTier
@@ -24,8 +25,7 @@ LINK_EFFICIENCY = 392 / 400
 """Line rate that perftest measures on an NDR link of 400 Gb/s (Azure's and NVIDIA's figures: 392)."""
 
 
-@dataclass(frozen=True, slots=True)
-class StorageOption:
+class StorageOption(Struct, frozen=True):
     """A file system that is fast and large enough. Amounts are USD per month; None if no price is known."""
 
     deployment: str
@@ -42,8 +42,7 @@ class StorageOption:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class StorageSizing:
+class StorageSizing(Struct, frozen=True):
     """What moving data within a time needs. `links` of 400 Gb/s carry it to racks."""
 
     bytes: float

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.economics.simulation import Fallback, Job, Simulation, SpotMarket, simulate
 from gpufleet.pricing.rates import Prices, Rate, UnpricedError
@@ -23,8 +24,7 @@ BLOCK_SHARE = 0.99
 """The share of the simulated runs that a Capacity Block is long enough for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Mean, median and the 5 % and 95 % quantiles of the runs. Infinite where runs did not finish."""
 
     low: float
@@ -40,8 +40,7 @@ class Spread:
         return cls(float(low), float(median), float(high), float(np.mean(values)))
 
 
-@dataclass(frozen=True, slots=True)
-class SupplyOutcome:
+class SupplyOutcome(Struct, frozen=True):
     """A job on one supply. `finish_h` is None if it cannot run there, with `reason`.
 
     `price` is the mean in USD per node-hour, `cost` USD of the job with its spread; None is unknown, with
@@ -64,8 +63,7 @@ class SupplyOutcome:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What is simulated. `spot` has the price (or trace) and reclaims, `spot_source` where they are from.
 
     `failure_s` is the mean time between hardware failures of a node, on every supply. `onprem_price` is USD

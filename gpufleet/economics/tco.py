@@ -7,8 +7,10 @@ not, except for the part of its energy that follows load.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.errors import InputError
 
@@ -16,8 +18,7 @@ HOURS_PER_YEAR = 8760
 MONTHS_PER_YEAR = 12
 
 
-@dataclass(frozen=True, slots=True)
-class OwnedCosts:
+class OwnedCosts(Struct, frozen=True):
     """What owning costs, in USD. Rates are fractions of 1 (`0.05` is 5 %).
 
     `acquisition` is the purchase price of all nodes, `network_share` that of switches and cables in the price
@@ -39,8 +40,7 @@ class OwnedCosts:
     staff_yearly: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class RentedCosts:
+class RentedCosts(Struct, frozen=True):
     """What renting costs, in USD per GPU-hour. `flexible` is paid for used hours only.
 
     `committed_share` of the GPUs are reserved at `committed`, and paid used or not; work runs on them first.
@@ -57,8 +57,7 @@ class RentedCosts:
         return hours * (self.committed_share * self.committed + beyond * self.flexible)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipCost:
+class OwnershipCost(Struct, frozen=True):
     """The parts of a total over all years, in USD. `residual` is negative."""
 
     acquisition: float
@@ -77,8 +76,7 @@ class OwnershipCost:
         return sum(parts, self.acquisition) + self.residual
 
 
-@dataclass(frozen=True, slots=True)
-class TcoResult:
+class TcoResult(Struct, frozen=True):
     """Both totals, and where they are equal. `break_even_*` are None where the curves do not cross."""
 
     years: float

@@ -7,10 +7,11 @@ seed. Amounts are USD.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.economics.tco import OwnedCosts, RentedCosts, TcoResult, cash_over_time, compare
 from gpufleet.errors import InputError
@@ -25,8 +26,7 @@ LIMITS = {"utilization": (0.0, 1.0), "pue": (1.0, 3.0), "residual": (0.0, 1.0), 
 """What a varied input stays within."""
 
 
-@dataclass(frozen=True, slots=True)
-class TcoCase:
+class TcoCase(Struct, frozen=True):
     """The inputs of `compare`."""
 
     gpus: int
@@ -66,8 +66,7 @@ class TcoCase:
         return replace(self, owned=replace(self.owned, **{name: value}))
 
 
-@dataclass(frozen=True, slots=True)
-class InputRange:
+class InputRange(Struct, frozen=True):
     """The lowest and the highest value of an input."""
 
     name: str
@@ -75,8 +74,7 @@ class InputRange:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class TornadoBar:
+class TornadoBar(Struct, frozen=True):
     """What an input does to the saving (rent - owned): at its lowest and its highest value."""
 
     name: str
@@ -91,8 +89,7 @@ class TornadoBar:
         return abs(self.saving_at_high - self.saving_at_low)
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
+class Band(Struct, frozen=True):
     """The 5 %, 50 % and 95 % quantiles of payments until a month."""
 
     month: float
@@ -100,8 +97,7 @@ class Band:
     owned: tuple[float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
+class Risk(Struct, frozen=True):
     """The result of all inputs together. `owning_wins` is the share of draws in which owning costs less."""
 
     draws: int

@@ -10,10 +10,11 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -25,8 +26,7 @@ _ZONES = ("zone", "availabilityzone")
 _EXAMPLE = "2026-01-31T12:00:00Z"
 
 
-@dataclass(frozen=True, slots=True)
-class StepTrace:
+class StepTrace(Struct, frozen=True):
     """Values that hold from each time to the next. `times_s` are seconds from `start`, the first is 0.
 
     There is one time more than there are values: the last one is the end.

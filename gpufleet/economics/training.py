@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.economics.checkpoints import CheckpointPlan, checkpoint_plan
 from gpufleet.economics.memory import Parallelism, Recompute, TrainingMemory, training_memory
@@ -30,8 +31,7 @@ DEFAULT_RESERVE = "4 GiB"
 RESERVE_SOURCE = "no source: CUDA, NCCL and fragmentation take some GiB; enter what you measured"
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingTime:
+class TrainingTime(Struct, frozen=True):
     """Hours of a run: `compute_h` without failures, `time_h` with checkpoints, rework and restarts."""
 
     flops: float
@@ -78,8 +78,7 @@ def training_time(
     return TrainingTime(flops, compute_h, time_h, time_h * gpus, size, plan)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """A parallelism, its memory, and whether it fits the GPU."""
 
     parallelism: Parallelism

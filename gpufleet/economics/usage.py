@@ -6,7 +6,9 @@ import datetime as dt
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 SUCCESSFUL = frozenset({"COMPLETED", "RUNNING", "SUSPENDED", "PENDING", "REQUEUED", "RESIZING"})
 """States of Slurm whose GPU-hours are not lost."""
@@ -18,8 +20,7 @@ SMALLEST = {"USD": 100.0, "GPU-hours": 24.0}
 _MAD_TO_SIGMA = 1.4826
 
 
-@dataclass(frozen=True, slots=True)
-class JobUse:
+class JobUse(Struct, frozen=True):
     """One job or pod. `utilization` is the share of its GPUs' time in use, None if it was not measured.
 
     `gpu_memory_gib` is the most memory that it used on one GPU, None if unknown. `start` has no zone in
@@ -51,8 +52,7 @@ class JobUse:
         return None if self.start is None else self.start + dt.timedelta(hours=self.hours)
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """GPU-hours and cost of one team, project and experiment at one source ("" is not named).
 
     `lost` are GPU-hours of jobs that did not succeed, `unused` those in which allocated GPUs did nothing (of
@@ -69,8 +69,7 @@ class Allocation:
     cost: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SiteCapacity:
+class SiteCapacity(Struct, frozen=True):
     """The GPU-hours of a source. `idle` is what no job was allocated, with its cost; None is unknown."""
 
     source: str
@@ -82,8 +81,7 @@ class SiteCapacity:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+class Anomaly(Struct, frozen=True):
     """A day on which a team used much more than in the days before."""
 
     source: str
@@ -94,8 +92,7 @@ class Anomaly:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """A job whose GPUs are too large, and what is large enough. `gpu_hours` are those of all such jobs."""
 
     source: str
@@ -108,8 +105,7 @@ class Advice:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
+class Commitment(Struct, frozen=True):
     """A kind of commitment (Reserved Instances, Savings Plans): used and unused USD."""
 
     kind: str
@@ -117,8 +113,7 @@ class Commitment:
     unused: float
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
+class UsageReport(Struct, frozen=True):
     """Everything that `gpufleet usage` shows. `sources` has the files with their rows and days."""
 
     sources: tuple[str, ...]

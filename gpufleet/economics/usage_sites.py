@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.economics.rightsizing import advise
@@ -14,8 +15,7 @@ from gpufleet.pricing.models import FleetCost
 from gpufleet.pricing.rates import HOURS_PER_MONTH
 
 
-@dataclass(frozen=True, slots=True)
-class SitePrice:
+class SitePrice(Struct, frozen=True):
     """USD per GPU-hour of a site, None if a part of its cost is unknown, with `reason`.
 
     `owned` is False if the purchase price of the nodes is not part of it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.eks_access.identity import AwsIdentity, same_principal
 from gpufleet.errors import CloudError
@@ -14,8 +15,7 @@ FLEET_TAGS = ("gpufleet:fleet", "gpufleet:environment")
 """Tags of every access entry that a stack of this fleet makes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEntries:
+class ClusterEntries(Struct, frozen=True):
     """Whether the cluster `exists`, and its entries by others (`principals`), of whom `admins` administer it.
 
     Of a cluster that does not exist, its creator will be the only one: the identity that asks.

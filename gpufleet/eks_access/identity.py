@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import CloudError, InputError
 
@@ -30,8 +31,7 @@ _ASSUMED = re.compile(r"(arn:[^:]+):sts::(\d{12}):assumed-role/([^/]+)/.*")
 _PRINCIPAL = re.compile(r"(arn:[^:]+):iam::(\d{12}):(role|user)/(?:.*/)?([^/]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class AwsIdentity:
+class AwsIdentity(Struct, frozen=True):
     """Who a stack is in AWS: a profile (None: the environment's), and roles assumed one after the other.
 
     Each role has the fields of the AWS provider's `assumeRoles` in snake case, with `role_arn` at least.

@@ -9,15 +9,15 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.files import put
 
 
-@dataclass(frozen=True, slots=True)
-class Rendezvous:
+class Rendezvous(Struct, frozen=True):
     """The folder of one endpoint: its users, its keeper's lock, state and log. Only its owner may read it."""
 
     folder: Path

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
+from msgspec import Struct
+
 from gpufleet.eks_access.identity import AwsIdentity
 from gpufleet.eks_access.programs import PLUGIN
 from gpufleet.errors import CloudError
@@ -40,8 +42,7 @@ _STOP_GRACE_S = 5.0
 _MOST_FILTER_VALUES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTarget:
+class SessionTarget(Struct, frozen=True):
     """A cluster's private endpoint `host`, and the port of this machine that leads to it."""
 
     cluster: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 
 class Op(StrEnum):
@@ -33,8 +34,7 @@ Severity = Literal["debug", "info", "warning", "error"]
 PolicySeverity = Literal["low", "medium", "high", "critical", ""]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceEvent:
+class ResourceEvent(Struct, frozen=True):
     """A step on one resource has started, completed or failed.
 
     `diff` holds the top-level input properties that differ, `replace_keys` those that force a replacement.
@@ -54,8 +54,7 @@ class ResourceEvent:
     elapsed_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosticEvent:
+class DiagnosticEvent(Struct, frozen=True):
     """A line of the program, a provider or the engine. `urn` is empty for the whole run."""
 
     severity: Severity
@@ -63,8 +62,7 @@ class DiagnosticEvent:
     urn: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEvent:
+class PolicyEvent(Struct, frozen=True):
     """A violation that a policy pack reported.
 
     `enforcement` is the effect on the run: "advisory" or "mandatory" (a violation that a remediation did
@@ -82,8 +80,7 @@ class PolicyEvent:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RemediationEvent:
+class RemediationEvent(Struct, frozen=True):
     """A policy replaced the inputs of a resource; `changed` are the top-level properties it changed.
 
     Only the embedded engine reports it: the Automation API drops the CLI's event.
@@ -97,8 +94,7 @@ class RemediationEvent:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptEvent:
+class InterruptEvent(Struct, frozen=True):
     """The run was interrupted: no new step begins, and running operations complete.
 
     With `forced` they do not: they stay pending in the state, and the next run checks their outcome.
@@ -111,8 +107,7 @@ Event = ResourceEvent | DiagnosticEvent | PolicyEvent | RemediationEvent | Inter
 OnEvent = Callable[[Event], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """The number of resources per kind of change. `replace` counts a replacement once."""
 
     create: int = 0
@@ -137,8 +132,7 @@ class Changes:
         return self.create + self.update + self.replace + self.delete
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedResource:
+class PlannedResource(Struct, frozen=True):
     """A resource after a preview or an update, for reports and prices.
 
     `inputs` are plain Python values; an unknown value is `UNKNOWN`, a secret is `SECRET`.
@@ -159,8 +153,7 @@ UNKNOWN = "[unknown]"
 SECRET = "[secret]"  # noqa: S105 - the placeholder that stands for a secret, not one
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """The result of one run of an engine.
 
     `ok` is False if the program, a provider or a policy failed; `failures` then has each resource and its
@@ -186,8 +179,7 @@ ASSUMES = "GPUFLEET_ASSUMES"
 """Environment variable of providers: set if the request `assumes`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StackRequest:
+class StackRequest(Struct, frozen=True):
     """Everything an engine needs to run one stack.
 
     `program_dir` contains `__main__.py` and is the program's working folder. `config` has full keys

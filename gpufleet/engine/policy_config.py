@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.errors import PluginError, UnsupportedError
@@ -26,16 +27,14 @@ _REMEDY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySetting:
+class PolicySetting(Struct, frozen=True):
     """The settings of one policy: a level ("" if not set) and its settings."""
 
     level: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySchema:
+class PolicySchema(Struct, frozen=True):
     """A pack's declaration of one policy: its level, and the JSON schema of its settings (or None)."""
 
     level: str

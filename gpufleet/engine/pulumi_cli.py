@@ -17,11 +17,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
 from pulumi import automation
 from pulumi.automation.errors import CommandError, ConcurrentUpdateError
 from ruamel.yaml import YAML
@@ -45,8 +45,7 @@ _REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: s
 _SHIMS = "gpufleet-plugins"
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
+class _Session(Struct, frozen=True):
     stack: automation.Stack
     command: OwnSessionCommand
     env: Mapping[str, str]

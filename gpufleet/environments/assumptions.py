@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
@@ -13,8 +14,7 @@ from gpufleet.pricing.assume import key_for
 from gpufleet.pricing.racks import price_power
 
 
-@dataclass(frozen=True, slots=True)
-class CostAssumption:
+class CostAssumption(Struct, frozen=True):
     """An amount for budget-unknown-cost, in USD a month."""
 
     name: str

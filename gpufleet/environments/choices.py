@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.errors import InputError
@@ -38,8 +40,7 @@ _BESIDE_NODES = 8
 """Addresses of a rack's network for other hosts than GPU nodes: controllers, login, gateway."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """The user's choices for a template; choices that the template does not use are ignored.
 
     `zones` belong to any of the regions; a region without one gets its first two. `cloud_nodes` are the nodes

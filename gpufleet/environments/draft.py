@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ValidFleet, validate
@@ -25,8 +26,7 @@ _ROOM = Decimal("1.1")
 _NO_LIMIT = "1000000000 USD"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A valid fleet file. `highest` is its monthly cost at maximum size, in USD."""
 
     text: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog import InstanceType
 from gpufleet.catalog.accelerator import AcceleratorKind
@@ -13,8 +14,7 @@ RESOURCES: dict[AcceleratorKind, str] = {"gpu": GPU_RESOURCE, "neuron": NEURON_R
 """What pods request of each kind, and the key of the nodes' taint."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorPlan:
+class AcceleratorPlan(Struct, frozen=True):
     """The GPUs or Neuron devices of a node: `count` whole ones (0 for a fraction of one), with `memory_gib`
     each, None if unknown. `cores` are the NeuronCores of a device.
 

@@ -7,7 +7,8 @@ Sources: kubernetes/autoscaler, `cloudprovider/aws` (README.md, aws_manager.go, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.catalog.interfaces import NetworkInterface
 from gpufleet.catalog.models import SoftwareLock
@@ -30,8 +31,7 @@ _IDLE = "0.001"
 """A node that has more of its CPU or memory requested, DaemonSets apart, is in use."""
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscalerPlan:
+class AutoscalerPlan(Struct, frozen=True):
     """The Cluster Autoscaler of a site: its image, and how it decides."""
 
     image: str
@@ -40,8 +40,7 @@ class AutoscalerPlan:
     expander: Expander
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscaledPlan:
+class AutoscaledPlan(Struct, frozen=True):
     """What a node group needs besides for the autoscaler.
 
     `node_labels` are further labels of its nodes. `tags` are those of the EKS node group and `scaling_tags`

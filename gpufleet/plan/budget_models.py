@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Annotated
+
+from msgspec import Struct
 
 from gpufleet.kinds import OnBreach
 from gpufleet.plan.json import MONEY
 
 
-@dataclass(frozen=True, slots=True)
-class AnomaliesPlan:
+class AnomaliesPlan(Struct, frozen=True):
     """Reports of unusual cost: anomalies with an impact of at least `above` USD.
 
     `monitor` is the ARN of an existing monitor; without one the stack makes its own.
     """
 
-    above: Decimal = field(metadata=MONEY)
+    above: Annotated[Decimal, MONEY]
     monitor: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class GrowingGroup:
+class GrowingGroup(Struct, frozen=True):
     """A node group whose cost follows its size, by the name of its resource; with its site and its team."""
 
     name: str
@@ -30,8 +30,7 @@ class GrowingGroup:
     team: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetPlan:
+class BudgetPlan(Struct, frozen=True):
     """The budget of the environment, for the cloud and for racks. Thresholds in percent.
 
     `gpufleet.pricing.cloud_budget` has the part of it that AWS Budgets watches. `assume` has USD a month for
@@ -42,15 +41,15 @@ class BudgetPlan:
     `drain_spot_at` percent on, None with another `on_breach`.
     """
 
-    monthly: Decimal = field(metadata=MONEY)
+    monthly: Annotated[Decimal, MONEY]
     currency: str
     alerts: tuple[Decimal, ...]
     on_breach: OnBreach
     drain_spot_at: Decimal | None
     notify: tuple[str, ...]
-    assume: Mapping[str, Decimal] = field(metadata=MONEY)
-    sites: Mapping[str, Decimal] = field(metadata=MONEY)
-    teams: Mapping[str, Decimal] = field(metadata=MONEY)
+    assume: Annotated[Mapping[str, Decimal], MONEY]
+    sites: Annotated[Mapping[str, Decimal], MONEY]
+    teams: Annotated[Mapping[str, Decimal], MONEY]
     growing_groups: tuple[GrowingGroup, ...]
     spot_groups: tuple[GrowingGroup, ...]
     anomalies: AnomaliesPlan | None

@@ -5,23 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from gpufleet.kinds import CapacityKind
 from gpufleet.plan.json import ELSEWHERE
 
 
-class _Capacity:
+class _Capacity(Struct, frozen=True):
     """A way to buy nodes: the JSON has the fields of all ways for each of them."""
 
-    __slots__ = ()
-
-    json_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType(
+    json_defaults = MappingProxyType[str, object](
         {
             "reservation_id": None,
             "reservation_zone": None,
@@ -39,24 +37,22 @@ class _Capacity:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OnDemandPlan(_Capacity):
+class OnDemandPlan(_Capacity, frozen=True):
     """On-demand nodes. `desired` lies between `min` and `max`."""
 
-    kind: CapacityKind = field(default="on-demand", init=False)
+    kind: ClassVar[CapacityKind] = "on-demand"
     min: int
     max: int
     desired: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpotPlan(_Capacity):
+class SpotPlan(_Capacity, frozen=True):
     """Spot nodes. With `on_demand_fallback` the group takes on-demand nodes when there is no spot capacity.
 
     `spot_max_price` is what an hour of a node may cost, in USD.
     """
 
-    kind: CapacityKind = field(default="spot", init=False)
+    kind: ClassVar[CapacityKind] = "spot"
     min: int
     max: int
     desired: int
@@ -64,11 +60,10 @@ class SpotPlan(_Capacity):
     spot_max_price: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _AllNodes(_Capacity):
+class _AllNodes(_Capacity, frozen=True):
     """Capacity of a fixed size: all of its nodes, or none."""
 
-    nodes: int = field(metadata=ELSEWHERE)
+    nodes: Annotated[int, ELSEWHERE]
 
     @property
     def min(self) -> int:
@@ -86,14 +81,13 @@ class _AllNodes(_Capacity):
         return self.nodes
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationPlan(_AllNodes):
+class ReservationPlan(_AllNodes, frozen=True):
     """An On-Demand Capacity Reservation that the stack makes, in one zone.
 
     It holds `shared_nodes` more for the principals of `share_with`.
     """
 
-    kind: CapacityKind = field(default="odcr", init=False)
+    kind: ClassVar[CapacityKind] = "odcr"
     reservation_zone: str
     shared_nodes: int = 0
     share_with: tuple[str, ...] = ()
@@ -105,24 +99,22 @@ class ReservationPlan(_AllNodes):
         return self.nodes + self.shared_nodes
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingReservationPlan(_AllNodes):
+class ExistingReservationPlan(_AllNodes, frozen=True):
     """An On-Demand Capacity Reservation from outside of the stack, and the placement group it was made in."""
 
-    kind: CapacityKind = field(default="odcr", init=False)
+    kind: ClassVar[CapacityKind] = "odcr"
     reservation_id: str
     reservation_zone: str
     reservation_placement_group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationGroupPlan(_AllNodes):
+class ReservationGroupPlan(_AllNodes, frozen=True):
     """A resource group of On-Demand Capacity Reservations from outside of the stack, in one or more of
     `zones`, and the placement group that those for these nodes were made in."""
 
-    kind: CapacityKind = field(default="odcr", init=False)
+    kind: ClassVar[CapacityKind] = "odcr"
     reservation_group: str
-    zones: tuple[str, ...] = field(metadata=ELSEWHERE)
+    zones: Annotated[tuple[str, ...], ELSEWHERE]
     reservation_placement_group: str | None = None
 
     @property
@@ -131,19 +123,18 @@ class ReservationGroupPlan(_AllNodes):
         return self.zones[0] if len(self.zones) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityBlockPlan(_AllNodes):
+class CapacityBlockPlan(_AllNodes, frozen=True):
     """A Capacity Block that the stack buys: the offering decides in which of `zones`.
 
     `start` is the fleet file's own text ("in 14 d" or an ISO date): it is resolved once, when the
     block is bought, and kept in the state.
     """
 
-    kind: CapacityKind = field(default="capacity-block", init=False)
-    zones: tuple[str, ...] = field(metadata=ELSEWHERE)
+    kind: ClassVar[CapacityKind] = "capacity-block"
+    zones: Annotated[tuple[str, ...], ELSEWHERE]
     start: str
-    duration: timedelta = field(metadata=ELSEWHERE)
-    extensions: tuple[timedelta, ...] = field(default=(), metadata=ELSEWHERE)
+    duration: Annotated[timedelta, ELSEWHERE]
+    extensions: Annotated[tuple[timedelta, ...], ELSEWHERE] = ()
 
     @property
     def reservation_zone(self) -> str | None:
@@ -161,17 +152,16 @@ class CapacityBlockPlan(_AllNodes):
         return [each / timedelta(hours=1) for each in self.extensions]
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingBlockPlan(_AllNodes):
+class ExistingBlockPlan(_AllNodes, frozen=True):
     """A Capacity Block from outside of the stack. Only the fleet file can declare its `start` and
     `duration`."""
 
-    kind: CapacityKind = field(default="capacity-block", init=False)
+    kind: ClassVar[CapacityKind] = "capacity-block"
     reservation_id: str
     reservation_zone: str
     start: str | None = None
-    duration: timedelta | None = field(default=None, metadata=ELSEWHERE)
-    extensions: tuple[timedelta, ...] = field(default=(), metadata=ELSEWHERE)
+    duration: Annotated[timedelta | None, ELSEWHERE] = None
+    extensions: Annotated[tuple[timedelta, ...], ELSEWHERE] = ()
 
     @property
     def duration_hours(self) -> float | None:

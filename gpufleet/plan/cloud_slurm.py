@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from gpufleet.plan.names import parameters_path
 from gpufleet.plan.rack_slurm import declared_partitions

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpufleet.plan.vpn import networks_behind
 from gpufleet.spec.models import CloudSite, FleetSpec
 
 
-@dataclass(frozen=True, slots=True)
-class DirectConnectPlan:
+class DirectConnectPlan(Struct, frozen=True):
     """An association with the Direct Connect gateway `gateway` (ID), and the networks (CIDRs) behind it.
 
     `owner` is the account of the gateway, to which the association is proposed; None if it is that of the

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpufleet.kinds import DNS_DIRECTIONS
 from gpufleet.plan.vpn import networks_behind
 from gpufleet.spec.models import CloudSite, FleetSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardPlan:
+class ForwardPlan(Struct, frozen=True):
     """A domain, and the addresses of the DNS servers at the racks that the site asks for its names."""
 
     domain: str
     servers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DnsPlan:
+class DnsPlan(Struct, frozen=True):
     """The domains that a site forwards, and whether `networks` (CIDRs) of the racks may ask for its names."""
 
     forward: tuple[ForwardPlan, ...]

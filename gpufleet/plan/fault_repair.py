@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from gpufleet.catalog.models import SoftwareLock
 from gpufleet.kinds import FaultRepairAction
 from gpufleet.spec.models import Kubernetes
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRepairPlan:
+class FaultRepairPlan(Struct, frozen=True):
     """NVSentinel of a site, with the versions of its chart and of cert-manager's as they are tagged.
 
     `keeps_events`: it has a database in the cluster, and cert-manager for the database's certificates.

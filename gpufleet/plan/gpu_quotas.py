@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class GpuPool:
+class GpuPool(Struct, frozen=True):
     """GPUs (or Neuron devices) of one node group. Pods request `resource`; each provides `per_gpu` of it."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from gpufleet.catalog import InstanceType
 from gpufleet.catalog.mig import MigGpu, mig_of
@@ -21,8 +22,7 @@ SharingKind = Literal["none", "time_slicing", "mps"]
 GpuStack = Literal["device-plugin", "gpu-operator"]
 
 
-@dataclass(frozen=True, slots=True)
-class GpuSharingPlan:
+class GpuSharingPlan(Struct, frozen=True):
     """How pods get GPUs of a cloud node group that are shared, divided, or both.
 
     A GPU is `mig_devices` instances of `mig_profile` (1 and None if it is whole), and each of them is shared

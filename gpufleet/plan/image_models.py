@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog.accelerator import AcceleratorKind
 
@@ -12,8 +13,7 @@ ImageKind = Literal["eks-release", "ami-name", "ami-id", "parameter"]
 of AWS's AMIs, by an AMI id, or by an SSM parameter."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageSoftwarePlan:
+class ImageSoftwarePlan(Struct, frozen=True):
     """The software of one release of AWS's images, from its release notes.
 
     None is a version that was not read; `in_containers` lists software that is not part of the image, and
@@ -34,8 +34,7 @@ class ImageSoftwarePlan:
     accelerator: AcceleratorKind
 
 
-@dataclass(frozen=True, slots=True)
-class LocalNvmePlan:
+class LocalNvmePlan(Struct, frozen=True):
     """The striped NVMe drives of a node: how many, and GB together of the first instance type.
 
     `mount` is where Slurm nodes see them; None on Kubernetes, where they carry containers and volumes.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.plan.names import NOTICES_SUFFIX
 from gpufleet.spec.models import CloudSite, Interruptions
@@ -12,8 +13,7 @@ CHECKPOINT_S = int(Interruptions().checkpoint.delta.total_seconds())
 """How long a signalled job may take where the fleet file says nothing of interruptions."""
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptionsPlan:
+class InterruptionsPlan(Struct, frozen=True):
     """The queue of AWS's notices about nodes of a site, and what its handler does.
 
     `checkpoint_s` is how long a signalled job may take; `maintenance_s` how long before a scheduled

@@ -1,6 +1,6 @@
 """The plan as JSON: a stable contract that others build on.
 
-Every field and every property of a plan model is a key, so that a new one needs no line here.
+Every annotated name and every property of a plan model is a key, so that a new one needs no line here.
 `json_defaults` of a model are keys that it may lack, with what they are then. Keys are added and
 never renamed or dropped. Money is a number of USD rounded half-even to cents, here and nowhere
 before; null means unknown. Lists keep the order of the fleet file.
@@ -9,38 +9,46 @@ before; null means unknown. Lists keep the order of the fleet file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
-from types import MappingProxyType
-from typing import Any
+from functools import cache
+from typing import Any, Final, get_type_hints
 
-MONEY = MappingProxyType({"json": "money"})
-"""Metadata of a field that is an amount of USD, or has some in it: rounded to cents."""
+from msgspec import Struct
 
-ELSEWHERE = MappingProxyType({"json": "elsewhere"})
-"""Metadata of a field whose content the JSON has under another key, of a property."""
+MONEY: Final = "money"
+"""Annotation of a field that is an amount of USD, or has some in it: rounded to cents."""
+
+ELSEWHERE: Final = "elsewhere"
+"""Annotation of a field whose content the JSON has under another key, of a property."""
 
 _CENT = Decimal("0.01")
 
 
-def model_to_json(model: Any) -> dict[str, Any]:
+def model_to_json(model: Struct) -> dict[str, Any]:
     """A plan, or another model, as plain JSON values. Its cost is apart (`gpufleet.pricing.json`).
 
     Equal plans give equal documents, key order included.
     """
-    written = {
-        each.name: _value(getattr(model, each.name), money=each.metadata == MONEY)
-        for each in fields(model)
-        if each.metadata != ELSEWHERE
+    without: Mapping[str, Any] = getattr(model, "json_defaults", {})
+    keys = _keys(type(model)).items()
+    return {**without, **{name: _value(getattr(model, name), money=money) for name, money in keys}}
+
+
+@cache
+def _keys(model: type[Struct]) -> dict[str, bool]:
+    """The keys of a model in their order, and whether each is money."""
+    marks = {
+        name: getattr(hint, "__metadata__", ())
+        for name, hint in get_type_hints(model, include_extras=True).items()
     }
     properties = [
         name
-        for parent in reversed(type(model).__mro__)
+        for parent in reversed(model.__mro__)
         for name, each in vars(parent).items()
         if isinstance(each, property)
     ]
-    without: Mapping[str, Any] = getattr(model, "json_defaults", {})
-    return {**without, **written, **{name: _value(getattr(model, name), money=False) for name in properties}}
+    annotated = {name: MONEY in mark for name, mark in marks.items() if ELSEWHERE not in mark}
+    return annotated | dict.fromkeys(properties, False)
 
 
 def cents(amount: Decimal | None) -> float | None:
@@ -49,7 +57,7 @@ def cents(amount: Decimal | None) -> float | None:
 
 
 def _value(value: Any, *, money: bool) -> Any:
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         return model_to_json(value)
     if isinstance(value, Decimal):
         return cents(value) if money else float(value)

@@ -7,8 +7,9 @@ pkg/apis/crds, scheduling/scheduler.go (limits), static/provisioning/controller.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from gpufleet.catalog import InstanceType
 from gpufleet.catalog.models import SoftwareLock
@@ -40,8 +41,7 @@ RESERVED_WEIGHT, SPOT_WEIGHT, ON_DEMAND_WEIGHT = 30, 20, 10
 """Karpenter tries the pool with the higher weight first: what is paid for, then spot, which is cheaper."""
 
 
-@dataclass(frozen=True, slots=True)
-class KarpenterPlan:
+class KarpenterPlan(Struct, frozen=True):
     """Karpenter of a site: the version of its chart of definitions, its image, whether a group has nodes that
     always run, which takes its feature StaticCapacity (alpha), and whether it launches into reservations
     (ReservedCapacity, beta)."""
@@ -52,8 +52,7 @@ class KarpenterPlan:
     reserved_capacity: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NodePoolPlan:
+class NodePoolPlan(Struct, frozen=True):
     """A node group that Karpenter scales.
 
     It has at most `most` nodes, and `always` of them without a pod, too: a pool of their own. `limits` are

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog.images import Architecture
 from gpufleet.kinds import KubernetesAccess
@@ -14,8 +15,7 @@ from gpufleet.plan.karpenter import KarpenterPlan
 from gpufleet.plan.queue_models import QueuesPlan
 
 
-@dataclass(frozen=True, slots=True)
-class VolumePlan:
+class VolumePlan(Struct, frozen=True):
     """The root volume: GiB, IOPS, MB/s."""
 
     size_gib: int
@@ -23,8 +23,7 @@ class VolumePlan:
     throughput: int
 
 
-@dataclass(frozen=True, slots=True)
-class TeamBucketPlan:
+class TeamBucketPlan(Struct, frozen=True):
     """A bucket that a team's pods reach, by its name in the storage; `write`: below the team's prefix.
 
     With `mount`, claims show it as folders (`bucket_claims`).
@@ -35,16 +34,14 @@ class TeamBucketPlan:
     mount: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TeamFileSystemPlan:
+class TeamFileSystemPlan(Struct, frozen=True):
     """A file system that a team's pods mount, by its name in the storage."""
 
     storage: str
     write: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TeamPlan:
+class TeamPlan(Struct, frozen=True):
     """A team's share of a Kubernetes or Slurm site; `buckets` and `file_systems` are those that its pods
     reach.
 
@@ -61,8 +58,7 @@ class TeamPlan:
     gpu_shares: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SystemNodesPlan:
+class SystemNodesPlan(Struct, frozen=True):
     """On-demand nodes for what a cluster itself needs, such as its DNS. `image` is the name of EKS's
     image for `architecture`, and `image_release` its release."""
 
@@ -75,8 +71,7 @@ class SystemNodesPlan:
     architecture: Architecture
 
 
-@dataclass(frozen=True, slots=True)
-class NeuronPlan:
+class NeuronPlan(Struct, frozen=True):
     """What an EKS cluster with Neuron devices runs for them: the device plugin of `version`, and with a
     `scheduler_image` a second scheduler (of Kubernetes's own minor) with Neuron's extension of `version`."""
 
@@ -84,8 +79,7 @@ class NeuronPlan:
     scheduler_image: str
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesPlan:
+class KubernetesPlan(Struct, frozen=True):
     """Settings of a cloud Kubernetes site.
 
     With `support_type` STANDARD, EKS upgrades the cluster when its version's standard support ends;

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.kinds import PRIORITIES, PRIORITY_LABEL, TEAM_LABEL, priority_class
 from gpufleet.plan.gpu_quotas import GpuPool, guarantees, thousandths
@@ -44,8 +45,7 @@ FRAMEWORKS = (
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Flavor:
+class Flavor(Struct, frozen=True):
     """Nodes whose devices are alike: those of `pool`, which Kueue selects by `labels`.
 
     `topology` is the name of the Topology by which it places pods on them; empty for none.
@@ -57,8 +57,7 @@ class Flavor:
     topology: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Devices:
+class Devices(Struct, frozen=True):
     """Flavors whose devices count towards one limit of each team, and the resource of their sum.
 
     `limits` has whole devices by team. The sum is only counted with several flavors.

@@ -7,10 +7,11 @@ against it. Amounts are USD per month (730 hours) as `Decimal`; `None` means unk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Struct
 
 from gpufleet.catalog.interfaces import InterfaceType as InterfaceType
 from gpufleet.catalog.interfaces import NetworkInterface as NetworkInterface
@@ -43,8 +44,7 @@ from gpufleet.plan.subnets import SubnetPlan
 from gpufleet.plan.vpn import VpnPlan
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroupPlan:
+class NodeGroupPlan(Struct, frozen=True):
     """A cloud node group, ready to be built.
 
     `image` is the name of EKS's image, the name of AWS's image of Slurm nodes, or an image of the user's
@@ -94,8 +94,7 @@ class NodeGroupPlan:
         return int(self.public_ip and len(self.network_interfaces) == 1)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPlan:
+class KeyPlan(Struct, frozen=True):
     """A KMS key that the stack makes: the name of its resource, and whose it is.
 
     `owner` is a node group, a storage or what a site needs besides (see `gpufleet.plan.names`).
@@ -105,21 +104,19 @@ class KeyPlan:
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogGroupPlan:
+class LogGroupPlan(Struct, frozen=True):
     """A CloudWatch log group that the stack makes, by its name in AWS."""
 
     name: str
     retention_days: int
 
 
-@dataclass(frozen=True, slots=True)
-class LustrePlan:
+class LustrePlan(Struct, frozen=True):
     """An FSx for Lustre file system. Sizes in GiB, throughput in MB/s per TiB."""
 
     site: str
     name: str
-    kind: Literal["lustre"] = field(default="lustre", init=False)
+    kind: ClassVar[Literal["lustre"]] = "lustre"
     deployment: LustreDeployment
     capacity_gib: int
     throughput: int | None
@@ -141,13 +138,12 @@ class LustrePlan:
         return self.kms_key is None and self.deployment != "SCRATCH_2"
 
 
-@dataclass(frozen=True, slots=True)
-class BucketPlan:
+class BucketPlan(Struct, frozen=True):
     """An S3 bucket that the stack creates."""
 
     site: str
     name: str
-    kind: Literal["bucket"] = field(default="bucket", init=False)
+    kind: ClassVar[Literal["bucket"]] = "bucket"
     bucket: str
     versioning: bool
     expire_days: int | None
@@ -155,8 +151,7 @@ class BucketPlan:
     kms_key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CloudSitePlan:
+class CloudSitePlan(Struct, frozen=True):
     """A cloud site, ready to be built. `kubernetes` is None on a Slurm site, `slurm` where no Slurm launches
     its nodes.
 
@@ -168,7 +163,7 @@ class CloudSitePlan:
     """
 
     site: str
-    kind: Literal["cloud"] = field(default="cloud", init=False)
+    kind: ClassVar[Literal["cloud"]] = "cloud"
     provider: Literal["aws"]
     region: str
     zones: tuple[str, ...]
@@ -182,16 +177,16 @@ class CloudSitePlan:
     kubernetes: KubernetesPlan | None
     slurm: CloudSlurmPlan | None
     interruptions: InterruptionsPlan | None
-    node_groups: tuple[NodeGroupPlan, ...] = field(metadata=ELSEWHERE)
+    node_groups: Annotated[tuple[NodeGroupPlan, ...], ELSEWHERE]
     ordered_capacity: tuple[OrderPlan, ...]
-    lustre: tuple[LustrePlan, ...] = field(metadata=ELSEWHERE)
-    buckets: tuple[BucketPlan, ...] = field(metadata=ELSEWHERE)
+    lustre: Annotated[tuple[LustrePlan, ...], ELSEWHERE]
+    buckets: Annotated[tuple[BucketPlan, ...], ELSEWHERE]
     interface_endpoints: tuple[str, ...]
-    flow_logs: LogGroupPlan = field(metadata=ELSEWHERE)
-    cluster_logs: LogGroupPlan | None = field(metadata=ELSEWHERE)
+    flow_logs: Annotated[LogGroupPlan, ELSEWHERE]
+    cluster_logs: Annotated[LogGroupPlan | None, ELSEWHERE]
     keys: tuple[KeyPlan, ...]
     tags: Mapping[str, str]
-    vpn_logs: LogGroupPlan | None = field(default=None, metadata=ELSEWHERE)
+    vpn_logs: Annotated[LogGroupPlan | None, ELSEWHERE] = None
 
     @property
     def nat_zones(self) -> tuple[str, ...]:
@@ -204,8 +199,7 @@ class CloudSitePlan:
         return tuple(each for each in (self.flow_logs, self.cluster_logs, self.vpn_logs) if each is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class HostPlan:
+class HostPlan(Struct, frozen=True):
     """A host that roles configure. `address` is what SSH connects to; `bmc` its management controller."""
 
     name: str
@@ -215,8 +209,7 @@ class HostPlan:
     bmc: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MountPlan:
+class MountPlan(Struct, frozen=True):
     """A shared file system of a rack site, and where nodes see it."""
 
     kind: Literal["nfs", "lustre", "beegfs", "weka", "gpfs"]
@@ -225,20 +218,18 @@ class MountPlan:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PowerPlan:
+class PowerPlan(Struct, frozen=True):
     """What the energy of a rack site costs: its power usage effectiveness, and USD for a kWh."""
 
     pue: Decimal
     usd_per_kwh: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipPlan:
+class OwnershipPlan(Struct, frozen=True):
     """What a GPU node of a rack site cost to buy, in USD, and over how long that is written off."""
 
-    acquisition: Decimal = field(metadata=MONEY)
-    lifetime: timedelta = field(metadata=ELSEWHERE)
+    acquisition: Annotated[Decimal, MONEY]
+    lifetime: Annotated[timedelta, ELSEWHERE]
 
     @property
     def lifetime_days(self) -> int:
@@ -246,8 +237,7 @@ class OwnershipPlan:
         return self.lifetime.days
 
 
-@dataclass(frozen=True, slots=True)
-class FabricPlan:
+class FabricPlan(Struct, frozen=True):
     """What the compute fabric of a rack site is; `none` between servers in the cloud."""
 
     kind: Literal["infiniband", "roce", "none"]
@@ -255,19 +245,18 @@ class FabricPlan:
     topology: Literal["rail-optimized", "fat-tree"]
 
 
-@dataclass(frozen=True, slots=True)
-class OnPremSitePlan:
+class OnPremSitePlan(Struct, frozen=True):
     """A rack site: its hosts and what every role needs of them.
 
     `running_costs` are USD per month for colocation, support and staff, as far as the fleet file has them.
     """
 
     site: str
-    kind: Literal["onprem"] = field(default="onprem", init=False)
+    kind: ClassVar[Literal["onprem"]] = "onprem"
     system: str
     gpu: str
     gpus_per_node: int
-    hosts: tuple[HostPlan, ...] = field(metadata=ELSEWHERE)
+    hosts: Annotated[tuple[HostPlan, ...], ELSEWHERE]
     fabric: FabricPlan
     scheduler: Literal["slurm", "kubernetes"]
     ssh_user: str
@@ -277,7 +266,7 @@ class OnPremSitePlan:
     power_kw_per_node: Decimal | None
     power: PowerPlan | None
     ownership: OwnershipPlan | None
-    running_costs: Mapping[str, Decimal] = field(metadata=MONEY)
+    running_costs: Annotated[Mapping[str, Decimal], MONEY]
     tags: Mapping[str, str]
     rack: RackPlan
     software: tuple[RackSoftwarePlan, ...]
@@ -288,8 +277,7 @@ class OnPremSitePlan:
         return sum(1 for host in self.hosts if host.role == "gpu")
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPlan:
+class FleetPlan(Struct, frozen=True):
     """One environment of one fleet, derived from its fleet file and the catalog.
 
     `keys` and `log_groups` are those of the account; each site has its own. `server_hosts` are the hosts of
@@ -299,8 +287,8 @@ class FleetPlan:
     fleet: str
     environment: str
     tags: Mapping[str, str]
-    cloud: tuple[CloudSitePlan, ...] = field(metadata=ELSEWHERE)
-    onprem: tuple[OnPremSitePlan, ...] = field(metadata=ELSEWHERE)
+    cloud: Annotated[tuple[CloudSitePlan, ...], ELSEWHERE]
+    onprem: Annotated[tuple[OnPremSitePlan, ...], ELSEWHERE]
     budget: BudgetPlan
     software_channel: str
     keys: tuple[KeyPlan, ...]

@@ -4,14 +4,14 @@ capacity."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.plan.capacity import group_zones
 from gpufleet.spec.models import CloudSite, FleetSpec, NodeGroup, OrderedCapacity
 
 
-@dataclass(frozen=True, slots=True)
-class OrderPlan:
+class OrderPlan(Struct, frozen=True):
     """`nodes` nodes from the groups of one of `places`, in order; none rather than fewer than `at_least`.
 
     `expected` has the nodes by group if every group has capacity. Groups of another site have the name

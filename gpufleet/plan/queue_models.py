@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.plan.rack_models import TaintPlan
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorPlan:
+class FlavorPlan(Struct, frozen=True):
     """Nodes whose devices are alike for jobs: those of `node_groups`, with `labels` and `taints`.
 
     `devices` are theirs at their maximum, each `per_device` of `resource`, which pods request: more than one
@@ -27,8 +27,7 @@ class FlavorPlan:
     topology: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QueuesPlan:
+class QueuesPlan(Struct, frozen=True):
     """Kueue of the version `kueue`, the controllers of `jobset` and `leader_worker_set` (None if left out),
     and `guaranteed`: whole devices of each flavor that a team gets at any time, by team."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.plan.gpu_sharing import SharingKind
 
 
-@dataclass(frozen=True, slots=True)
-class TaintPlan:
+class TaintPlan(Struct, frozen=True):
     """A Kubernetes taint."""
 
     key: str
@@ -19,8 +19,7 @@ class TaintPlan:
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
-@dataclass(frozen=True, slots=True)
-class SubnetManagerPlan:
+class SubnetManagerPlan(Struct, frozen=True):
     """A host that runs opensm. The running one with the highest priority is master."""
 
     host: str
@@ -28,8 +27,7 @@ class SubnetManagerPlan:
     port_guid: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FabricPartitionPlan:
+class FabricPartitionPlan(Struct, frozen=True):
     """An InfiniBand partition; without `port_guids` all ports are full members."""
 
     name: str
@@ -38,8 +36,7 @@ class FabricPartitionPlan:
     ipoib: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmSwitchPlan:
+class SlurmSwitchPlan(Struct, frozen=True):
     """A line of topology.conf: hosts below it, or switches below it. Each host is below one switch."""
 
     name: str
@@ -47,8 +44,7 @@ class SlurmSwitchPlan:
     switches: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmPartitionPlan:
+class SlurmPartitionPlan(Struct, frozen=True):
     """A partition. `max_minutes` None is no limit; without `accounts` all may use it."""
 
     name: str
@@ -64,8 +60,7 @@ class SlurmPartitionPlan:
         return len(self.hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmQosPlan:
+class SlurmQosPlan(Struct, frozen=True):
     """A QOS. None is no limit. Jobs of the QOS in `preempts` make room for its jobs."""
 
     name: str
@@ -75,8 +70,7 @@ class SlurmQosPlan:
     preempts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmAccountPlan:
+class SlurmAccountPlan(Struct, frozen=True):
     """A team's account: the GPUs that it may hold at once, its default QOS, the users in it."""
 
     name: str
@@ -85,8 +79,7 @@ class SlurmAccountPlan:
     users: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmPlan:
+class SlurmPlan(Struct, frozen=True):
     """Slurm of a rack site. Weights are TRES billing weights: of a GPU, a processor, a GiB.
 
     `state` is the NFS export (`host:/export`) on which the controllers keep their state, None where a
@@ -119,8 +112,7 @@ class SlurmPlan:
         return sum(1 for each in self.switches if each.hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesGroupPlan:
+class KubernetesGroupPlan(Struct, frozen=True):
     """GPU nodes that are used alike. `labels` are the user's own.
 
     `sharing` is how pods share a GPU, and `replicas` how many of them do (1 where none do).
@@ -142,8 +134,7 @@ class KubernetesGroupPlan:
         return len(self.hosts)
 
 
-@dataclass(frozen=True, slots=True)
-class RackKubernetesPlan:
+class RackKubernetesPlan(Struct, frozen=True):
     """Kubernetes of a rack site.
 
     `version` is the minor version; the software channel has the patch. `endpoint` is the virtual
@@ -175,8 +166,7 @@ class RackKubernetesPlan:
     reserved_memory_mib: int
 
 
-@dataclass(frozen=True, slots=True)
-class BackupTargetPlan:
+class BackupTargetPlan(Struct, frozen=True):
     """The store of copies of backups, with the fields of its kind; `keep` 0 keeps all."""
 
     kind: Literal["s3", "nfs", "rsync"]
@@ -188,8 +178,7 @@ class BackupTargetPlan:
     keep: int
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoringPlan:
+class MonitoringPlan(Struct, frozen=True):
     """Monitoring of a rack site. None is what the fleet file does not say.
 
     Seconds, GiB, kW of one rack, USD a kWh, USD that a node costs in an hour of its lifetime. `racks` are
@@ -219,8 +208,7 @@ class MonitoringPlan:
     node_hour_cost: Decimal | None
 
 
-@dataclass(frozen=True, slots=True)
-class UserPlan:
+class UserPlan(Struct, frozen=True):
     """A user with the same UID and GID on all hosts. `ssh_keys` are public keys."""
 
     name: str
@@ -231,8 +219,7 @@ class UserPlan:
     sudo: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ManagementPlan:
+class ManagementPlan(Struct, frozen=True):
     """Access to management controllers and their expected identity.
 
     `model` is the expected model, None if serial numbers identify the controllers; `power_cap_w` in W.
@@ -252,8 +239,7 @@ class ManagementPlan:
     bios: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class MigPlan:
+class MigPlan(Struct, frozen=True):
     """GPUs of nodes that are divided alike, and how many instances of each profile they have.
 
     `gpus` are indexes from 0; none is all of them.
@@ -274,8 +260,7 @@ SoftwareSource = Literal["distribution", "nvidia", "vendor", "mirror", "site", "
 mirror, a repository that the site names or that the hosts already have, built, or nowhere: not installed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RackSoftwarePlan:
+class RackSoftwarePlan(Struct, frozen=True):
     """A piece of software of a rack site. `version` is None where only the host knows it."""
 
     name: str
@@ -284,8 +269,7 @@ class RackSoftwarePlan:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RackPlan:
+class RackPlan(Struct, frozen=True):
     """What the roles of one rack site install. `slurm` and `kubernetes` are None where they place no jobs.
 
     `link_gbps` is the expected speed of all ports of the fabric. `rails` (RDMA devices) are those of the

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.plan.image_models import ImageKind
 
@@ -16,8 +17,7 @@ EFS_OPTIONS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,
 """Mount options of EFS, which has no NFS 4.2 (EFS User Guide, "Recommended NFS mount settings")."""
 
 
-@dataclass(frozen=True, slots=True)
-class BurstPlan:
+class BurstPlan(Struct, frozen=True):
     """Which waiting jobs of the racks may use cloud nodes: those of `teams` in `partitions` that waited
     `after_s`, on nodes of `groups`, whose jobs may cost `monthly` USD in a month.
     """
@@ -29,8 +29,7 @@ class BurstPlan:
     monthly: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlan:
+class ServerPlan(Struct, frozen=True):
     """An instance that runs Slurm's controllers or that people log in to. `name` is the host's, `label` what
     its resource is called besides the servers', `address` its private one."""
 
@@ -43,8 +42,7 @@ class ServerPlan:
     volume_gib: int
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmServersPlan:
+class SlurmServersPlan(Struct, frozen=True):
     """The servers of a site. `reserved` is the block of addresses that is kept for them, by zone.
 
     `image` is an AMI id or an SSM parameter, as `image_kind` says. `keys` are public keys of `ssh_user`.
@@ -68,8 +66,7 @@ class SlurmServersPlan:
         return (*([SHARED] if self.shared else []), *([STATE] if self.shares_state else []))
 
 
-@dataclass(frozen=True, slots=True)
-class CloudSlurmPlan:
+class CloudSlurmPlan(Struct, frozen=True):
     """Who launches the nodes of a cloud site, and what the nodes need to join.
 
     `controllers` is the rack site, or the site itself if it has `servers`; `addresses` are those of its

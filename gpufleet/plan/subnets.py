@@ -7,9 +7,10 @@ no other subnet moves (a subnet whose CIDR changes is a replacement of everythin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Literal
+
+from msgspec import Struct
 
 SLOTS = 8
 """A VPC is cut into eight: one slot for each zone's private subnet, the last for all public ones."""
@@ -23,8 +24,7 @@ RESERVED_BY_AWS = 5
 """Addresses that AWS keeps of each subnet (network, router, DNS, future use, broadcast)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubnetPlan:
+class SubnetPlan(Struct, frozen=True):
     """A subnet: one public and one private per zone."""
 
     zone: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpufleet.kinds import VPN_AMAZON_ASN
 from gpufleet.spec.models import CloudSite, FleetSpec
 
 
-@dataclass(frozen=True, slots=True)
-class VpnPlan:
+class VpnPlan(Struct, frozen=True):
     """A VPN to the router `gateway` (public IPv4 address), and the networks (CIDRs) behind it.
 
     `asn` is the BGP number of the router, `amazon_asn` that of AWS's side. Routes are `static`, or come by

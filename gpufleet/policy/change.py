@@ -7,9 +7,10 @@ therefore evaluates change rules itself, from the preview steps of either engine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpufleet.pricing.models import FleetCost
 from gpufleet.resources.resource import Resource
@@ -19,8 +20,7 @@ from gpufleet.spec.models import FleetSpec
 Operation = Literal["create", "update", "replace", "delete", "same"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeStep:
+class ChangeStep(Struct, frozen=True):
     """The operation on one resource. `before` is None for a creation, `after` for a deletion.
 
     `diff` names the top-level inputs that differ, `replace_keys` those that force the replacement.
@@ -42,16 +42,14 @@ class ChangeStep:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class OpenChange:
+class OpenChange(Struct, frozen=True):
     """Another unmerged change, and the monthly cost that it adds at its expected size."""
 
     name: str
     increase: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class StackChange:
+class StackChange(Struct, frozen=True):
     """One change of one stack: a pull request, or the next `up`.
 
     `jobs` has the number of running jobs by node group ("site/group"). It is unknown for groups that are not

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from gpufleet.catalog import Catalog
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 
-@dataclass(frozen=True)
-class PolicyContext:
+class PolicyContext(Struct, frozen=True):
     """The input that all rules of one run share.
 
     `spec` and `plan` are None if the stack has no fleet file (a program of another project): rules that need
@@ -34,7 +34,7 @@ class PolicyContext:
     spec: FleetSpec | None = None
     plan: FleetPlan | None = None
     config: Mapping[str, str] = field(default_factory=dict)
-    _costs: dict[int, tuple[Stack, FleetCost]] = field(default_factory=dict, repr=False, compare=False)
+    _costs: dict[int, tuple[Stack, FleetCost]] = field(default_factory=dict)
 
     @property
     def environment(self) -> str:
@@ -72,8 +72,7 @@ class PolicyContext:
         return self.config.get("aws:region", "")
 
 
-@dataclass(frozen=True)
-class RuleContext(Generic[S]):
+class RuleContext(Struct, Generic[S], frozen=True):
     """The settings of one rule, and the context that all rules of the run share."""
 
     settings: S

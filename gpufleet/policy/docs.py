@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import groupby
 from typing import Any
+
+from msgspec.structs import asdict
 
 from gpufleet.policy import examples
 from gpufleet.policy.evaluation import RuleViolation
@@ -199,9 +200,9 @@ def _type_of(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 def _example(rule: Rule[Any], example: Example) -> Iterator[str]:
     """Yield the parts of an example as YAML: rule settings, fleet file, resources."""
     document: dict[str, Any] = {}
-    for field in fields(example):
-        if field.name not in ("resources", "before") and (value := getattr(example, field.name)):
-            document[field.name] = value
+    for name, value in asdict(example).items():
+        if value and name not in ("resources", "before"):
+            document[name] = value
     if rule.scope == "change":
         document["before"] = list(example.before)
         document["after"] = list(example.resources)

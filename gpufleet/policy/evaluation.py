@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.policy import exemptions
 from gpufleet.policy.change import StackChange
@@ -18,8 +20,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.spec.policy import Exemption
 
 
-@dataclass(frozen=True, slots=True)
-class RuleViolation:
+class RuleViolation(Struct, frozen=True):
     """A violation with its rule, resource and enforcement. `urn` is empty for the whole stack."""
 
     rule: Rule[Any]

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from gpufleet.containment import repository_of, shown_in

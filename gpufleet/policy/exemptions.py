@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.spec.policy import Exemption
 
@@ -16,8 +17,7 @@ EXEMPTED = "exempted"
 """The beginning of the message of an exempted violation."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExemptionMatch:
+class ExemptionMatch(Struct, frozen=True):
     """The exemption that covers a violation, in force or not."""
 
     exemption: Exemption

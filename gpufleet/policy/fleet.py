@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.catalog import load_catalog
 from gpufleet.checks import OVERRIDES, ValidFleet
@@ -21,8 +22,7 @@ NOW = "GPUFLEET_POLICY_NOW"
 """Environment variable: the time to evaluate rules at (ISO 8601, UTC by default) instead of now."""
 
 
-@dataclass(frozen=True, slots=True)
-class StackOfFleet:
+class StackOfFleet(Struct, frozen=True):
     """The fleet file of a policy run's stack, with line numbers, and the context of the rules."""
 
     loaded: LoadedFleet | None

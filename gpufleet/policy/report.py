@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
 
 from gpufleet.files import put
 from gpufleet.policy.evaluation import RuleViolation
@@ -24,8 +26,7 @@ _UNKNOWN = {"__gpufleet": "unknown"}
 _SECRET = "[secret]"  # noqa: S105 - a placeholder
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedViolation:
+class ReportedViolation(Struct, frozen=True):
     """One violation of a policy run. See `Violation` and `RuleViolation` for the fields."""
 
     rule: str
@@ -40,8 +41,7 @@ class ReportedViolation:
     exempted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A policy run: the stack as the rules received it, and all violations of resource and stack rules."""
 
     stack: Stack
@@ -84,7 +84,7 @@ def read_report(path: Path) -> Report:
 
 
 def _resource_json(resource: Resource) -> dict[str, Any]:
-    data = asdict(replace(resource, props={}, inputs=None, provider=None))
+    data: dict[str, Any] = to_builtins(replace(resource, props={}, inputs=None, provider=None))
     data["secrets"] = sorted(resource.secrets)
     data["props"] = _masked(resource.props, "", resource.secrets)
     data["inputs"] = None if resource.inputs is None else _masked(resource.inputs, "", resource.secrets)

@@ -6,9 +6,9 @@ evaluates these, since Pulumi's protocol does not pass them).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
 from gpufleet.policy.change import StackChange
@@ -31,8 +31,7 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """One violation: the value, the rule, and the remedy.
 
     `message` gives the value and the rule ("httpTokens is 'optional', but IMDSv2 needs 'required'"), `remedy`
@@ -55,8 +54,7 @@ class Violation:
         return f"{self.message}; {self.remedy}" if self.remedy else self.message
 
 
-@dataclass(frozen=True, slots=True)
-class Framework:
+class Framework(Struct, frozen=True):
     """The control of a published framework that the rule implements."""
 
     name: str
@@ -64,8 +62,7 @@ class Framework:
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """Resources of an example, for the documentation and test of a rule.
 
     `resources` are mappings with `type`, `props` and optionally `name`, `options` (camel case as in Pulumi:
@@ -86,8 +83,7 @@ class Example:
     unfinished: bool = False
 
 
-@dataclass(frozen=True)
-class Rule(Generic[S]):
+class Rule(Struct, Generic[S], frozen=True):
     """A rule with its metadata; `evaluate` yields violations. The decorators below create it.
 
     `types` are the type tokens that a resource or change rule applies to (empty: all). For a stack rule they

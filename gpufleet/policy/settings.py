@@ -6,11 +6,11 @@ Pulumi's policy configuration overrides the fleet file, because the fleet file i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gpufleet.errors import SpecError
@@ -21,8 +21,7 @@ from gpufleet.spec.policy import LEAST_OF_A_NAME, LEVELS
 from gpufleet.spec.source import SourceMap
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredRule:
+class ConfiguredRule(Struct, frozen=True):
     """A rule with its enforcement and settings in one run."""
 
     rule: Rule[Any]
@@ -44,8 +43,7 @@ def read_pack_config(file: Path | None) -> dict[str, PackConfig]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PackConfig:
+class PackConfig(Struct, frozen=True):
     """Pulumi's policy configuration of one rule."""
 
     enforcement: Enforcement | None = None

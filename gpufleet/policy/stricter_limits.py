@@ -7,11 +7,13 @@ the changes after it: nobody raises a cap and spends it, disables a rule and bre
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.plan import build_plan
 from gpufleet.plan.assumptions import RULE as ASSUMING
@@ -29,8 +31,7 @@ _DAY = timedelta(days=1) // _MICROSECOND
 STRICTNESS: Mapping[Enforcement, int] = {"disabled": 0, "advisory": 1, "remediate": 2, "mandatory": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class StricterLimits:
+class StricterLimits(Struct, frozen=True):
     """Rules, exemptions and context that judge a change. `differ` is True if the change loosens any."""
 
     configured: tuple[ConfiguredRule, ...]

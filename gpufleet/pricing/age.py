@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.catalog import STALE_AFTER_DAYS
 from gpufleet.pricing.models import CostLine, FleetCost
@@ -11,8 +12,7 @@ from gpufleet.pricing.models import CostLine, FleetCost
 STALE_AFTER = dt.timedelta(days=STALE_AFTER_DAYS)
 
 
-@dataclass(frozen=True, slots=True)
-class StalePrice:
+class StalePrice(Struct, frozen=True):
     """A cost line with an old price. `age` is None if the source has no date."""
 
     line: CostLine

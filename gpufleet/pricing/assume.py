@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace
 
 from gpufleet.plan.assumptions import Assumptions
 from gpufleet.pricing.models import CostLine

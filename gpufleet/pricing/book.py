@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from gpufleet.pricing.cost import Cost
 from gpufleet.pricing.models import CostLine, FleetCost, Kind
 from gpufleet.pricing.rates import UnpricedError, joined, oldest
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Site, owner in it (node group or storage) and team. Empty if unknown."""
 
     site: str = ""
@@ -19,8 +20,7 @@ class Owner:
     team: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PricedResource:
+class PricedResource(Struct, frozen=True):
     """The resource of a line: type token and name (a rack site has only a name), and owner. The URN is empty
     for a plan."""
 

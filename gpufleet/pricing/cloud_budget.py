@@ -8,9 +8,10 @@ hybrid total.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Struct
 
 from gpufleet.plan.json import MONEY
 from gpufleet.plan.marks import TAG_PREFIX
@@ -24,8 +25,7 @@ LEAST = Decimal(1)
 """The limit where nothing is left for the cloud: AWS Budgets rejects 0, and 1 USD reports the first cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class CloudBudget:
+class CloudBudget(Struct, frozen=True):
     """One budget in AWS: a limit in USD a month for all resources that have all of `tags`.
 
     `name` is the site or team of `kind`, and empty for the environment. `basis` is the calculation.
@@ -34,7 +34,7 @@ class CloudBudget:
 
     kind: Literal["environment", "site", "team"]
     name: str
-    monthly: Decimal = field(metadata=MONEY)
+    monthly: Annotated[Decimal, MONEY]
     tags: Mapping[str, str]
     basis: str
     complete: bool = True

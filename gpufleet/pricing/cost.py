@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpufleet.pricing.models import Kind
 from gpufleet.pricing.rates import settle
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from gpufleet.pricing.rates import Rate
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Minimum, expected and maximum number."""
 
     minimum: int
@@ -55,8 +55,7 @@ class Sizes:
 ONE = Sizes.fixed(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """Three monthly amounts, and the prices used for them.
 
     `what` and `kind` are those of the cost line, `bought` the purchase option of nodes. `upfront` is a

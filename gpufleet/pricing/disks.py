@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.kinds import GP3_IOPS, GP3_MB_S
 from gpufleet.pricing.cost import ONE, Cost, Sizes
 from gpufleet.pricing.rates import MONTH, Prices, Rate, UnpricedError, number, pricing_of, settle
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """A volume: EBS volume type, GiB, IOPS, MB/s."""
 
     kind: str

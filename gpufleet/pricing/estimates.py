@@ -8,8 +8,9 @@ test repeats this.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import Price
 
@@ -26,8 +27,7 @@ SPOT_FLOOR = Decimal("0.0999")
 """The lowest ratio of a spot price to the on-demand price in the catalog."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A range in USD, the region with the most_expensive known price, and the calculation."""
 
     low: Decimal

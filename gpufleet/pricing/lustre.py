@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from gpufleet.pricing.cost import Cost, steady
 from gpufleet.pricing.rates import Prices, UnpricedError, number, pricing_of

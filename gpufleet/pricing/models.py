@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.plan.json import ELSEWHERE, MONEY
 
@@ -14,8 +16,7 @@ Kind = Literal["compute", "storage", "network", "control-plane", "power", "owner
 CURRENCY = "USD"
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(Struct, frozen=True):
     """The monthly cost of one resource (or one on-premises site).
 
     `minimum`, `expected` and `maximum` are the cost at minimum, desired and maximum size, equal without
@@ -35,10 +36,10 @@ class CostLine:
     name: str
     what: str
     kind: Kind
-    minimum: Decimal | None = field(metadata=ELSEWHERE)
-    expected: Decimal | None = field(metadata=ELSEWHERE)
-    maximum: Decimal | None = field(metadata=ELSEWHERE)
-    upfront: Decimal = field(default=Decimal(0), metadata=MONEY)
+    minimum: Annotated[Decimal | None, ELSEWHERE]
+    expected: Annotated[Decimal | None, ELSEWHERE]
+    maximum: Annotated[Decimal | None, ELSEWHERE]
+    upfront: Annotated[Decimal, MONEY] = Decimal(0)
     site: str = ""
     owner: str = ""
     team: str = ""
@@ -60,8 +61,7 @@ class CostLine:
         return self.expected is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A sum of known monthly costs. `complete` is False if any part is unknown, `known` is False if all parts
     are."""
 
@@ -72,8 +72,7 @@ class Amount:
     known: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class FleetCost:
+class FleetCost(Struct, frozen=True):
     """The cost of a plan, or of a stack with the racks of its fleet.
 
     `not_counted` lists usage-based charges (data transfer, requests, objects in buckets).

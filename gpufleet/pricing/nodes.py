@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.pricing.book import CostBook, PricedResource
 from gpufleet.pricing.cost import Cost, Sizes
@@ -15,16 +16,14 @@ from gpufleet.pricing.services import price_node_addresses
 RESERVED = "odcr"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """An instance type of a group, and its weight in units of capacity."""
 
     instance: str
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Market:
+class Market(Struct, frozen=True):
     """The purchase options of nodes: `base` nodes and `percent` of the others are on-demand. The rest is
     spot, at most `spot_most` USD per hour and unit of capacity. `reserved` nodes are on-demand nodes in a
     reservation that has no cost line. With `falls_back`, nodes are on-demand ones where there is no spot.
@@ -59,8 +58,7 @@ SPOT_OR_ON_DEMAND = Market(0, 0, falls_back=True)
 IN_RESERVATION = Market(0, 100, reserved=True)
 
 
-@dataclass(frozen=True, slots=True)
-class PricedGroup:
+class PricedGroup(Struct, frozen=True):
     """Nodes that scale together.
 
     `running` are the charged nodes, None if a reservation or block covers them. Volumes exist for `existing`

@@ -7,11 +7,12 @@ plan and stack have the same cost and assumptions apply to both.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.kinds import ALWAYS_SUFFIX, DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS

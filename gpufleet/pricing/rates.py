@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.errors import InputError
 from gpufleet.pricing.estimates import MARGIN, SPOT_FLOOR, estimate
@@ -49,8 +51,7 @@ def pricing_of(what: str, kind: Kind) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Struct, frozen=True):
     """A known unit price (an instance-hour, a GB-month), with source and date.
 
     `expected` is the usual price, `low` and `high` the lowest and highest known one. With `estimated`, the
@@ -82,8 +83,7 @@ class Rate:
         return replace(self, low=low, expected=expected, high=high)
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """The catalog's prices in one region. Each method raises `UnpricedError` if there is none."""
 
     catalog: Catalog

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from gpufleet.pricing import by_use
 from gpufleet.pricing.cost import Cost, Sizes, steady

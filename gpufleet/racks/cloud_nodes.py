@@ -8,8 +8,9 @@ Without that output (nothing deployed yet, or no node running) there are no clou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 from gpufleet.plan.models import CloudSitePlan
@@ -18,8 +19,7 @@ OUTPUT = "nodes"
 _REMEDY = "run `gpufleet refresh` and `gpufleet up`, so that the outputs are those of this fleet file"
 
 
-@dataclass(frozen=True, slots=True)
-class CloudNode:
+class CloudNode(Struct, frozen=True):
     """A running cloud node. `user` is the login user of Ansible, empty for Ansible's default."""
 
     site: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 LONGEST_DIFF = 4000
 """Characters of one diff that are kept; a longer one is cut and says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """A change of one thing. `what` is a path or nothing, `text` a unified diff without headers."""
 
     what: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from gpufleet.racks.diffs import Diff, task_diffs
 
@@ -20,8 +21,7 @@ _KINDS: Mapping[str, EventKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskEvent(Struct, frozen=True):
     """One task on one host. `result` is what the module returned, empty for `started`.
 
     `message` says why, for a task that failed or a host that was not reached. `notice` is what a task of
@@ -44,8 +44,7 @@ class TaskEvent:
     notice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HostStats:
+class HostStats(Struct, frozen=True):
     """How many tasks of a host ended how."""
 
     ok: int = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gpufleet.errors import CloudError, InputError
 from gpufleet.files import write_atomically
@@ -18,8 +19,7 @@ PLAYBOOK = "playbooks/build_image.yml"
 GROUP = "cloud_images"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageHost:
+class ImageHost(Struct, frozen=True, kw_only=True):
     """How to reach the instance. `keys` are its host keys as (kind, key), `variables` those of its way."""
 
     name: str

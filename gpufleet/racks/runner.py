@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from gpufleet.errors import CloudError, GpufleetError, InputError
 from gpufleet.interruption import interruptible
 from gpufleet.racks.events import HostStats, TaskEvent, host_stats, task_event
@@ -69,8 +71,7 @@ class CutShortError(CloudError):
     """Ansible ended early: some hosts are done and some are not."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaybookResult:
+class PlaybookResult(Struct, frozen=True):
     """How a run ended, by host. `failures` are the tasks that failed and the hosts not reached."""
 
     hosts: Mapping[str, HostStats]

@@ -12,7 +12,8 @@ import binascii
 import secrets
 import string
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan, OnPremSitePlan
@@ -73,8 +74,7 @@ def _monitoring(asks: Callable[[MonitoringPlan], object]) -> Callable[[OnPremSit
     return needed
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(Struct, frozen=True):
     """A secret for `variable` of `role`, which the sites in `needed` require.
 
     `least` is the minimum length in characters; `fits` checks other requirements. Without `make`, gpufleet

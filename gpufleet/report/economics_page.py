@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 MOST_ROWS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class PageColumn:
+class PageColumn(Struct, frozen=True):
     """A column of a table."""
 
     name: str
     numeric: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PageSection:
+class PageSection(Struct, frozen=True):
     """A heading with a text, a plot, a table and lines, each of them optional."""
 
     heading: str

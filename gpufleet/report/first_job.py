@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpufleet.plan.models import FleetPlan, OnPremSitePlan
 
 
-@dataclass(frozen=True, slots=True)
-class FirstJob:
+class FirstJob(Struct, frozen=True):
     """A user, the host to log in to, and the command that shows the hosts of a job."""
 
     site: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from gpufleet.catalog import STALE_AFTER_DAYS
 from gpufleet.pricing.age import of_fleet_file
@@ -28,8 +29,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One sum. Positions are in percent of the chart's width, None if there is no such amount."""
 
     name: str
@@ -44,8 +44,7 @@ class Bar:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """Bars with a common scale, which ends at `end`."""
 
     title: str
@@ -63,8 +62,7 @@ class Chart:
         return any(bar.over for bar in self.bars)
 
 
-@dataclass(frozen=True, slots=True)
-class PricedLine:
+class PricedLine(Struct, frozen=True):
     """A cost line; `source` is the number of its price in the list of sources, from 1."""
 
     what: str
@@ -76,8 +74,7 @@ class PricedLine:
     estimated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PriceSource:
+class PriceSource(Struct, frozen=True):
     """A source of prices, their age, and how much of the monthly cost uses them."""
 
     number: int

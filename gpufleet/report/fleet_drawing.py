@@ -6,7 +6,8 @@ A large group is drawn to scale: one square then represents several nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.plan.models import NodeGroupPlan
 
@@ -21,8 +22,7 @@ SYSTEM_UNITS = 8
 """Default rack units of a system, if the catalog has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A rectangle. `kind` is a class of the style sheet."""
 
     x: float
@@ -32,8 +32,7 @@ class Box:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """Boxes on a sheet, and a text with the same content."""
 
     width: float

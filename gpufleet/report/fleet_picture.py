@@ -6,8 +6,9 @@ Larger numbers are drawn to scale, and the text below states the scale.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from gpufleet.plan.capacity_models import CapacityBlockPlan, ExistingBlockPlan, SpotPlan
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, NodeGroupPlan, OnPremSitePlan
@@ -31,8 +32,7 @@ OPTIONS = {
 """Purchase options, as shown on the page."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPicture:
+class GroupPicture(Struct, frozen=True):
     """A node group. `scale` is the number of nodes per square, `option` its purchase option."""
 
     name: str
@@ -47,8 +47,7 @@ class GroupPicture:
     drawing: Drawing
 
 
-@dataclass(frozen=True, slots=True)
-class StorePicture:
+class StorePicture(Struct, frozen=True):
     """A file system or bucket."""
 
     name: str
@@ -58,8 +57,7 @@ class StorePicture:
     bucket: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PlacePicture:
+class PlacePicture(Struct, frozen=True):
     """One zone, several zones that share resources, or the whole region."""
 
     name: str
@@ -67,16 +65,14 @@ class PlacePicture:
     stores: tuple[StorePicture, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RackPicture:
+class RackPicture(Struct, frozen=True):
     """A rack, or `count` racks drawn as one. `label` is empty if there are too many for names."""
 
     label: str
     drawing: Drawing
 
 
-@dataclass(frozen=True, slots=True)
-class SitePicture:
+class SitePicture(Struct, frozen=True):
     """A region or a hall. A cloud site has places; a rack site has racks, lanes of fabric and mounts."""
 
     name: str

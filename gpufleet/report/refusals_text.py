@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -12,8 +12,7 @@ from gpufleet.report.verdict_words import in_number, one_line
 from gpufleet.visible import visible_line
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRefusal:
+class PolicyRefusal(Struct, frozen=True):
     """A violation of a mandatory rule; `name` is the resource's, `file` is empty without a known line."""
 
     rule: str

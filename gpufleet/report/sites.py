@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.engine.api import Changes, Op, PlannedResource, ResourceEvent, RunResult
 from gpufleet.plan.marks import TAG_PREFIX
@@ -20,8 +21,7 @@ _STACK = "pulumi:pulumi:Stack"
 _COUNTED = {Op.CREATE: "create", Op.UPDATE: "update", Op.REPLACE: "replace", Op.DELETE: "delete"}
 
 
-@dataclass(frozen=True, slots=True)
-class SiteChanges:
+class SiteChanges(Struct, frozen=True):
     """The (planned) changes of a run in one site; `site` is None for resources outside any site.
 
     `events` are the changes, one per resource, in the engine's order; `changes` counts them and the
@@ -72,8 +72,7 @@ def sites_of(
     return {urn: tree.site(urn) for urn in tree.nodes}
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(Struct, frozen=True):
     name: str
     parent: str
     tag: str | None

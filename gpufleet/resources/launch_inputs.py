@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from gpufleet.resources.resource import UNKNOWN, Resource, Unknown, is_unknown
 from gpufleet.resources.types import BATCH, INSTANCE, NODE_GROUP, SPOT_FLEET, SPOT_INSTANCE_REQUEST
@@ -17,8 +18,7 @@ EKS_DEFAULT_TYPE = "t3.medium"
 """EKS's default if neither node group nor launch template has a type (CreateNodegroup)."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceTypes:
+class InstanceTypes(Struct, frozen=True):
     """Types that may be launched, each with its weight (how much of the size one instance fills).
 
     `unclear` says why there may be others; empty if these are all.

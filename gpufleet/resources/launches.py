@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.plan.models import FleetPlan
 from gpufleet.resources.launch_inputs import InstanceTypes, Market, Number, instance_types, markets, number
@@ -56,8 +58,7 @@ _REFERENCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One resource that starts instances. `resource` and `templates` contain only declared inputs.
 
     `unclear` says why the template's content is not known (it is not in this stack, or another version is

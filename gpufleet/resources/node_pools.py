@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.resources.launch_inputs import Number, number
 from gpufleet.resources.resource import UNKNOWN, Resource
@@ -33,8 +34,7 @@ WORKLOAD_LABEL = "gpufleet.io/workload"
 """The label of nodes with what they are for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """A node pool. `types` are the instance types that it lists, None if it does not list them (or if they
     are not known yet), and so are `zones`, `capacity_types` and `reservation_types` (`default`,
     `capacity-block`). `replicas` is the number of nodes of a static pool, None for one that pods grow.

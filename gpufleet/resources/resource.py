@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, TypeGuard
+
+from msgspec import Struct, field
 
 _PART = re.compile(r"[^.\[\]]+")
 
@@ -47,8 +48,7 @@ def holds_unknown(value: object) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceOptions:
+class ResourceOptions(Struct, frozen=True):
     """Resource options for rules. `ignore_changes` contains property paths in camel case.
 
     `retain_on_delete` is known only for resources in a state: Pulumi's Analyzer protocol lacks it.
@@ -61,8 +61,7 @@ class ResourceOptions:
     retain_on_delete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderInstance:
+class ProviderInstance(Struct, frozen=True):
     """The provider instance of a resource; `props` are its inputs (`region`, ...)."""
 
     type: str
@@ -71,8 +70,7 @@ class ProviderInstance:
     props: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """One resource with its checked inputs under Pulumi's own names (camel case).
 
     `props` contains plain Python values; unknown ones are `UNKNOWN` at any depth, secret ones are in the

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from gpufleet.findings import Finding
 from gpufleet.spec.models import FleetSpec
@@ -23,8 +23,7 @@ _PLACEHOLDER = re.compile(r"<[^>]*>|\.\.\.")
 _FIELD = re.compile(r"([a-z_]+): (.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """A valid value for a field: `value` is text, or a list or mapping of texts."""
 
     field: str

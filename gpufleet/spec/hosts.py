@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import GetJsonSchemaHandler
@@ -18,8 +17,7 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class HostRange(Quantity):
+class HostRange(Quantity, frozen=True):
     """Hosts written as a range (`dgx[001-064]`), expanded in order."""
 
     text: str
@@ -110,8 +108,7 @@ class HostRange(Quantity):
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class HostList(HostRange):
+class HostList(HostRange, frozen=True):
     """Hosts written as a range, or as a list of hosts and ranges (`[ctl01, adm[1-2]]`), in order."""
 
     noun: ClassVar[str] = "hosts"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from gpufleet.containment import repository_of, shown_in
@@ -30,8 +31,7 @@ MOST_FINDINGS = 1000
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFleet:
+class LoadedFleet(Struct, frozen=True):
     """A fleet file that holds: its models, and the map from fields to file and line."""
 
     spec: FleetSpec
@@ -40,8 +40,7 @@ class LoadedFleet:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class FleetReading:
+class FleetReading(Struct, frozen=True):
     """A fleet file that could be read: `fleet` where it holds, and what is wrong with its fields else."""
 
     root: Entry

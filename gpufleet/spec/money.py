@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
@@ -38,8 +37,7 @@ def _rate(kind: type[Quantity], text: str, units: Mapping[str, Decimal]) -> tupl
     return number * units[per], currency
 
 
-@dataclass(frozen=True, slots=True)
-class Money(Quantity):
+class Money(Quantity, frozen=True):
     """An amount of money (`250000 USD`, `500k USD`, `2.5M USD`), exact; printed without k and M."""
 
     amount: Decimal
@@ -66,8 +64,7 @@ class Money(Quantity):
         return f"{plain(self.amount)} {self.currency}"
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyPrice(Quantity):
+class EnergyPrice(Quantity, frozen=True):
     """Money for each kWh (`0.11 USD/kWh`)."""
 
     amount: Decimal
@@ -88,8 +85,7 @@ class EnergyPrice(Quantity):
         return f"{plain(self.amount)} {self.currency}/kWh"
 
 
-@dataclass(frozen=True, slots=True)
-class HourlyPrice(Quantity):
+class HourlyPrice(Quantity, frozen=True):
     """Money for an hour of one node (`12.5 USD/h`)."""
 
     amount: Decimal

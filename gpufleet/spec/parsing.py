@@ -14,6 +14,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
+from msgspec import Struct
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -31,14 +32,12 @@ class QuantityError(ValueError):
         self.remedy = remedy
 
 
-class Quantity:
+class Quantity(Struct, frozen=True):
     """Base of all quantities: a pydantic field type that is written as text.
 
     Subclasses say what is `accepted`, give `examples`, a `pattern` for editors (a superset of what
     `parse` takes, ECMA 262 syntax) and a `description`, and implement `parse`.
     """
-
-    __slots__ = ()
 
     noun: ClassVar[str]
     accepted: ClassVar[str]

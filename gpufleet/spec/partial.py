@@ -10,9 +10,9 @@ of the first check that another check confirms are reported.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_origin
 
+from msgspec import Struct
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -35,8 +35,7 @@ _NO_CHANNEL = "1970.01"
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartialFleet:
+class PartialFleet(Struct, frozen=True):
     """A fleet without errors in its fields; `source` has its lines, `broken` the file's paths of errors."""
 
     spec: FleetSpec

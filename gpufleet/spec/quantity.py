@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import ClassVar, Self
@@ -42,8 +41,7 @@ KILOWATTS = {"W": Decimal("0.001"), "kW": Decimal(1), "MW": Decimal(1000)}
 LONGEST_DURATION = timedelta(days=365 * 100)
 
 
-@dataclass(frozen=True, slots=True)
-class Duration(Quantity):
+class Duration(Quantity, frozen=True):
     """A length of time (`14 d`, `48 h`, `5 y`). A year is 365 days."""
 
     delta: timedelta
@@ -74,8 +72,7 @@ class Duration(Quantity):
         return f"{plain(Decimal(micros) / MICROSECONDS[unit])} {unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class Percent(Quantity):
+class Percent(Quantity, frozen=True):
     """A share in percent (`80%`)."""
 
     value: Decimal | int
@@ -98,8 +95,7 @@ class Percent(Quantity):
         return f"{plain(Decimal(self.value))}%"
 
 
-@dataclass(frozen=True, slots=True)
-class Power(Quantity):
+class Power(Quantity, frozen=True):
     """Electric power in kW (`40 kW`)."""
 
     kw: Decimal
@@ -122,8 +118,7 @@ class Power(Quantity):
         return f"{plain(self.kw)} kW"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment(Quantity):
+class Moment(Quantity, frozen=True):
     """A moment: relative (`in 14 d`) or fixed (ISO 8601 date, or time with its zone)."""
 
     text: str

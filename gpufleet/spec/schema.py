@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import to_jsonable_python
 
 from gpufleet.spec.base import Model
 from gpufleet.spec.extends import NAMED_BY
@@ -26,9 +27,15 @@ _EXTENDS = {
 }
 
 
+class _Schema(GenerateJsonSchema):
+    def encode_default(self, dft: Any) -> Any:
+        """A default as the fleet file has it: a quantity as its text."""
+        return super().encode_default(to_jsonable_python(dft, fallback=str))
+
+
 def fleet_schema() -> dict[str, Any]:
     """The schema as JSON data (draft 2020-12)."""
-    full = FleetSpec.model_json_schema(by_alias=True, mode="validation")
+    full = FleetSpec.model_json_schema(schema_generator=_Schema)
     definitions = full.pop("$defs")
     definitions["FleetSpec"] = full
     for name, kinds in _choices(Model, definitions):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar, Self
 
@@ -14,8 +13,7 @@ DECIMAL_BYTES = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 LARGEST_GIB = Decimal(1024 * 1024)
 
 
-@dataclass(frozen=True, slots=True)
-class Size(Quantity):
+class Size(Quantity, frozen=True):
     """An amount of storage in whole GiB (`24 TiB`, `1200 GiB`)."""
 
     gib: Decimal
@@ -65,8 +63,7 @@ class Size(Quantity):
         return f"{plain(self.gib)} GiB"
 
 
-@dataclass(frozen=True, slots=True)
-class LustreSize(Size):
+class LustreSize(Size, frozen=True):
     """The capacity of an FSx for Lustre file system in GiB, counted as FSx counts it.
 
     FSx sells 1,200 GiB under the name of 1.2 TiB, in its console, its guide and its prices: for a
@@ -85,8 +82,7 @@ class LustreSize(Size):
         return f"write a size that FSx sells, such as '{sold} GiB' (with EFA larger steps by throughput)"
 
 
-@dataclass(frozen=True, slots=True)
-class ThroughputPerTiB(Quantity):
+class ThroughputPerTiB(Quantity, frozen=True):
     """FSx throughput in MB/s for each TiB stored (`250 MB/s/TiB`)."""
 
     mb_s_per_tib: int

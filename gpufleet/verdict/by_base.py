@@ -10,9 +10,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import ExitCode, InputError
 from gpufleet.policy.fleet import NOW
@@ -26,8 +27,7 @@ _LONGEST = 500
 _FIELDS = ("resource", "name", "message", "remedy", "file", "line")
 
 
-@dataclass(frozen=True, slots=True)
-class SecondCheck:
+class SecondCheck(Struct, frozen=True):
     """The second check of one request, in the folder `folder`."""
 
     repository: GitRepository

@@ -7,9 +7,10 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpufleet.changes.bought_blocks import blocks_of_fleet, blocks_of_state
 from gpufleet.checks import validate

@@ -7,8 +7,10 @@ change. Code that the commit edits is listed and left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.errors import InputError
 from gpufleet.verdict.base_copy import BaseCopy
@@ -19,8 +21,7 @@ from gpufleet.verdict.request import CheckRequest
 from gpufleet.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class DataOnly:
+class DataOnly(Struct, frozen=True):
     """A request on a copy of the base with the data of a change, and the files that it leaves out."""
 
     request: CheckRequest

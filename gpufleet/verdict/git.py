@@ -10,8 +10,9 @@ import os
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.containment import read_contained
 from gpufleet.errors import InputError
@@ -22,8 +23,7 @@ _LONGEST_REF = 200
 _LEADING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+class Revision(Struct, frozen=True):
     """A commit, and the ref that the user wrote."""
 
     ref: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.spec.models import FleetSpec
 from gpufleet.verdict import guard
@@ -17,8 +18,7 @@ from gpufleet.verdict.models import GuardrailChanges, JudgingCode
 from gpufleet.verdict.request import CheckRequest
 
 
-@dataclass(frozen=True, slots=True)
-class CodeOfChange:
+class CodeOfChange(Struct, frozen=True):
     """The files in which the work tree differs from a base.
 
     With `left_out` the work tree is a copy of the base with the data of a change, whose code these files are.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 DATA = "stacks/"
 _NEUTRAL = ("docs/", "tests/", "ansible/", "ci-templates/")
@@ -25,8 +26,7 @@ _NAMES = ("known_hosts",)
 _ABSENT, _FILE = "000000", "100644"
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A file that differs, by its path from the top of the repository and git's modes on both sides.
 
     A mode is `000000` where the file does not exist; `blob` is git's name of its content after the change,
@@ -39,8 +39,7 @@ class FileChange:
     blob: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedChanges:
+class JudgedChanges(Struct, frozen=True):
     """The files of a change that concern the checkout; paths are from the top of the repository."""
 
     data: tuple[FileChange, ...]

@@ -17,9 +17,10 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.files import put, user_cache
 
@@ -36,8 +37,7 @@ _SHELL = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES"})
 """Variables that change between commands of one shell and do not affect programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptBase:
+class KeptBase(Struct, frozen=True):
     """A created base: its state (Pulumi's deployment JSON), the passphrase of its secrets, and the address of
     its account."""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec import Struct
+
 from gpufleet.plan.marks import TAG_PREFIX
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack
@@ -19,8 +21,7 @@ _NETWORK = "gpufleet:network:Network"
 _BUDGET = "gpufleet:budget:"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The owner of a resource (a node group or a storage), and its path in the fleet file."""
 
     site: str

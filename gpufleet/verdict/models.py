@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpufleet.policy.change import Operation
 from gpufleet.policy.rule import Enforcement, Framework, Severity
@@ -21,8 +22,7 @@ Status = Literal["passed", "failed", "exempted", "disabled", "advisory"]
 Effect = Literal["mandatory", "advisory", "exempted"]
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedViolation:
+class LocatedViolation(Struct, frozen=True):
     """One violation. `resource` is a URN, or "stack" for the whole stack; `file` is relative to the checkout.
     `effect` is the effective level. `message` includes the remedy.
     """
@@ -38,8 +38,7 @@ class LocatedViolation:
     unknown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RuleResult:
+class RuleResult(Struct, frozen=True):
     """A rule with its violations. `note` is the reason if it was not evaluated."""
 
     name: str
@@ -56,8 +55,7 @@ class RuleResult:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedResource:
+class ChangedResource(Struct, frozen=True):
     """A resource that is created, updated, replaced or deleted, with its owner.
 
     `diff` names the inputs that differ, `replace_keys` those that force the replacement.
@@ -74,8 +72,7 @@ class ChangedResource:
     protected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CostDifference:
+class CostDifference(Struct, frozen=True):
     """A cost line before and after. An amount is None if the line did not exist or has no known price (see
     `reason`). `estimate` is the calculation of an estimated price.
     """
@@ -95,8 +92,7 @@ class CostDifference:
     estimate: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """The cost of the stack with the racks of its fleet. `before` is None without a base.
 
     Sums omit `unknown` lines and are then lower bounds.
@@ -123,8 +119,7 @@ class Costs:
         return None if self.before is None else self.after - self.before
 
 
-@dataclass(frozen=True, slots=True)
-class RackFigures:
+class RackFigures(Struct, frozen=True):
     """The totals of one rack site. None means unknown.
 
     `power_kw` is the maximum draw of the GPU nodes, `facility_kw` that multiplied by the PUE. `racks` is the
@@ -140,8 +135,7 @@ class RackFigures:
     racks: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class RackDifference:
+class RackDifference(Struct, frozen=True):
     """A rack site before and after, None if it does not exist."""
 
     site: str
@@ -154,8 +148,7 @@ class RackDifference:
         return self.before != self.after
 
 
-@dataclass(frozen=True, slots=True)
-class ExemptionUse:
+class ExemptionUse(Struct, frozen=True):
     """An exemption, in force or expired on the day of the verdict, and the number of violations it covers
     (None if its rule was not evaluated).
     """
@@ -167,16 +160,14 @@ class ExemptionUse:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class GuardrailChanges:
+class GuardrailChanges(Struct, frozen=True):
     """Changes to the rules that check the change: files of the policy pack, settings of the fleet."""
 
     files: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BaseViolation:
+class BaseViolation(Struct, frozen=True):
     """A mandatory violation in the verdict of the base's code."""
 
     rule: str
@@ -188,8 +179,7 @@ class BaseViolation:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class BaseVerdict:
+class BaseVerdict(Struct, frozen=True):
     """The verdict of the base's code on the data of the change; "none" if it has none, for `reason`."""
 
     verdict: Literal["pass", "fail", "none"]
@@ -197,8 +187,7 @@ class BaseVerdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingCode:
+class JudgingCode(Struct, frozen=True):
     """The code that a verdict is computed with.
 
     `by` is "base" if it is that of the base: the change edits no code, or only its data is judged and
@@ -211,8 +200,7 @@ class JudgingCode:
     second: BaseVerdict | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonBase:
+class ComparisonBase(Struct, frozen=True):
     """The base of the comparison: a commit, or the deployed stack."""
 
     ref: str
@@ -220,8 +208,7 @@ class ComparisonBase:
     new_environment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OpenChangeCost:
+class OpenChangeCost(Struct, frozen=True):
     """Another open change. If it has no price, `increase` is None and `reason` is set."""
 
     name: str
@@ -229,8 +216,7 @@ class OpenChangeCost:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The result of `gpufleet check`. `prefix` is the path of the checkout in its repository.
 
     `after` is the checked fleet with its plan and cost, for reports. `judged_by` is None without a base.

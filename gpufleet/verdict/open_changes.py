@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.errors import GpufleetError, SpecError
@@ -24,8 +25,7 @@ AT_ONCE = 2
 """Parallel previews. Each runs a program, two providers and a policy pack."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenChangePricing:
+class OpenChangePricing(Struct, frozen=True):
     """Prices open changes, given the repository, the environment, and the base's state and cost."""
 
     repository: GitRepository

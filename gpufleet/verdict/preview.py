@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.containment import GIVEN_FLEET_FILE
 from gpufleet.engine import forks
@@ -39,8 +41,7 @@ PROTECT_KEY = "gpufleet:protect"
 _SHOWN_ERRORS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyPreview:
+class PolicyPreview(Struct, frozen=True):
     """A preview: the engine's result, and the report of the policy pack."""
 
     result: RunResult

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from gpufleet.workspace import Cloud, Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
+class CheckRequest(Struct, frozen=True):
     """The options of a check. `jobs` are the running jobs of node groups ("site/group" -> number).
 
     With engine `pulumi` the preview runs in `cloud` and compares with the deployed stack; `base` then

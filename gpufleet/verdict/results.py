@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpufleet.findings import SAME_AS_FINDING, Finding
 from gpufleet.policy import exemptions

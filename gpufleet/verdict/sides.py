@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.errors import InputError, SpecError
@@ -18,8 +20,7 @@ from gpufleet.verdict.own_code import has_own_code, needed
 from gpufleet.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A fleet before or after a change. `fleet` and `plan` are None if there is no fleet."""
 
     fleet: LoadedFleet | None
@@ -31,8 +32,7 @@ class Side:
 NOTHING = Side(None, None, Stack(()), FleetCost())
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Struct, frozen=True):
     """The files of a commit in a temporary folder. `fleet` is None if the commit does not have it.
 
     With `own_code` the commit has the files of the running gpufleet, which are left out of the folder.

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
+
+from msgspec.structs import replace
 
 from gpufleet.engine import forks
 from gpufleet.engine.api import Engine, Event, RunResult, StackRequest, Verb

@@ -15,13 +15,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import grpc
 from google.protobuf import struct_pb2
+from msgspec.structs import replace
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from rich.console import Console
 from rich.table import Table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
 import yaml
+from msgspec.structs import replace
 
 from gpufleet import preload
 from gpufleet.changes.observe import ObservedStep, observed_steps

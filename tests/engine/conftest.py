@@ -7,11 +7,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.engine.api import DiagnosticEvent, Engine, Event, ResourceEvent, RunResult, StackRequest
 from gpufleet.engine.embedded.engine import EmbeddedEngine

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.engine.embedded.engine import EmbeddedEngine
 from gpufleet.lab.aws import daemon

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpufleet.resources.resource import Resource
 from gpufleet.resources.stack import Stack

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.crypter import SecretsManager
@@ -21,8 +22,7 @@ from gpufleet.errors import GpufleetError, InputError
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(Struct, frozen=True):
     """The number of resources before and after an import, and of pending operations.
 
     `kept` are the new paths of damaged files that could not be read as a state.

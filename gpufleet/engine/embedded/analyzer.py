@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import grpc
 from google.protobuf import empty_pb2, json_format
+from msgspec import Struct
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from gpufleet.engine.api import PolicyEvent, PolicySeverity
@@ -50,8 +50,7 @@ _SEVERITIES: dict[int, PolicySeverity] = {
 _EMPTY = empty_pb2.Empty()
 
 
-@dataclass(frozen=True, slots=True)
-class Remediation:
+class Remediation(Struct, frozen=True):
     """One policy's answer: new inputs, or (`diagnostic`) why it could not return any."""
 
     pack: str

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
+from msgspec import Struct
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from gpufleet.engine.embedded import values
@@ -42,8 +42,7 @@ CHANNEL_OPTIONS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True):
     """Checked inputs, and (property, reason) for each invalid one."""
 
     inputs: Properties

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.engine.embedded.values import Properties, reveal
 
@@ -16,8 +18,7 @@ Path = tuple[str | int, ...]
 INIT_ERROR_KEY = "#initerror"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceDiff:
+class ResourceDiff(Struct, frozen=True):
     """A provider's diff. `changes` None: the provider does not know, so inputs must be compared."""
 
     changes: bool | None

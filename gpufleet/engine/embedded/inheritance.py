@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded.goal import Goal
 from gpufleet.engine.embedded.urns import PROVIDER_PREFIX, package_of, split_reference, urn_type
 
 
-@dataclass(frozen=True, slots=True)
-class _Parent:
+class _Parent(Struct, frozen=True):
     protect: bool | None
     retain_on_delete: bool | None
     deleted_with: str

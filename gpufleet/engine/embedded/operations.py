@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
 from pulumi.runtime.proto import resource_pb2
 
 from gpufleet.engine.embedded.connection import CheckResult
@@ -55,8 +55,7 @@ class ResourceOperations(Protocol):
     ) -> ReadResult: ...
 
 
-@dataclass(frozen=True, slots=True)
-class OperationOutcome:
+class OperationOutcome(Struct, frozen=True):
     """The result for the program. `unknown`: the resource was skipped, so its outputs are unknown."""
 
     urn: str

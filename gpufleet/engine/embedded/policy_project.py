@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from gpufleet.engine.api import StackRequest
 from gpufleet.engine.embedded.engine_service import PROTOCOL_VERSION, in_range
@@ -23,8 +24,7 @@ from gpufleet.errors import InputError
 PROJECT_FILE = "PulumiPolicy.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class PackProject:
+class PackProject(Struct, frozen=True):
     """One pack, ready to start. `config_file` is None if the request has none."""
 
     folder: Path

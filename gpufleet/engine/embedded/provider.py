@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import grpc
+from msgspec import Struct
 from pulumi.runtime.proto import provider_pb2
 
 from gpufleet.engine.embedded import values
@@ -17,8 +17,7 @@ from gpufleet.engine.embedded.values import Properties
 from gpufleet.engine.errors import ProviderError
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
+class ReadResult(Struct, frozen=True):
     """What a provider read: an empty `id` means that the resource does not exist."""
 
     id: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backups_of, state_error, sync_folder, write_durably
@@ -17,8 +18,7 @@ from gpufleet.engine.embedded.lock import StateLock
 from gpufleet.engine.errors import StateError
 
 
-@dataclass(frozen=True, slots=True)
-class StateCopy:
+class StateCopy(Struct, frozen=True):
     """A checkpoint or a backup. `fault`: why it cannot be read, `gaps`: what is missing in it."""
 
     path: Path
@@ -29,8 +29,7 @@ class StateCopy:
     gaps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """The files of a state. `journal` says how an interrupted run's journal relates to the checkpoint."""
 
     current: StateCopy | None
@@ -51,8 +50,7 @@ class Examination:
         return next((copy for copy in copies if not copy.fault), None)
 
 
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(Struct, frozen=True):
     """The result of a repair. `brought_in` are the URNs that the journal added or changed."""
 
     resources: int

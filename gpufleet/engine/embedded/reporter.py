@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.engine.api import (
     Changes,
@@ -27,8 +28,7 @@ from gpufleet.engine.embedded.urns import is_default_provider, urn_name, urn_typ
 from gpufleet.engine.embedded.values import present
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One reported operation on one resource."""
 
     op: Op

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded import checkpoint
 from gpufleet.engine.embedded.files import backup_of
@@ -15,8 +16,7 @@ from gpufleet.engine.embedded.values import SECRET_SIG, SIG_KEY
 from gpufleet.engine.errors import StateError
 
 
-@dataclass(frozen=True, slots=True)
-class StateOnDisk:
+class StateOnDisk(Struct, frozen=True):
     """The result of `load_state`. `digest` is the checkpoint's ('' without one)."""
 
     replayed: ReplayedState

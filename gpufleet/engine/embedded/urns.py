@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 ROOT_STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDER_PREFIX = "pulumi:providers:"
 
 
-@dataclass(frozen=True, slots=True)
-class AliasSpec:
+class AliasSpec(Struct, frozen=True):
     """A former identity of a resource; an empty part means 'as now'."""
 
     name: str = ""

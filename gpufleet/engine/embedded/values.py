@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf import struct_pb2
+from msgspec import Struct
 
 from gpufleet.engine.api import SECRET
 from gpufleet.engine.api import UNKNOWN as SHOWN_UNKNOWN
@@ -66,8 +67,7 @@ class SecretValue:
         return "Secret(...)"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRef:
+class ResourceRef(Struct, frozen=True):
     """A reference to a resource: its URN, and its id for a custom one (may be unknown)."""
 
     urn: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import Struct
 from pulumi.provider.experimental.provider import DiffResponse, PropertyDiff, PropertyDiffKind
 
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props
@@ -40,8 +40,7 @@ _FORCED: Mapping[tuple[str, str], tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
+class FieldDifference(Struct, frozen=True):
     """One difference: its path as Pulumi writes it, its dotted path without indices, and its kind."""
 
     path: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.provider.config import sandbox_folder
@@ -25,8 +26,7 @@ _KNOWN = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The target of objects: `server` (an API server on loopback) or, if None, `folder`.
 
     `why` is a sentence with the target and the reason, for the first line about this cluster.
@@ -38,8 +38,7 @@ class Target:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesProviderConfig:
+class KubernetesProviderConfig(Struct, frozen=True):
     """The `kubernetes:*` configuration or an explicit provider resource."""
 
     namespace: str = ""

@@ -6,11 +6,11 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -19,8 +19,7 @@ from gpufleet.errors import InputError
 _REMEDY = "`kubectl config view --minify --flatten --raw` writes one without references to other files"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConnection:
+class ClusterConnection(Struct, frozen=True):
     """The active context of a kubeconfig. Certificates and key are PEM texts, empty where not given.
 
     `uses_command`: credentials come from a command (`exec`), which the sandbox never runs.

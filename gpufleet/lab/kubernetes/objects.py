@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -35,8 +36,7 @@ _SERVER_METADATA = frozenset({
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]{0,251}[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """The reference of an object. `namespace` is empty for a kind without one."""
 
     api_version: str

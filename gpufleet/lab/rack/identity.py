@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.files import write_atomically
 from gpufleet.lab.rack.base import SUITE
@@ -22,8 +23,7 @@ _CONNECT_S = 10
 _KEY_FILE = "ssh_host_ed25519_key"
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """The ssh keys of a rack in a folder: one for logins, one for each host."""
 
     folder: Path

@@ -14,11 +14,11 @@ A kit is a folder with four programs, which run with this Python. They define th
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+
+from msgspec import Struct, json
 
 from gpufleet.lab.rack.cache import OnStep, cached
 from gpufleet.lab.rack.model import RackSite
@@ -27,8 +27,7 @@ from gpufleet.lab.rack.shell import run
 _BUILD_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kit:
+class Kit(Struct, frozen=True):
     """The kit in `folder`. `minors` of Kubernetes are served besides that of a rack's fleet file."""
 
     folder: Path
@@ -74,7 +73,7 @@ class Kit:
     def describe(self, site: RackSite, out: Path) -> None:
         """Write the hardware of every host of `site`, a folder each in `out`."""
         out.mkdir(mode=0o755)
-        self._run("describe.py", out, stdin=json.dumps(site.as_dict()))
+        self._run("describe.py", out, stdin=json.encode(site).decode())
 
     def _run(self, program: str, out: Path, *words: str, stdin: str | None = None) -> None:
         command: list[str | Path] = [sys.executable, self.folder / program, out, *words]

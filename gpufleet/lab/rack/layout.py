@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct, json
 
 from gpufleet.files import folder_identity, write_atomically
 from gpufleet.lab.rack.model import RackSite
@@ -16,8 +15,7 @@ from gpufleet.lab.rack.model import RackSite
 BOOT_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The files of one rack, all in `root`."""
 
     root: Path
@@ -64,8 +62,7 @@ class Layout:
         return self.root / "sealed" / name
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """What is needed to find and remove a rack. Paths are absolute.
 
     `lower` are the read-only layers of the root file system, the topmost first. `runtime` is a folder with a
@@ -102,17 +99,15 @@ class Record:
 
     def write(self, path: Path) -> None:
         """Write the record."""
-        write_atomically(path, json.dumps(asdict(self), indent=1) + "\n", mode=0o600)
+        write_atomically(path, json.format(json.encode(self), indent=1).decode() + "\n", mode=0o600)
 
     @classmethod
     def read(cls, path: Path) -> Record | None:
         """Return the record in `path`; None without one. A record is written whole or not at all."""
         try:
-            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:
             return None
-        lists = {key: tuple(data[key]) for key in ("lower", "cgroups")}
-        return cls(**data | lists | {"site": RackSite.from_dict(data["site"])})
 
 
 def supervisor_pid(layout: Layout, record: Record, *arguments: str) -> int | None:

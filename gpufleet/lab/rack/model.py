@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import asdict, dataclass
-from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan
@@ -18,8 +18,7 @@ _ROLES = ("controller", "login", "gpu")
 _FIRST = 11
 
 
-@dataclass(frozen=True, slots=True)
-class RackHost:
+class RackHost(Struct, frozen=True):
     """A host: its name, its name in the inventory, its IPv4 address and its role."""
 
     name: str
@@ -33,8 +32,7 @@ class RackHost:
         return tuple(dict.fromkeys((self.address, self.name)))
 
 
-@dataclass(frozen=True, slots=True)
-class RackSite:
+class RackSite(Struct, frozen=True):
     """A rack site for containers. `network` is in CIDR notation, the bridge has its first address.
 
     `kubernetes` is the minor version of a cluster whose images the rack serves, empty without one.
@@ -65,15 +63,6 @@ class RackSite:
                 return host
         names = ", ".join(host.name for host in self.hosts)
         raise InputError(f"the rack has no host {name!r}", remedy=f"use one of {names}")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the input of `from_dict`."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> RackSite:
-        """Return the site of `as_dict`."""
-        return cls(**data | {"hosts": tuple(RackHost(**host) for host in data["hosts"])})
 
 
 def rack_site(plan: FleetPlan, site: str | None = None) -> RackSite:

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import CloudError, InputError
 from gpufleet.files import folder_identity
@@ -38,8 +39,7 @@ _START = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HostStatus:
+class HostStatus(Struct, frozen=True):
     """A host for `gpufleet rack status`. `address` is its IPv4 address."""
 
     name: str
@@ -49,8 +49,7 @@ class HostStatus:
     boots: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Rack:
+class Rack(Struct, frozen=True):
     """A running rack."""
 
     layout: Layout

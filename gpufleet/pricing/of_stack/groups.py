@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.pricing.book import Owner
 from gpufleet.pricing.capacity import BLOCK
@@ -33,8 +34,7 @@ from gpufleet.resources.resource import UNKNOWN, Resource, shown
 from gpufleet.resources.types import CAPACITY_BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
+class _Launch(Struct, frozen=True):
     """The launch settings of a group: types, purchase options, and sources of volumes, addresses and
     reservations.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.pricing.cost import ONE, Sizes
 from gpufleet.pricing.disks import Disk, disks_amount
@@ -29,8 +30,7 @@ from gpufleet.resources.types import INSTANCE
 _PUBLIC = "associatePublicIpAddress"
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """Volumes and number of public IPv4 addresses of a node by one launch option of a fleet."""
 
     disks: Callable[[], list[Disk]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+
+from msgspec import Struct
 
 from gpufleet.plan.capacity_models import ExistingBlockPlan
 from gpufleet.pricing import capacity
@@ -19,8 +20,7 @@ from gpufleet.resources.stack import Stack
 from gpufleet.resources.types import BLOCK_EXTENSION, BLOCK_OFFERING
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPurchase:
+class BlockPurchase(Struct, frozen=True):
     """Type, nodes and hours of a Capacity Block. `fee` is AWS's fee, if known."""
 
     instance: str

@@ -7,8 +7,9 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.racks.configure.record import Journal, RunFolder
 from gpufleet.racks.configure.redact import Redactor
@@ -21,8 +22,7 @@ from gpufleet.racks.runner import OnTask
 from gpufleet.racks.stragglers import clear_run
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One run, from its first task to its result. `token` marks its processes, see `stragglers`."""
 
     run: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gpufleet.errors import CloudError, InputError, RefusedError
 from gpufleet.files import write_atomically
@@ -20,8 +21,7 @@ _AT_ONCE = 64
 _TIMEOUT_S = 5
 
 
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
+class FoundKeys(Struct, frozen=True):
     """The keys of one host. `lines` are for known_hosts; of a host that differs or is silent, none."""
 
     host: str

@@ -11,15 +11,15 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct
 
 SSH_PORT = 22
 
 
-@dataclass(frozen=True, slots=True)
-class HostKey:
+class HostKey(Struct, frozen=True):
     """A line of a known_hosts file. `names` are patterns or one hashed name; `kind` and `key` the key."""
 
     marker: str

@@ -13,9 +13,11 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from gpufleet.errors import InputError, RefusedError
 from gpufleet.files import write_atomically
@@ -29,8 +31,7 @@ _OWNER_ONLY = 0o600
 _KEPT_RUNS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class LastRun:
+class LastRun(Struct, frozen=True):
     """The last run that did more than look. `complete` is False for one that was cut short.
 
     `only` are the roles that it was limited to, `options` those of an operation. `token` marks its

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import asdict, replace
 
 from gpufleet.racks.configure.redact import Redactor
 from gpufleet.racks.diffs import Diff
@@ -13,8 +16,7 @@ from gpufleet.racks.events import HostStats, TaskEvent
 from gpufleet.racks.preflight.verdict import PreflightVerdict, verdict_to_json
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChange:
+class TaskChange(Struct, frozen=True):
     """One task that changed the same on some hosts. `diffs` are empty without --diff and for secrets."""
 
     role: str
@@ -23,8 +25,7 @@ class TaskChange:
     diffs: tuple[Diff, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A task that failed on a host, or a host that was not reached."""
 
     host: str
@@ -34,8 +35,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """What a role reports without failing: what it left out, and what remains to be done by hand."""
 
     host: str
@@ -43,8 +43,7 @@ class Notice:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigureResult:
+class ConfigureResult(Struct, frozen=True):
     """One run of `gpufleet configure`. Seconds by role are those of its tasks over all hosts.
 
     `cut_short` says why a run ended before it was through; empty for one that was not. `hosts` has
@@ -100,7 +99,7 @@ def result_to_json(result: ConfigureResult) -> dict[str, Any]:
         "failed_hosts": list(result.failed_hosts),
         "failures": [asdict(failure) for failure in result.failures],
         "notices": [asdict(notice) for notice in result.notices],
-        "changes": [asdict(change) | {"hosts": list(change.hosts)} for change in result.changes],
+        "changes": [to_builtins(change) for change in result.changes],
         "preflight": [verdict_to_json(item) for item in result.verdicts if item.status in ("fail", "warn")],
         "role_seconds": {name: round(value, 2) for name, value in result.role_seconds.items()},
         "cut_short": result.cut_short or None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
@@ -28,8 +29,7 @@ MEASURED_SITE = "playbooks/measured_site.yml"
 a second one would start and connect to every host again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigureRequest:
+class ConfigureRequest(Struct, frozen=True):
     """The request of a run. `hosts` are the target hosts; `only` are roles, all if empty.
 
     `secrets` are environment variables with their values. `with_preflight` is False to skip preflight.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gpufleet.errors import CloudError, InputError
 from gpufleet.plan.models import OnPremSitePlan
@@ -25,8 +27,7 @@ _ACCEPT = ", ".join(
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
-class MissingItem:
+class MissingItem(Struct, frozen=True):
     """An image or chart that a site's mirror does not hand out: what was asked, and why it is missing."""
 
     site: str

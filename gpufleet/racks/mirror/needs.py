@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.catalog import Catalog, HelmChart, ImageSet, SoftwareLock
 from gpufleet.catalog.models import SitePart
@@ -13,8 +14,7 @@ from gpufleet.plan.models import FleetPlan, OnPremSitePlan
 from gpufleet.racks.variables.kubernetes_gpu import virtual_functions
 
 
-@dataclass(frozen=True, slots=True)
-class NeededImage:
+class NeededImage(Struct, frozen=True):
     """An image, its component, and the sites that pull it. `note` is empty for a name that was verified."""
 
     name: str
@@ -40,8 +40,7 @@ class NeededImage:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NeededChart:
+class NeededChart(Struct, frozen=True):
     """A chart and the sites that install it."""
 
     chart: HelmChart
@@ -52,8 +51,7 @@ class NeededChart:
         return self.chart.model_dump() | {"file": self.chart.file, "sites": list(self.sites)}
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What sites need from a mirror: images by component and name, charts by name."""
 
     sites: tuple[OnPremSitePlan, ...]

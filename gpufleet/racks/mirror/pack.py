@@ -18,10 +18,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError, InterruptionError
 from gpufleet.files import put, write_atomically
@@ -37,8 +38,7 @@ OnStep = Callable[[str, str], None]
 """Called after each image and chart, with its name and `copied`, `complete` or `failed`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackResult:
+class PackResult(Struct, frozen=True):
     """What a run has copied, what was complete before, and why the rest could not be copied, by name."""
 
     copied: tuple[str, ...]

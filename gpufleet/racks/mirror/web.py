@@ -5,7 +5,8 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 import gpufleet
 
@@ -26,8 +27,7 @@ class UnreachableError(Exception):
     """An address did not answer; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryAnswer:
+class RegistryAnswer(Struct, frozen=True):
     """The answer of a server, whatever its code."""
 
     code: int

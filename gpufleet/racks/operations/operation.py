@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 
@@ -18,8 +19,7 @@ _BATCH = re.compile(r"[1-9][0-9]{0,3}|(?:100|[1-9][0-9]?)%")
 _WORDS: Mapping[str, bool] = {"yes": True, "true": True, "no": False, "false": False}
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """One `-o name=value`. The playbook gets it as variable `operation_<name>`.
 
     `pattern` is what a text has to match as a whole, `choices` what it may be. `least` and `most` bound a
@@ -63,8 +63,7 @@ class Option:
         return InputError(f"{self.name}={text}: it has to be {rule}", remedy=f"{self.name}: {self.help}")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One operation.
 
     `playbook` is relative to ansible/. With `first`, that playbook runs before it on targets and helpers, and

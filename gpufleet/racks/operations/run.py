@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
@@ -62,8 +65,7 @@ class OperationRequest:
         return not self.check and not self.operation.reads
 
 
-@dataclass(frozen=True, slots=True)
-class OperationResult:
+class OperationResult(Struct, frozen=True):
     """How an operation ended. `states` has every target: `done`, `failed`, `unreachable`, or `pending` for
     one that it has not come to or not got through with."""
 

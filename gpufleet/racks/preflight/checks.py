@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.racks.preflight.expectations import SUPPORTED_SYSTEMS, Expectations
 from gpufleet.racks.preflight.verdict import Status
@@ -20,8 +21,7 @@ KIB_PER_GIB = 1024**2
 _MEMORY_SHARE = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a check says of a host."""
 
     status: Status

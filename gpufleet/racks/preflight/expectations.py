@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gpufleet.files import write_atomically
 
@@ -23,8 +25,7 @@ SUPPORTED_SYSTEMS: Mapping[tuple[str, str], str] = {
 """What the roles are written for: (ID, VERSION_ID) of /etc/os-release, and its name for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expectations:
+class Expectations(Struct, frozen=True):
     """The expected values of one host. None means that no value is published: measured and shown, not
     evaluated.
 

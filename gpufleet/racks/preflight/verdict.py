@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Status = Literal["pass", "warn", "fail", "not-judged"]
 """`not-judged`: measured, but no expected value is published."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreflightVerdict:
+class PreflightVerdict(Struct, frozen=True):
     """`measured` and `expected` are short texts with units; `message` is empty for a pass."""
 
     host: str

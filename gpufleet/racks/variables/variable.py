@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from gpufleet.catalog import Catalog, SoftwareLock, System
 from gpufleet.plan.models import CloudSitePlan, HostPlan, OnPremSitePlan
@@ -15,8 +16,7 @@ Scope = Literal["fleet", "site", "host"]
 """`fleet`: all hosts, cloud nodes too. `site`: every host of a rack site. `host`: each its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchedSite:
+class LaunchedSite(Struct, frozen=True):
     """A cloud site whose nodes a Slurm launches, what the stack says of it (`launches`), which is what the
     role slurm_cloud takes, what a node of each group costs at most, in USD per hour, and what the stack says
     of its own servers (see `gpufleet.stacks.slurm_servers`)."""
@@ -27,8 +27,7 @@ class LaunchedSite:
     servers: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The input of a variable's value. A `fleet` value has only the lock and no site.
 
     `launched` are the cloud sites whose nodes the site's Slurm launches.
@@ -76,8 +75,7 @@ class Context:
         return [host for host in self.site.hosts if host.role == role]
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """One variable of one role.
 
     Its type and meaning are in the role's argument_specs. `value` returns None where the plan has

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.racks.verify.result import Result, Status
 
@@ -13,16 +14,14 @@ _MOST = 160
 _ROW_COMMAS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What a text says, shortened for a table, and what is wrong with it (empty: nothing)."""
 
     measured: str
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RoleMeasurements:
+class RoleMeasurements(Struct, frozen=True):
     """The measurements of one role on one host, by name: `{rc, stdout, stderr}` each.
 
     `values` are the role's variables: its defaults, and what the inventory says. `container` is whether

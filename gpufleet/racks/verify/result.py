@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 Status = Literal["pass", "warn", "fail"]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """`measured` and `expected` are short texts with units; `message` and `remedy` are empty for a pass."""
 
     host: str

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.targets import ssh_arguments
 from gpufleet.racks.configure.transport import Transport, transport_environment
@@ -26,8 +28,7 @@ from gpufleet.racks.verify.expected import (
 from gpufleet.racks.verify.result import Result
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
+class VerifyRequest(Struct, frozen=True):
     """What to verify. `inventory` is the file, `groups` the same as a structure; `facts` keeps facts."""
 
     plan: FleetPlan
@@ -44,8 +45,7 @@ class VerifyRequest:
     secrets: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Struct, frozen=True):
     """All results; `lost` are hosts that were not reached or on which measuring itself failed."""
 
     environment: str

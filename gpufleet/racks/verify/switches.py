@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # CA   134  1 0x7cfe9003003b4bde 4x EDR - SW  1719 10 0x7cfe9003009ce5b0 ( 'o0001 HCA-1' - 'ib-i1l1s01' )
 _LINE = re.compile(
@@ -14,8 +15,7 @@ _UNKNOWN_SPEED = "???"
 _HEALTHY = "OK"
 
 
-@dataclass(frozen=True, slots=True)
-class FabricPort:
+class FabricPort(Struct, frozen=True):
     """A port that ibnetdiscover lists. `linked` is whether there is another port at the other end."""
 
     node: str

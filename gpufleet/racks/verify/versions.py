@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.racks.verify.measurements import Reading, RoleMeasurements
 from gpufleet.racks.verify.result import Result
@@ -22,8 +24,7 @@ ROLE = "versions"
 NVIDIA_HOSTS = ("nvidia.com", "nvidia.github.io", "mellanox.com")
 
 
-@dataclass(frozen=True, slots=True)
-class LockedSoftware:
+class LockedSoftware(Struct, frozen=True):
     """Software of the lock's `field`; `packages` is a pattern of names.
 
     `role` installs the exact version: another one fails. Without a role another version is a warning with

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.resources.launches import Launch, declared
 from gpufleet.resources.resource import Resource
@@ -19,8 +20,7 @@ _PLACES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementUse:
+class PlacementUse(Struct, frozen=True):
     """A placement group that a resource refers to at `prop`; `group` is set if it is in this stack."""
 
     resource: Resource

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from gpufleet.resources.launch_inputs import Number, number
 from gpufleet.resources.launches import Launch, declared, launches
@@ -24,8 +25,7 @@ _TARGET = f"{_SPEC}.capacityReservationTarget"
 _SUBNETS = ("subnetIds", "vpcZoneIdentifiers", "subnetId", "launchTemplateConfigs", "computeResources")
 
 
-@dataclass(frozen=True, slots=True)
-class HeldReservation:
+class HeldReservation(Struct, frozen=True):
     """A Capacity Block or On-Demand Capacity Reservation of the stack, and what it holds.
 
     Other accounts may use a `shared` one.
@@ -44,8 +44,7 @@ class HeldReservation:
         return self.resource.type == CAPACITY_BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationUse:
+class ReservationUse(Struct, frozen=True):
     """How one launch uses reservations: those of the stack, and others by id (or UNKNOWN).
 
     `preference` is its setting for open reservations (`open`, `none`, ...), empty if not set.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.capacity._reservations import HeldReservation, reservations, uses_block
 from gpufleet.policies.rules.change_safety._nodes import DisturbedNodes, disturbed
@@ -36,8 +38,7 @@ _SIZES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BlockTime:
+class BlockTime(Struct, frozen=True):
     """When a Capacity Block runs, as far as it is known: `unclear` says what is missing.
 
     With `requested`, the block was requested for a time, and runs at some time between start and end.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.change_safety._pools import disturbed_pools
 from gpufleet.policies.rules.change_safety._removals import forced
@@ -23,8 +24,7 @@ _ROLLS = {
 _OF_THE_TEMPLATE_ALONE = frozenset({"tags", "tagsAll", "description", "name", "namePrefix"})
 
 
-@dataclass(frozen=True, slots=True)
-class DisturbedNodes:
+class DisturbedNodes(Struct, frozen=True):
     """A launch whose nodes a change removes, and their number. `how` starts with a verb.
 
     `urn` is the launch's URN after the change if it still exists: exemptions refer to it.

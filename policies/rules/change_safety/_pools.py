@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.change_safety._removals import forced
 from gpufleet.policy.change import ChangeStep, StackChange

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._managed_policies import gives_rights_of_others
 from gpufleet.policies.rules.security._patterns import WIDE, has_wildcard, share
@@ -33,8 +34,7 @@ _CONTROLLER = re.compile(
 """Tags that controllers of AWS and Karpenter give to what they create. `kubernetes.io/` is on every node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One key of a condition block; `operator` and `key` in lower case, all values as strings."""
 
     operator: str

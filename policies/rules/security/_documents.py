@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._conditions import Condition
 from gpufleet.policies.rules.security._patterns import has_wildcard, matches, measure
 from gpufleet.resources.resource import holds_unknown, is_unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """One statement; actions and effect in lower case.
 
     `principals` are (kind, value) with kind in lower case and "*" for anyone. `unknown`: part of the
@@ -77,8 +77,7 @@ class Statement:
         return any(matches(pattern, action) for pattern in self.actions) != self.not_actions
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The statements of a document. `unknown`: its text is not known yet; `error`: it is not a policy."""
 
     statements: tuple[Statement, ...] = ()

@@ -8,12 +8,12 @@ for 1.36, which has no dates yet, the change log of awslabs/amazon-eks-ami (rele
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Support:
+
+class Support(Struct, frozen=True):
     """The last days of standard and of extended support; None if no source has them yet."""
 
     standard: dt.date | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._networks import Network, network
 from gpufleet.resources.launches import declared
@@ -32,8 +33,7 @@ _ALL = ("-1", "all", "-1.0")
 _WITH_PORTS = ("tcp", "udp", "6", "17", "sctp", "132")
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficRule:
+class TrafficRule(Struct, frozen=True):
     """One rule of a group. `path` is the rule's place in its resource, `group` the URN of its group ("" if
     outside the stack), `unclear` the properties whose networks are not known.
     """

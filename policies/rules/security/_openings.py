@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.policies.rules.security._groups import GROUPS, TrafficRule, rules
@@ -28,8 +29,7 @@ _LISTS = {
 USERS = tuple(_LISTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """The security groups of this stack that one resource has, if it has several."""
 
     resource: Resource
@@ -42,8 +42,7 @@ class Use:
         return f"{self.resource.urn} groups"
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """Rules that open a port to the internet together, though none does alone. `urn` and `prop` are the place
     to report.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._flags import expanded
 from gpufleet.resources.launches import declared
@@ -50,8 +51,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
 TYPES = (*PLACES, ROUTE, *TABLES, ASSOCIATION, MAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class PublicPlace:
+class PublicPlace(Struct, frozen=True):
     """A launcher's property that has a subnet with a route to an internet gateway; `route` has that route."""
 
     launcher: Resource

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.policies.rules.security._documents import Statement, parse
 from gpufleet.policies.rules.security._properties import ignored
@@ -13,8 +14,7 @@ from gpufleet.policy.rule import Violation
 from gpufleet.resources.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class StatementRule:
+class StatementRule(Struct, frozen=True):
     """A rule about statements.
 
     `rule` ends each message, `remedy` says how to correct a statement, `known` what to use in place of values

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from gpufleet.plan.names import environment_resource_name, site_resource_name

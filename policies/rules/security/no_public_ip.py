@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.security._frameworks import fsbp
 from gpufleet.policies.rules.security._properties import ignored, is_off

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.kinds import AUTOSCALED_TAG, DRAIN_TAG, DRAIN_TAG_VALUE, SLURM_SERVER_TAG
 from gpufleet.plan.marks import TAG_PREFIX, fleet_tags
@@ -56,8 +57,7 @@ OF_A_SITE = frozenset(
 """Resource types that carry the tag of their site: they are billed to a site, or hold what is."""
 
 
-@dataclass(frozen=True)
-class FleetTags:
+class FleetTags(Struct, frozen=True):
     """The tags of a fleet: those on all resources, and the allowed values of site, group and storage tags.
 
     `teams` maps (site, node group) to the team of the group, None for a group without a team. `members` are

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.resources.aws_types import taggable
 from gpufleet.resources.resource import UNKNOWN, Resource, is_unknown, shown
 
 
-@dataclass(frozen=True, slots=True)
-class Tags:
+class Tags(Struct, frozen=True):
     """The tags at `path` of a resource: key -> value, UNKNOWN if not known yet.
 
     `unclear`: there may be more tags. `hidden`: keys whose values must not be shown. `twice`: keys that a

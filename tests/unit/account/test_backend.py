@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -12,6 +11,7 @@ import pytest
 from botocore import xform_name
 from botocore.exceptions import ClientError
 from cfnlint.api import lint_all as lint
+from msgspec.structs import replace
 
 from gpufleet.account import backend_settings as wanted
 from gpufleet.account.backend import Backend

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpufleet.account.drained_groups import Drain
 from gpufleet.account.stopped_groups import StoppedGroups
@@ -127,7 +127,7 @@ def test_nodes_that_still_drain_are_called_off(account: Named) -> None:
 
 def test_sites_of_one_region_get_the_withdrawals_of_their_own_nodes(account: Named) -> None:
     of = plan()
-    far = dataclasses.replace(
+    far = structs.replace(
         of.cloud[1],
         site="far",
         interruptions=InterruptionsPlan("far-notices", "cordon", 90, 3600),
@@ -137,9 +137,7 @@ def test_sites_of_one_region_get_the_withdrawals_of_their_own_nodes(account: Nam
     account.spend("1200")
     account.run()
     account.notices(WEST, USW2)
-    both = StoppedGroups(
-        dataclasses.replace(of, cloud=(of.cloud[0], far, of.cloud[1])), ACCOUNT, account.client
-    )
+    both = StoppedGroups(structs.replace(of, cloud=(of.cloud[0], far, of.cloud[1])), ACCOUNT, account.client)
     both.resume(both.breach())
     assert len(account.notices(WEST, USW2)) == 2
     assert account.notices(WEST, "far-notices") == []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from botocore.exceptions import ClientError
+from msgspec.structs import replace
 
 from gpufleet.account.preflight import run_preflight
 from gpufleet.catalog import load_catalog

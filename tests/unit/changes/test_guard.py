@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpufleet.changes.guard import GUARDED, STORAGE, is_guarded, refuse_data_loss, refuse_destroying_data
 from gpufleet.changes.observe import ObservedStep
@@ -98,7 +98,7 @@ def test_reservation_is_deleted_with_its_removed_group() -> None:
 
 @pytest.mark.parametrize("kind", [CAPACITY_BLOCK, CAPACITY_RESERVATION])
 def test_reservation_is_not_deleted_in_the_run_that_creates_another(kind: str) -> None:
-    renamed = [step(kind, "delete"), dataclasses.replace(step(kind, "create"), urn="urn:other", name="other")]
+    renamed = [step(kind, "delete"), structs.replace(step(kind, "create"), urn="urn:other", name="other")]
     with pytest.raises(
         RefusedError, match=r"releases reserved capacity to request other capacity: one \("
     ) as error:

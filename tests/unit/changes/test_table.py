@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpufleet.catalog import load_catalog
 from gpufleet.changes.fields import fleet_fields
@@ -67,7 +67,7 @@ def test_committed_page_is_current() -> None:
 def test_software_channel_changes_only_images_and_add_ons_of_the_cloud(environment: str) -> None:
     spec, catalog = load_fleet(environment, root=ROOT).spec, load_catalog()
     other = catalog.locks["2026.08"].model_copy(update={"eks_image": "20260625"})
-    catalog = dataclasses.replace(catalog, locks={**catalog.locks, "2026.08": other})
+    catalog = structs.replace(catalog, locks={**catalog.locks, "2026.08": other})
     before, after = (
         build_plan(
             spec.model_copy(update={"software": spec.software.model_copy(update={"channel": channel})}),
@@ -89,19 +89,18 @@ def test_software_channel_changes_only_images_and_add_ons_of_the_cloud(environme
 def without_locked(site: CloudSitePlan) -> CloudSitePlan:
     """A site without what the software channel says of its images and add-ons."""
     cluster = site.kubernetes
-    return dataclasses.replace(
+    return structs.replace(
         site,
         node_groups=tuple(
-            dataclasses.replace(group, image="", image_release="", software=None)
-            for group in site.node_groups
+            structs.replace(group, image="", image_release="", software=None) for group in site.node_groups
         ),
         kubernetes=None
         if cluster is None
-        else dataclasses.replace(
+        else structs.replace(
             cluster,
             addon_versions={},
             unverified_addons=(),
-            system_nodes=dataclasses.replace(cluster.system_nodes, image="", image_release=""),
+            system_nodes=structs.replace(cluster.system_nodes, image="", image_release=""),
         ),
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import structs
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import run_checks
@@ -177,7 +177,7 @@ class Judge:
         entries = dict(getattr(self.catalog, table))
         for name, update in changes.items():
             entries[name] = entries[name].model_copy(update=update)
-        self.catalog = dataclasses.replace(self.catalog, **{table: entries})
+        self.catalog = structs.replace(self.catalog, **{table: entries})
 
     def _write(self, fleet: Any) -> Path:
         file = self.folder / "fleet.yaml"

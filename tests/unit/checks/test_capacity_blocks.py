@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime as dt
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from gpufleet.checks.rules import BoughtBlock, nothing_bought
 from tests.unit.checks.fleets import FLEET, GONE, NOW, Judge
@@ -133,7 +133,7 @@ def _bought(**changes: Any) -> BoughtBlock:
         duration=dt.timedelta(days=7),
         instance_type="p5.48xlarge",
     )
-    return dataclasses.replace(block, **changes)
+    return structs.replace(block, **changes)
 
 
 @pytest.mark.parametrize("ago", [dt.timedelta(minutes=1), dt.timedelta(hours=20), dt.timedelta(days=3)])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from tests.unit.checks.fleets import GONE, Judge
 from tests.unit.checks.test_networks import SLURM
@@ -73,7 +72,7 @@ def test_driver_of_a_release_that_is_not_known_is_not_judged(judge: Judge) -> No
     images = {
         key: image.model_copy(update={"driver": None}) for key, image in judge.catalog.node_images.items()
     }
-    judge.catalog = dataclasses.replace(judge.catalog, node_images=images)
+    judge.catalog = structs.replace(judge.catalog, node_images=images)
     assert judge({**SLURM, f"{IMAGES}.slurm": "20260929"}).of("node-image-driver") == []
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.engine.api import Changes, InterruptEvent, OnEvent, PolicyEvent, RunResult, StackRequest
 from gpufleet.engine.errors import StateLockedError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpufleet.economics.checkpoints import checkpoint_plan, slowdown
 from gpufleet.economics.simulation import Fallback, Job, Simulation, SpotMarket, simulate

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpufleet.economics.tco import OwnedCosts, RentedCosts, TcoResult, cash_over_time, compare, ownership
 from gpufleet.errors import InputError

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpufleet.economics.tco import OwnedCosts, RentedCosts
 from gpufleet.economics.tco_risk import InputRange, TcoCase, ranges_of, simulate_risk, tornado

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpufleet.catalog import load_catalog
 from gpufleet.economics.pods import read_pods

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.plan.json import MONEY, model_to_json
 from gpufleet.plan.models import FleetPlan
@@ -34,8 +35,8 @@ def sample(kind: Any) -> Any:
 def pairs(kind: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
     """Two values of the type for each field in it, which differ in that field only."""
     origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = {each.name: get_type_hints(kind)[each.name] for each in fields(kind) if each.init}
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        hints = {name: get_type_hints(kind)[name] for name in kind.__struct_fields__}
         whole: Any = kind(**{name: sample(hint) for name, hint in hints.items()})
         for name, hint in hints.items():
             for path, before, after in pairs(hint, f"{where}.{name}"):
@@ -73,9 +74,8 @@ def test_change_of_any_cost_line_field_changes_the_cost(before: CostLine, after:
     assert cost_to_json(FleetCost((before,)), plan) != cost_to_json(FleetCost((after,)), plan)
 
 
-@dataclass(frozen=True)
-class Priced:
-    amount: Decimal = field(metadata=MONEY)
+class Priced(Struct, frozen=True):
+    amount: Annotated[Decimal, MONEY]
     effectiveness: Decimal
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from gpufleet.pricing.assume import assume
 from tests.unit.pricing.test_models import UNKNOWN

@@ -7,11 +7,11 @@ resources: before they exist (a preview) and once they do (what is deployed, the
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.catalog import Price
 from gpufleet.environments import Choices, draft_environment

@@ -146,7 +146,7 @@ def test_sites_with_the_same_group_name_are_refused(make_fleet, make_rack, catal
 
 
 def test_host_named_like_a_built_in_group_is_refused(make_fleet, make_rack, make_hosts, catalog):
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     with pytest.raises(InputError, match="built-in Ansible group"):
         build_inventory(make_fleet(make_rack(hosts=(replace(make_hosts()[0], name="all"),))), catalog)

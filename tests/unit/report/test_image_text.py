@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.plan.models import CloudSitePlan, FleetPlan, TeamBucketPlan
 from gpufleet.report.image_text import print_images

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpufleet.engine.api import Changes, Op, PlannedResource, ResourceEvent, RunResult
 from gpufleet.plan.models import FleetPlan

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.text import Text
 
 from gpufleet.engine.api import SECRET, Changes, Op, ResourceEvent, RunResult, Verb

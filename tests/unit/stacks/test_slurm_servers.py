@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from gpufleet.account.actions import action_sets
 from gpufleet.account.needs import region_needs

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import email
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from pulumi.runtime.mocks import MockCallArgs
 
 from gpufleet.catalog import load_catalog

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded.context import RunContext
 from gpufleet.engine.embedded.journal import Record
@@ -32,8 +33,7 @@ from gpufleet.errors import GpufleetError
 _LOOK_AGAIN_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Creation:
+class _Creation(Struct, frozen=True):
     found: ReadResult | None = None
     undecided: str = ""
 

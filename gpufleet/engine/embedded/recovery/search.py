@@ -7,15 +7,15 @@ some of which search; and reading a resource by its id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from gpufleet.engine.embedded.resource import ResourceState
 from gpufleet.engine.embedded.values import Properties
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """Ids that the resource may have; empty if it was not created.
 
     With `bare`, a resource without tags also matches, if nothing was put into it yet.
@@ -25,13 +25,11 @@ class Candidates:
     bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatableCreation:
+class RepeatableCreation(Struct, frozen=True):
     """Creating it twice has the same effect as creating it once: no search is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownResult:
+class UnknownResult(Struct, frozen=True):
     """The search has no result; `reason` says why."""
 
     reason: str

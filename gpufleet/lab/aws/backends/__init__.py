@@ -7,15 +7,15 @@ then reaches them. Modules are imported when their service is first used.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gpufleet.lab.aws.backends.operation import AwsError, attach
 
 __all__ = ["SERVICES", "AwsError", "install", "install_service"]
 
 
-@dataclass(frozen=True)
-class ServiceExtension:
+class ServiceExtension(Struct, frozen=True):
     """The sandbox's additions to one of moto's services.
 
     `response_class` is moto's, as module:name; `modules` are files of this package; `paths` are

@@ -7,11 +7,12 @@ is computed on request.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
 from typing import Any
 
 from moto.core.base_backend import BackendDict, BaseBackend
 from moto.core.utils import utcnow
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.lab.aws.backends import ec2_placement_groups as placement_groups
 from gpufleet.lab.aws.backends import ec2_support as ec2
@@ -37,8 +38,7 @@ FILTERS = {
 }
 
 
-@dataclass(frozen=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """Reserved instances of one type in one zone. Times are naive UTC, as in moto."""
 
     reservation_id: str

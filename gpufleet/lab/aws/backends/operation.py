@@ -8,7 +8,6 @@ has the operation, `Call.original()` runs it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from moto.core import utils
@@ -17,6 +16,7 @@ from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import determine_request_protocol
 from moto.core.responses import ActionResult, BaseResponse
 from moto.core.utils import camelcase_to_underscores
+from msgspec import Struct
 
 Params = dict[str, Any]
 Handler = Callable[["Call"], "Params | Passthrough"]
@@ -32,8 +32,7 @@ class AwsError(ServiceException):  # type: ignore[misc]
         super().__init__(code, message)
 
 
-@dataclass(frozen=True)
-class Passthrough:
+class Passthrough(Struct, frozen=True):
     """moto's own answer, passed on unchanged."""
 
     answer: Any
@@ -44,8 +43,7 @@ class Passthrough:
         return self.answer.result
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request: caller, region, and the parameters with botocore's names.
 
     Timestamps in `params` are naive datetimes in UTC, as everywhere in moto.

@@ -10,15 +10,15 @@ providers call; AWS may assign other limits to an account.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 REJECTED = "RequestLimitExceeded"
 """EC2's error code; the HTTP status is 503."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRate:
+class RequestRate(Struct, frozen=True):
     """A bucket: its number of tokens, and the tokens refilled per second."""
 
     capacity: float

@@ -7,9 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.faults.buckets import REJECTED, TokenBucket, request_rate, resource_rate
@@ -38,8 +39,7 @@ _NAMED = {"CreateRole": "RoleName", "CreateInstanceProfile": "InstanceProfileNam
 """IAM operations whose new resources are found late, and the parameter with their name."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An error instead of an answer."""
 
     code: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote
+
+from msgspec import Struct, field
 
 _SCOPE = re.compile(r"Credential=[^/]+/[^/]+/([^/]+)/([^/]+)/")
 BOTOCORE_NAMES = {
@@ -21,8 +22,7 @@ BOTOCORE_NAMES = {
 """Signing name -> botocore's name, of services that have two."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """One request: signing name of the service, region, operation, and readable parameters.
 
     `parameters` are those of a form; `text` is the whole request, for a search of ids and names.

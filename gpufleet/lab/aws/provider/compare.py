@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from gpufleet.lab.aws.provider.handler import Handler
 from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, contains_unknown
@@ -14,8 +15,7 @@ from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, contains_unknown
 Kind = Literal["add", "delete", "update"]
 
 
-@dataclass(frozen=True, slots=True)
-class InputChange:
+class InputChange(Struct, frozen=True):
     """One difference: its path as Pulumi writes it, its dotted path, and its kind."""
 
     path: str

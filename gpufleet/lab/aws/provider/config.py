@@ -6,10 +6,11 @@ import ipaddress
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from gpufleet.errors import InputError
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID
@@ -26,8 +27,7 @@ _KNOWN = frozenset({
 _REAL_CREDENTIALS = ("profile", "token", "assumeRoles", "assumeRole", "assumeRoleWithWebIdentity")
 
 
-@dataclass(frozen=True)
-class AwsProviderConfig:
+class AwsProviderConfig(Struct, frozen=True):
     """The `aws:*` configuration or an explicit provider resource. `endpoint` is empty if neither the
     configuration nor the environment sets it: then the sandbox's daemon is used."""
 

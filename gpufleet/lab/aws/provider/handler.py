@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from gpufleet.lab.aws.provider import schema
 from gpufleet.lab.aws.provider.clients import Clients
@@ -17,8 +18,7 @@ Defaults = Mapping[str, Any]
 PARTITION = "aws"
 
 
-@dataclass(frozen=True)
-class Aws:
+class Aws(Struct, frozen=True):
     """The AWS of one request: clients, region and caller.
 
     `made` has descriptions of new resources, by id, that their creation has returned completely.
@@ -58,8 +58,7 @@ class Aws:
         return result
 
 
-@dataclass(frozen=True)
-class AutoName:
+class AutoName(Struct, frozen=True):
     """The form of generated names: `<prefix><name>-<7 hex digits>`."""
 
     prop: str = "name"

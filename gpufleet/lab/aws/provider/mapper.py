@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gpufleet.errors import GpufleetError
 from gpufleet.lab.aws.provider import schema
@@ -21,8 +22,7 @@ class MappingError(GpufleetError):
     """A property without a counterpart in the AWS operation: the emulated AWS cannot use it."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """Differences between pulumi_aws and AWS. Keys are dotted property paths without list indices.
 
     `rename` maps a property to AWS' name. `drop` are properties that this operation does not have. `encode`

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import msgspec
 
 from gpufleet.files import folder_identity, put
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The files of one sandbox, all in `root`."""
 
     root: Path
@@ -62,8 +62,7 @@ class Files:
         return self.root / "server.log"
 
 
-@dataclass(frozen=True)
-class Runtime:
+class Runtime(msgspec.Struct, frozen=True):
     """A running server. `started` is the operating system's start time of the process, `code` the
     `code_stamp` of its code, `folder` the path and `identity` the identity of its folder."""
 
@@ -87,7 +86,7 @@ class Runtime:
 
     def write(self, path: Path) -> None:
         """Write the runtime file of this server."""
-        put(path, json.dumps(asdict(self)).encode())
+        put(path, msgspec.json.encode(self))
 
     @classmethod
     def read(cls, path: Path) -> Runtime | None:

@@ -8,7 +8,8 @@ import pytest
 
 from gpufleet.checks import validate
 from gpufleet.errors import InputError
-from gpufleet.lab.rack import RackSite, rack_site
+from gpufleet.lab.rack import rack_site
+from gpufleet.lab.rack.layout import Record
 from gpufleet.plan import build_plan
 from gpufleet.racks.inventory import build_inventory
 
@@ -65,10 +66,11 @@ def test_declared_address_is_kept_and_not_assigned_again(tmp_path: Path) -> None
     }
 
 
-def test_site_round_trips_through_its_file(tmp_path: Path) -> None:
+def test_record_round_trips_through_its_file(tmp_path: Path) -> None:
     _, plan, _ = load(tmp_path)
-    site = rack_site(plan, "lab")
-    assert RackSite.from_dict(site.as_dict()) == site
+    record = Record("id", rack_site(plan, "lab"), ("/lower",), "/repository", "/run", ("/cgroup",))
+    record.write(tmp_path / "rack.json")
+    assert Record.read(tmp_path / "rack.json") == record
 
 
 def test_host_is_found_by_name_address_and_ip(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.budget._caps import example_fleet
 from gpufleet.policies.rules.budget.budget_assumption_renewed import budget_assumption_renewed

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.budget._caps import example_fleet, example_nodes
 from gpufleet.policies.rules.budget.budget_commitment_end import budget_commitment_end

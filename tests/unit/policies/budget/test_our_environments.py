@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.fleet import StackOfFleet, open_stack

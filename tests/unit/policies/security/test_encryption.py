@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.security._properties import region_of, require
 from gpufleet.policy.evaluation import RuleViolation

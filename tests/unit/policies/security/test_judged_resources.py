@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.security.judged_resources import judged_resources
 from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policy.evaluation import RuleEvaluator
 from gpufleet.policy.examples import DAY

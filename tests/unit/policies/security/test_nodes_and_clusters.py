@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.security import _eks_calendar
 from gpufleet.policies.rules.security._eks_calendar import CALENDAR, offered, version_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.protobuf import struct_pb2
+from msgspec.structs import replace
 
 from gpufleet.plan.marks import fleet_tags
 from gpufleet.policies.rules.tags.fleet_tags import fleet_tags as rule

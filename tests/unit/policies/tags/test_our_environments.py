@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.policies.rules.tags.copied_tags import ADDON
 from gpufleet.policy.evaluation import RuleEvaluator, RuleViolation

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from msgspec.structs import replace
 
 from gpufleet.errors import InputError
 from gpufleet.plan.models import FleetPlan

@@ -8,26 +8,25 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gpufleet.lab.aws.provider.wire import UNKNOWN
 
 Type = str | dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(msgspec.Struct, frozen=True):
     """A set of named properties: the inputs of a resource or a nested block."""
 
     properties: Mapping[str, Type]
     required: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSchema:
+class ResourceSchema(msgspec.Struct, frozen=True):
     """Inputs and outputs of one resource type; outputs include every input."""
 
     token: str
@@ -45,8 +44,7 @@ class ResourceSchema:
         return "tagsAll" in self.outputs and isinstance(self.inputs.properties.get("tags"), dict)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSchema:
+class FunctionSchema(msgspec.Struct, frozen=True):
     """Arguments and results of one function (invoke)."""
 
     token: str
@@ -54,8 +52,7 @@ class FunctionSchema:
     outputs: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A property that does not match the schema: its path and the reason, with the remedy."""
 
     path: str

@@ -10,11 +10,11 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.engine.api import Engine, RunResult, StackRequest
 from gpufleet.engine.embedded.engine import EmbeddedEngine

@@ -6,11 +6,11 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.lab.aws import daemon
 from gpufleet.lab.aws.server.process import Files, Runtime, code_stamp, process_start
