@@ -117,8 +117,7 @@ class HostList(HostRange, frozen=True):
     @classmethod
     def _validate(cls, value: Any) -> Self:
         if not isinstance(value, (list, tuple)):
-            # Named in full: dataclasses with slots are made again, and super() would mean the first one.
-            return HostRange._validate.__func__(cls, value)  # type: ignore[attr-defined, no-any-return]
+            return super()._validate(value)
         if not value:
             raise PydanticCustomError("too_short", "empty", {"min_length": 1})
         ranges = [HostRange._validate(item) for item in value]

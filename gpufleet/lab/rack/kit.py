@@ -18,7 +18,7 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from msgspec import Struct, json
+import msgspec
 
 from gpufleet.lab.rack.cache import OnStep, cached
 from gpufleet.lab.rack.model import RackSite
@@ -27,7 +27,7 @@ from gpufleet.lab.rack.shell import run
 _BUILD_S = 3600.0
 
 
-class Kit(Struct, frozen=True):
+class Kit(msgspec.Struct, frozen=True):
     """The kit in `folder`. `minors` of Kubernetes are served besides that of a rack's fleet file."""
 
     folder: Path
@@ -73,7 +73,7 @@ class Kit(Struct, frozen=True):
     def describe(self, site: RackSite, out: Path) -> None:
         """Write the hardware of every host of `site`, a folder each in `out`."""
         out.mkdir(mode=0o755)
-        self._run("describe.py", out, stdin=json.encode(site).decode())
+        self._run("describe.py", out, stdin=msgspec.json.encode(site).decode())
 
     def _run(self, program: str, out: Path, *words: str, stdin: str | None = None) -> None:
         command: list[str | Path] = [sys.executable, self.folder / program, out, *words]

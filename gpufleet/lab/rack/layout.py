@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from msgspec import Struct, json
+import msgspec
 
 from gpufleet.files import folder_identity, write_atomically
 from gpufleet.lab.rack.model import RackSite
@@ -15,7 +15,7 @@ from gpufleet.lab.rack.model import RackSite
 BOOT_S = 600.0
 
 
-class Layout(Struct, frozen=True):
+class Layout(msgspec.Struct, frozen=True):
     """The files of one rack, all in `root`."""
 
     root: Path
@@ -62,7 +62,7 @@ class Layout(Struct, frozen=True):
         return self.root / "sealed" / name
 
 
-class Record(Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True):
     """What is needed to find and remove a rack. Paths are absolute.
 
     `lower` are the read-only layers of the root file system, the topmost first. `runtime` is a folder with a
@@ -99,13 +99,13 @@ class Record(Struct, frozen=True):
 
     def write(self, path: Path) -> None:
         """Write the record."""
-        write_atomically(path, json.format(json.encode(self), indent=1).decode() + "\n", mode=0o600)
+        write_atomically(path, msgspec.json.encode(self).decode() + "\n", mode=0o600)
 
     @classmethod
     def read(cls, path: Path) -> Record | None:
         """Return the record in `path`; None without one. A record is written whole or not at all."""
         try:
-            return json.decode(path.read_bytes(), type=cls)
+            return msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:
             return None
 

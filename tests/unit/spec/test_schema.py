@@ -29,6 +29,17 @@ def test_schema_is_valid_draft_2020_12() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
+def test_defaults_are_what_a_file_may_have() -> None:
+    invalid = [
+        f"{name}.{key}: {field['default']}"
+        for name, definition in SCHEMA["$defs"].items()
+        for key, field in definition.get("properties", {}).items()
+        if "default" in field
+        and not VALIDATOR.evolve(schema={**field, "$defs": SCHEMA["$defs"]}).is_valid(field["default"])
+    ]
+    assert invalid == []
+
+
 @pytest.mark.parametrize("environment", ["sandbox", "dev", "prod"])
 def test_schema_accepts_the_shipped_files(environment: str) -> None:
     data = yaml.safe_load((ROOT / "stacks" / environment / "fleet.yaml").read_text())
