@@ -19,7 +19,7 @@ import pytest
 
 from tests import forked, leftovers
 
-pytest_plugins = ("tests.skips", "tests.timings", "tests.unsteady", "tests.late")
+pytest_plugins = ("tests.in_memory", "tests.skips", "tests.timings", "tests.unsteady", "tests.late")
 
 ROOT = Path(__file__).resolve().parents[1]
 # The longest groups start first; started last, they would keep the others waiting. Those of racks are two

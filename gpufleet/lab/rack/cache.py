@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,16 +16,18 @@ OnStep = Callable[[str], None]
 def cached(folder: Path, kind: str, recipe: str, make: Callable[[Path], None]) -> Path:
     """Return the folder `<kind>-<hash of recipe>`; `make` fills it if it does not exist yet.
 
-    Concurrent callers wait, and a killed `make` leaves nothing that looks complete.
+    Concurrent callers wait, and a killed `make` leaves nothing that looks complete; programs of it that still
+    run write to another folder.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ready = folder / f"{kind}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     with locked(folder / f"{kind}.lock"):
         if ready.is_dir():
             return ready
-        making = folder / f"{kind}.new"
-        remove_tree(making)
-        making.mkdir(mode=0o755)
+        for left in folder.glob(f"{kind}.new*"):
+            shutil.rmtree(left, ignore_errors=True)
+        making = Path(tempfile.mkdtemp(prefix=f"{kind}.new", dir=folder))
+        making.chmod(0o755)
         make(making)
         making.rename(ready)
     return ready

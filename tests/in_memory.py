@@ -1,0 +1,60 @@
+"""A pytest plugin: temporary files of a run are in memory if it has room for them.
+
+On a disk, a test that writes a file again waits until the disk has its former content, and daemons wait for
+their databases.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+MEMORY = Path("/dev/shm")
+NEEDED_GIB = 12
+"""Twice of what a whole run had in it at once."""
+# Hosts of racks have devices, programs and sudo in their files.
+REFUSED = os.ST_NOEXEC | os.ST_NOSUID | os.ST_NODEV
+FOLDER = pytest.StashKey[Path]()
+
+
+def has_room(folder: Path, needed_gib: float = NEEDED_GIB) -> bool:
+    """Whether a folder can take the temporary files of a run."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    free = found.f_bavail * found.f_frsize
+    return os.access(folder, os.W_OK) and not found.f_flag & REFUSED and free >= needed_gib * 2**30
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest reads its options for temporary files
+def pytest_configure(config: pytest.Config) -> None:
+    """Let this run and all its processes use a new folder. Runs that failed have left theirs."""
+    if hasattr(config, "workerinput") or config.option.basetemp or not has_room(MEMORY):
+        return
+    for left in MEMORY.glob("tests-*"):
+        if not Path("/proc", left.name.removeprefix("tests-")).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    # A short name: paths of sockets have at most 107 characters.
+    folder = MEMORY / f"tests-{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    config.stash[FOLDER] = folder
+    config.option.basetemp = str(folder / "t")
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Delete the folder after a run without failures, unless a file system is still mounted in it."""
+    folder = session.config.stash.get(FOLDER, None)
+    if (
+        folder
+        and exitstatus == pytest.ExitCode.OK
+        and str(folder) not in Path("/proc/self/mounts").read_text()
+    ):
+        shutil.rmtree(folder, ignore_errors=True)
