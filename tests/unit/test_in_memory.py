@@ -1,0 +1,68 @@
+"""Temporary files of a run are in memory where it has room, and go with the run unless it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.in_memory import has_room
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFTEST = """
+from pathlib import Path
+from tests import in_memory
+in_memory.MEMORY = Path({memory!r})
+in_memory.has_room = lambda folder: True
+pytest_plugins = ["tests.in_memory"]
+"""
+SUITE = """
+import tempfile
+from pathlib import Path
+
+def test_it(tmp_path):
+    assert {{Path({memory!r})}} & {{*tmp_path.parents}} & {{*Path(tempfile.mkdtemp()).parents}}
+    assert {passes}
+"""
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_folder_of_a_run_goes_unless_a_test_fails(tmp_path: Path, passes: bool) -> None:
+    memory, suite = tmp_path / "memory", tmp_path / "suite"
+    memory.mkdir()
+    # No process has this number.
+    (memory / "tests-0").mkdir()
+    suite.mkdir()
+    (suite / "conftest.py").write_text(CONFTEST.format(memory=str(memory)))
+    (suite / "test_it.py").write_text(SUITE.format(memory=str(memory), passes=passes))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(suite),
+        str(suite),
+    ]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=suite, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if passes else 1), done.stdout
+    assert [each.name.rstrip("0123456789") for each in memory.iterdir()] == ([] if passes else ["tests-"])
+    assert not (memory / "tests-0").exists()
+
+
+def test_folder_needs_room_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_room(tmp_path, needed_gib=0)
+    assert not has_room(tmp_path, needed_gib=2**20)
+    assert not has_room(tmp_path / "missing", needed_gib=0)
+    found = SimpleNamespace(f_bavail=2**30, f_frsize=4096, f_flag=os.ST_NOEXEC)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    assert not has_room(tmp_path)
+    found.f_flag = 0
+    assert has_room(tmp_path)
