@@ -21,6 +21,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import types
 from typing import Any
@@ -138,6 +139,8 @@ def _run_as(asked: dict[str, Any], path: list[str]) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     time.tzset()
+    # Of the environment, too: the folder for temporary files.
+    tempfile.tempdir = None
     os.chdir(asked["folder"])
     kind, what, arguments = asked["kind"], asked["what"], asked["arguments"]
     # The name in `ps`: otherwise all would have the server's.

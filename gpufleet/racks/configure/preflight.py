@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
 from gpufleet.racks.configure.result import Failure
@@ -68,7 +70,7 @@ def left_out(
 
 def without_preflight(stats: HostStats, host: str, measured: Mapping[tuple[str, str], int]) -> HostStats:
     """Ansible's counts of a host less those of preflight, which are not of what a run does."""
-    return replace(
+    return structs.replace(
         stats,
         ok=stats.ok - measured.get((host, "ok"), 0),
         skipped=stats.skipped - measured.get((host, "skipped"), 0),

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, structs
 
 from gpufleet.catalog import Catalog
 from gpufleet.plan.models import FleetPlan
@@ -156,7 +155,7 @@ def operate(
     ordered = {name: hosts[name] for name in request.hosts}
     states = _states(request, ordered, done, cut_short)
     if not request.check:
-        folder.save(replace(remembered, complete=not cut_short, hosts=states))
+        folder.save(structs.replace(remembered, complete=not cut_short, hosts=states))
     run = attempt.result(
         request.plan.environment,
         ordered,
@@ -222,7 +221,7 @@ def operation_to_json(operation: Operation) -> dict[str, Any]:
         "options": [
             {
                 key: value
-                for key, value in asdict(option).items()
+                for key, value in structs.asdict(option).items()
                 if key in ("name", "kind", "help", "default")
             }
             | {"required": option.required, "choices": list(option.choices)}

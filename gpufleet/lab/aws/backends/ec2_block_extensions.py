@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from dataclasses import dataclass, replace
 
 from moto.core.utils import utcnow
-from msgspec import Struct
-from msgspec.structs import replace
 
 from gpufleet.lab.aws.backends import ec2_capacity_reservations as reservations
 from gpufleet.lab.aws.backends import ec2_support as ec2
@@ -34,7 +33,8 @@ _FILTERS = {
 }
 
 
-class Extension(Struct, frozen=True):
+@dataclass(frozen=True)
+class Extension:
     """An extension that may be bought, or that was. Times are naive UTC."""
 
     offering_id: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 from moto.core.base_backend import BackendDict, BaseBackend
 from moto.core.utils import utcnow
-from msgspec import Struct
 
 from gpufleet.lab.aws.backends import ec2_capacity_reservations as reservations
 from gpufleet.lab.aws.backends import ec2_support as ec2
@@ -36,7 +36,8 @@ _FILTERS = {
 }
 
 
-class Offering(Struct, frozen=True):
+@dataclass(frozen=True)
+class Offering:
     """A block that may be bought. Times are naive UTC."""
 
     offering_id: str
@@ -49,7 +50,8 @@ class Offering(Struct, frozen=True):
     fee: str
 
 
-class Block(Struct, frozen=True):
+@dataclass(frozen=True)
+class Block:
     """A block that was bought; its reservation carries state and counts."""
 
     block_id: str

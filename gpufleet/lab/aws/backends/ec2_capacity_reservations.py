@@ -7,12 +7,11 @@ is computed on request.
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moto.core.base_backend import BackendDict, BaseBackend
 from moto.core.utils import utcnow
-from msgspec import Struct
-from msgspec.structs import replace
 
 from gpufleet.lab.aws.backends import ec2_placement_groups as placement_groups
 from gpufleet.lab.aws.backends import ec2_support as ec2
@@ -38,7 +37,8 @@ FILTERS = {
 }
 
 
-class Reservation(Struct, frozen=True):
+@dataclass(frozen=True)
+class Reservation:
     """Reserved instances of one type in one zone. Times are naive UTC, as in moto."""
 
     reservation_id: str
