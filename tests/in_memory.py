@@ -14,21 +14,26 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-NEEDED_GIB = 12
+NEEDED_GIB = 4
 """Twice of what a whole run had in it at once."""
+AVAILABLE_GIB = 12
+"""With what the programs of a run take, racks above all."""
 # Hosts of racks have devices, programs and sudo in their files.
 REFUSED = os.ST_NOEXEC | os.ST_NOSUID | os.ST_NODEV
 FOLDER = pytest.StashKey[Path]()
 
 
-def has_room(folder: Path, needed_gib: float = NEEDED_GIB) -> bool:
-    """Whether a folder can take the temporary files of a run."""
+def has_room(folder: Path, needed_gib: float = NEEDED_GIB, available_gib: float = AVAILABLE_GIB) -> bool:
+    """Whether a folder in memory can take the temporary files of a run."""
     try:
         found = os.statvfs(folder)
     except OSError:
         return False
     free = found.f_bavail * found.f_frsize
-    return os.access(folder, os.W_OK) and not found.f_flag & REFUSED and free >= needed_gib * 2**30
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(memory["MemAvailable"].split()[0]) * 2**10
+    enough = free >= needed_gib * 2**30 and available >= available_gib * 2**30
+    return os.access(folder, os.W_OK) and not found.f_flag & REFUSED and enough
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads its options for temporary files

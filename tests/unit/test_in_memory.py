@@ -58,11 +58,12 @@ def test_folder_of_a_run_goes_unless_a_test_fails(tmp_path: Path, passes: bool) 
 
 
 def test_folder_needs_room_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert has_room(tmp_path, needed_gib=0)
-    assert not has_room(tmp_path, needed_gib=2**20)
-    assert not has_room(tmp_path / "missing", needed_gib=0)
+    assert has_room(tmp_path, needed_gib=0, available_gib=0)
+    assert not has_room(tmp_path, needed_gib=2**20, available_gib=0)
+    assert not has_room(tmp_path, needed_gib=0, available_gib=2**20)
+    assert not has_room(tmp_path / "missing", needed_gib=0, available_gib=0)
     found = SimpleNamespace(f_bavail=2**30, f_frsize=4096, f_flag=os.ST_NOEXEC)
     monkeypatch.setattr(os, "statvfs", lambda _: found)
-    assert not has_room(tmp_path)
+    assert not has_room(tmp_path, available_gib=0)
     found.f_flag = 0
-    assert has_room(tmp_path)
+    assert has_room(tmp_path, available_gib=0)
