@@ -17,8 +17,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from msgspec import Struct
-
 from gpufleet.errors import CloudError, InputError
 
 _TRIES = 5
@@ -43,7 +41,8 @@ class CodeHostError(CloudError):
         self.processed = processed
 
 
-class Answer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """An answer of the API: the JSON document, and whether there is another page."""
 
     document: Any

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from gpufleet.comment.api import Answer, Api, CodeHostError
 from gpufleet.errors import CloudError
 
@@ -15,7 +13,8 @@ PER_PAGE = 100
 _MOST_PAGES = 100
 
 
-class Comment(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Comment:
     """One comment: its id, its text, and whether the token's own user wrote it."""
 
     id: int

@@ -113,3 +113,27 @@ def test_a_plan_beside_the_state_of_a_stack_loads_no_pulumi(tmp_path: Path) -> N
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stderr.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize("package", ["comment", "notices"])
+def test_package_that_runs_alone_needs_no_library_when_it_is_imported(package: str) -> None:
+    """`comment` in a job without installed packages, `notices` on an image that has boto3."""
+    modules = sorted(
+        f"gpufleet.{package}.{path.stem}"
+        for path in (ROOT / "gpufleet" / package).glob("*.py")
+        if path.name not in ("__init__.py", "__main__.py")
+    )
+    allowed = ["boto3", "botocore"] if package == "notices" else []
+    code = f"""
+import importlib, sys, types
+sys.path.insert(0, {str(ROOT)!r})
+class Absent(types.ModuleType):
+    __path__ = []
+    def __getattr__(self, name): return type(name, (Exception,), {{}})
+for name in {allowed}:
+    for part in ("", ".config", ".exceptions"): sys.modules[name + part] = Absent(name + part)
+for name in {modules}: importlib.import_module(name)
+"""
+    command = [sys.executable, "-I", "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
