@@ -16,6 +16,8 @@ _REMEDIES = {
     errno.EIO: "check the disk or network drive and the system's log; the old file is unchanged",
     errno.EROFS: "that file system is read-only: use another path, or work in a copy of the checkout",
 }
+# The only folder of /dev with files.
+_MEMORY = "/dev/shm"  # noqa: S108
 
 
 def folder_identity(path: Path) -> str:
@@ -62,12 +64,13 @@ def put(path: Path, content: bytes, *, mode: int = 0o600, over: bool = True) -> 
 def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o644) -> bool:
     """Write `text` to `path` as `put` does; return whether anything changed.
 
-    Folders are created as needed. A path in /dev is written to, not replaced. Raises InputError if it
+    Folders are created as needed. A device in /dev is written to, not replaced. Raises InputError if it
     cannot be written.
     """
     content = text if isinstance(text, bytes) else text.encode()
     try:
-        if path.absolute().is_relative_to("/dev") and path.exists():
+        whole = path.absolute()
+        if whole.is_relative_to("/dev") and not whole.is_relative_to(_MEMORY) and path.exists():
             path.write_bytes(content)
             return True
         if path.is_file() and path.read_bytes() == content:

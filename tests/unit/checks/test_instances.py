@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ALL_CHECKS
@@ -51,7 +52,7 @@ def test_type_without_a_known_offering_is_a_warning(judge: Judge, catalog: Catal
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"regions": frozenset()})
-    blind = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
+    blind = replace(catalog, instances={**catalog.instances, p5.name: p5})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-type-in-region")
     findings = list(check.run(Fleet(loaded.spec, blind, loaded.source, NOW)))
     assert {finding.severity for finding in findings} == {"warning"}
@@ -119,7 +120,7 @@ def test_types_of_two_architectures_cannot_share_a_group(judge: Judge, catalog: 
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     arm = catalog.instances["p4de.24xlarge"].model_copy(update={"architectures": ("arm64",)})
-    mixed = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, arm.name: arm}})
+    mixed = replace(catalog, instances={**catalog.instances, arm.name: arm})
     check = next(check for check in ALL_CHECKS if check.rule == "instance-types-alike")
     (finding,) = check.run(Fleet(loaded.spec, mixed, loaded.source, NOW))
     assert "arm64" in finding.message
@@ -234,7 +235,7 @@ def test_type_that_cannot_boot_the_images_is_refused(judge: Judge, catalog: Cata
     judge()
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     arm = catalog.instances["p5.48xlarge"].model_copy(update={"architectures": ("arm64",)})
-    other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, "p5.48xlarge": arm}})
+    other = replace(catalog, instances={**catalog.instances, "p5.48xlarge": arm})
     (check,) = (check for check in ALL_CHECKS if check.rule == "architecture-unsupported")
     reported = [finding.path for finding in check.run(Fleet(loaded.spec, other, loaded.source, NOW))]
     assert reported == [("cloud", 0, "node_groups", number, "instance_types", 0) for number in (0, 1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpufleet.catalog import Catalog
 from gpufleet.checks import ALL_CHECKS
 from gpufleet.checks.rules import Fleet
@@ -73,7 +75,7 @@ def test_type_without_placement_group_support_is_refused(judge: Judge, catalog: 
     judge({f"{GROUP}.placement": "cluster"})
     loaded = load_fleet(str(judge.folder / "fleet.yaml"), root=judge.folder)
     p5 = catalog.instances["p5.48xlarge"].model_copy(update={"placement_strategies": frozenset({"spread"})})
-    other = type(catalog)(**{**vars(catalog), "instances": {**catalog.instances, p5.name: p5}})
+    other = replace(catalog, instances={**catalog.instances, p5.name: p5})
     check = next(check for check in ALL_CHECKS if check.rule == "placement-group-unsupported")
     (finding,) = check.run(Fleet(loaded.spec, other, loaded.source, NOW))
     assert finding.path == ("cloud", 0, "node_groups", 0, "placement")

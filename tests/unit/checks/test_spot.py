@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
 from gpufleet.catalog.models import UsageClass
@@ -73,7 +74,7 @@ def test_type_not_sold_by_the_purchase_option_is_refused(
     scarce = {
         name: item.model_copy(update={"usage_classes": sold}) for name, item in catalog.instances.items()
     }
-    other = type(catalog)(**{**vars(catalog), "instances": scarce})
+    other = replace(catalog, instances=scarce)
     check = next(check for check in ALL_CHECKS if check.rule == rule)
     findings = list(check.run(Fleet(loaded.spec, other, loaded.source, NOW)))
     assert findings

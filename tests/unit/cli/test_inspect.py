@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpufleet.plan.models import FleetPlan
+from gpufleet.plan import build
 from gpufleet.pricing.book import CostBook
 
 from .conftest import Gpufleet
@@ -145,13 +145,13 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
 def test_command_builds_and_prices_the_plan_once(
     gpufleet: Gpufleet, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    built = _count_calls(monkeypatch, FleetPlan, "__init__")
+    built = _count_calls(monkeypatch, build, "plan_budget")
     priced = _count_calls(monkeypatch, CostBook, "cost")
     assert gpufleet(*command.split()).code == 0
     assert (len(built), len(priced)) == (1, 1)
 
 
-def _count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> list[None]:
+def _count_calls(monkeypatch: pytest.MonkeyPatch, owner: Any, method: str) -> list[None]:
     """Calls of a method from now on; the method still works."""
     calls: list[None] = []
     real = getattr(owner, method)
