@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 MEMORY = Path("/dev/shm")
-NEEDED_GIB = 4
+NEEDED_GIB = 6
 """Twice of what a whole run had in it at once."""
 AVAILABLE_GIB = 12
 """With what the programs of a run take, racks above all."""
