@@ -41,11 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let this run and all its processes use a new folder. Runs that failed have left theirs."""
     if hasattr(config, "workerinput") or config.option.basetemp or not has_room(MEMORY):
         return
-    for left in MEMORY.glob("tests-*"):
-        if not Path("/proc", left.name.removeprefix("tests-")).exists():
-            shutil.rmtree(left, ignore_errors=True)
     # A short name: paths of sockets have at most 107 characters.
-    folder = MEMORY / f"tests-{os.getpid()}"
+    folder = MEMORY / f"gpufleet-{os.getpid()}"
+    for left in MEMORY.glob("gpufleet-*"):
+        number = left.name.removeprefix("gpufleet-")
+        # One with this process's number is of an earlier one.
+        if number.isdecimal() and (left == folder or not Path("/proc", number).exists()):
+            _remove(left)
     folder.mkdir(mode=0o700)
     config.stash[FOLDER] = folder
     config.option.basetemp = str(folder / "t")
@@ -55,11 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Delete the folder after a run without failures, unless a file system is still mounted in it."""
+    """Delete the folder after a run without failures."""
     folder = session.config.stash.get(FOLDER, None)
-    if (
-        folder
-        and exitstatus == pytest.ExitCode.OK
-        and str(folder) not in Path("/proc/self/mounts").read_text()
-    ):
+    if folder and exitstatus == pytest.ExitCode.OK:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    # Never through a file system that is still mounted in it.
+    if str(folder) not in Path("/proc/self/mounts").read_text():
         shutil.rmtree(folder, ignore_errors=True)

@@ -24,6 +24,7 @@ def cached(folder: Path, kind: str, recipe: str, make: Callable[[Path], None]) -
     with locked(folder / f"{kind}.lock"):
         if ready.is_dir():
             return ready
+        # Not all can be deleted while such a program still writes there.
         for left in folder.glob(f"{kind}.new*"):
             shutil.rmtree(left, ignore_errors=True)
         making = Path(tempfile.mkdtemp(prefix=f"{kind}.new", dir=folder))
