@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -232,3 +233,12 @@ def test_user_cache_follows_the_variable_only_if_it_is_absolute(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", named)
     assert user_cache("rack") == Path(folder).expanduser() / "gpufleet" / "rack"
+
+
+def test_file_in_the_memory_folder_of_dev_is_replaced_whole() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder, "plan.json")
+        write_atomically(path, "old")
+        before = path.stat().st_ino
+        write_atomically(path, "new")
+        assert (path.read_text(), path.stat().st_ino != before) == ("new", True)
