@@ -1,8 +1,8 @@
-"""What earlier versions provisioned: `up` of this version keeps every resource that the changelog does not name.
+"""What earlier versions provisioned: `up` keeps every resource that the changelog does not name.
 
-Each archive of `earlier_states` has a version's fleet file of the sandbox, and the state after its `up`. A test
-that fails here means that resources of users would be replaced or deleted. If that is intended, name it in
-CHANGELOG.md, and add an archive of the new version.
+Each archive of `earlier_states` has a version's fleet file of the sandbox, and the state after its `up`. A
+test that fails here means that resources of users would be replaced or deleted. If that is intended, name it
+in CHANGELOG.md, and add an archive of the new version.
 """
 
 from __future__ import annotations

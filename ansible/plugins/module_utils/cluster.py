@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
@@ -19,6 +20,17 @@ PASSING = (
     "i/o timeout",
     "TLS handshake timeout",
 )
+# The connection ended before the response: nobody knows whether the request was executed. haproxy ends the
+# connections of a member that is down, and an API server those that it has when it stops.
+LOST = (
+    ": EOF",
+    "unexpected EOF",
+    "connection reset by peer",
+    "http2: client connection lost",
+    "etcdserver: leader changed",
+)
+REPEAT_S, PAUSE_S = 60.0, 2.0
+"""Seconds for which a request is repeated whose response was lost, and between two of them."""
 # No API server, or it does not authenticate the client yet.
 SILENT = (
     "connection refused",
@@ -40,6 +52,10 @@ class Answer(NamedTuple):
         """Whether the failure may be temporary."""
         return self.rc != 0 and any(text in self.stderr for text in PASSING)
 
+    def lost(self) -> bool:
+        """Whether the response was lost on its way."""
+        return self.rc != 0 and any(text in self.stderr for text in LOST)
+
     def silent(self) -> bool:
         """Whether no API server answered."""
         return self.rc != 0 and any(text in self.stderr for text in SILENT)
@@ -59,7 +75,14 @@ class Program:
         self._environment.setdefault("HOME", "/root")
 
     def __call__(self, *words: str, text: str = "") -> Answer:
-        """Run the command; raises only if the program is missing or hangs."""
+        """Run a command that may run twice: while its response is lost, again for up to a minute."""
+        deadline = time.monotonic() + REPEAT_S
+        while (answer := self.once(*words, text=text)).lost() and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+        return answer
+
+    def once(self, *words: str, text: str = "") -> Answer:
+        """Run the command; raises only if it hangs."""
         try:
             done = subprocess.run(
                 [self.name, *words],

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import LOST
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError
 
 ADMIN = "/etc/kubernetes/admin.conf"
@@ -107,14 +108,15 @@ def kubectl(
     """The output of kubectl.
 
     An API server that has just started refuses even the administrator until it has read its roles: then the
-    command is repeated for up to a minute.
+    command is repeated for up to a minute, and a reading one too whose response was lost.
     """
+    passing = (REFUSED_ADMIN, *(LOST if "get" in arguments else ()))
     deadline = time.monotonic() + STARTING_S
     while True:
         try:
             return run("kubectl", "--kubeconfig", kubeconfig, *arguments, timeout_s=timeout_s, stdin=stdin)
         except RefusalError as error:
-            if REFUSED_ADMIN not in str(error) or time.monotonic() > deadline:
+            if time.monotonic() > deadline or not any(text in str(error) for text in passing):
                 raise
         time.sleep(PAUSE_S)
 

@@ -85,13 +85,16 @@ changed_releases:
 """
 
 import json
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import Answer, Program
+from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import PAUSE_S, Answer, Program
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 Release = dict[str, Any]
+TRIES = 3
+"""How often a release is changed while the connection to the API is lost in the middle of it."""
 
 
 def place(release: Release) -> str:
@@ -178,15 +181,28 @@ def free(helm: Program, found: Release) -> None:
         words = ("rollback", found["name"], str(good[-1]["revision"]), *where)
     else:
         words = ("uninstall", found["name"], *where, "--no-hooks")
-    must(helm(*words), f"Setting {place(found)} free, which is {found['status']},")
+    must(helm.once(*words), f"Setting {place(found)} free, which is {found['status']},")
 
 
 def change(helm: Program, release: Release, found: Release | None, timeout_s: int) -> None:
-    """Install or upgrade the release."""
+    """Install, upgrade or remove the release; after a lost connection again, from the state that it is in."""
+    doing = "Removing" if release["absent"] else "Installing"
+    for left in reversed(range(TRIES)):
+        answer = attempt(helm, release, found, timeout_s)
+        if not (left and answer.lost()):
+            break
+        time.sleep(PAUSE_S)
+        found = (read(helm, check=False) or {}).get(place(release))
+        if release["absent"] and found is None:
+            return
+    must(answer, f"{doing} {place(release)}")
+
+
+def attempt(helm: Program, release: Release, found: Release | None, timeout_s: int) -> Answer:
+    """Change the release once."""
     where = ("--namespace", release["namespace"])
     if release["absent"]:
-        must(helm("uninstall", release["name"], *where), f"Removing {place(release)}")
-        return
+        return helm.once("uninstall", release["name"], *where)
     if found is not None and (found["status"].startswith("pending") or found["status"] == "uninstalling"):
         free(helm, found)
     words = ["upgrade", "--install", release["name"], release["chart"], *where, "--create-namespace"]
@@ -194,7 +210,7 @@ def change(helm: Program, release: Release, found: Release | None, timeout_s: in
     words += ["--timeout", f"{timeout_s}s", "--history-max", "5"]
     words += ["--repo", release["repository"]] if release["repository"] else []
     words += ["--wait"] if release["wait"] else []
-    must(helm(*words, text=json.dumps(release["values"])), f"Installing {place(release)}")
+    return helm.once(*words, text=json.dumps(release["values"]))
 
 
 def ensure(params: dict[str, Any], check: bool) -> dict[str, Any]:

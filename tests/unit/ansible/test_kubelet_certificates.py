@@ -217,6 +217,22 @@ def test_api_server_gets_the_approval_of_requests_that_match_the_inventory(membe
 
 @pytest.mark.xdist_group("kube")
 @pytest.mark.daemon
+def test_request_that_another_member_approves_meanwhile_is_no_failure(member: Member) -> None:
+    member.ask(request("good", pem("dgx01", "10.90.0.21")))
+    kubectl = member.folder / "kubectl"
+    real = kubectl.resolve()
+    kubectl.unlink()
+    kubectl.write_text(
+        f'#!/bin/sh\n[ "$1" != replace ] || {real} certificate approve good >&2\nexec {real} "$@"\n'
+    )
+    kubectl.chmod(0o755)
+    done = member.run("approve")
+    assert (done.returncode, json.loads(done.stdout)["approved"]) == (0, []), done.stderr
+    assert member.conditions("good") == ["Approved"]
+
+
+@pytest.mark.xdist_group("kube")
+@pytest.mark.daemon
 def test_module_reports_changes_only_for_new_approvals(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:

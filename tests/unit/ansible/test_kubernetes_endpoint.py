@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,9 +21,12 @@ pytestmark = pytest.mark.daemon
 
 
 class Api(BaseHTTPRequestHandler):
-    """An API server that only reports that it is ready."""
+    """An API server that only reports that it is ready, after `late_s`."""
+
+    late_s = 0.0
 
     def do_GET(self) -> None:
+        time.sleep(self.late_s)
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"ok")
@@ -33,9 +36,10 @@ class Api(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def living() -> Iterator[int]:
+def living(late_s: float = 0) -> Iterator[int]:
     """The port of a responding member."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Api) as server:
+    api = type("LateApi", (Api,), {"late_s": late_s})
+    with ThreadingHTTPServer(("127.0.0.1", 0), api) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
@@ -84,17 +88,32 @@ def answer(port: int) -> bytes:
     return reported[-2:]
 
 
+def proxy_of(members: Sequence[int], folder: Path) -> str:
+    """The role's configuration with ports of this host for members, and PORT for its own."""
+    text = files(Site(fleet("1.35"), folder), "kubernetes_endpoint")["/etc/haproxy/haproxy.cfg"].text
+    for number, port in enumerate(members, start=1):
+        text = text.replace(f"10.90.0.1{number}:6443", f"127.0.0.1:{port}")
+    text = text.replace("10.90.0.10:6443 transparent", "127.0.0.1:PORT")
+    text = text.replace("user haproxy", "user root").replace("group haproxy", "group root")
+    assert "PORT" in text and all(f":{port}\n" in text for port in members)
+    return text
+
+
 @pytest.mark.fresh
 def test_another_member_answers_a_client_sent_to_a_lost_member(tmp_path: Path) -> None:
-    site = Site(fleet("1.35"), tmp_path)
-    text = files(site, "kubernetes_endpoint")["/etc/haproxy/haproxy.cfg"].text
     with lost() as gone, living() as one, living() as other:
-        for number, port in ((1, gone), (2, one), (3, other)):
-            text = text.replace(f"10.90.0.1{number}:6443", f"127.0.0.1:{port}")
-        text = text.replace("10.90.0.10:6443 transparent", "127.0.0.1:PORT")
-        text = text.replace("user haproxy", "user root").replace("group haproxy", "group root")
+        text = proxy_of((gone, one, other), tmp_path)
         # Before any check has failed.
         text = "".join(line for line in text.splitlines(True) if "default-server check" not in line)
-        assert "PORT" in text and str(gone) in text
         with proxied(text, tmp_path) as port:
             assert [answer(port) for _ in range(4)] == [b"ok"] * 4
+
+
+def test_connection_to_a_member_that_answers_late_stays(tmp_path: Path) -> None:
+    with living(late_s=5) as port_of_api:
+        text = proxy_of((port_of_api,) * 3, tmp_path)
+        # Checks without TLS, of which the first failure counts.
+        text = text.replace(" check-ssl verify none", "").replace("fall 3", "fall 1")
+        assert "fall 1" in text
+        with proxied(text, tmp_path) as port:
+            assert answer(port) == b"ok"

@@ -19,7 +19,9 @@ case "$*" in
   list*) cat {folder}/list || exit 1;;
   "get values"*) cat {folder}/values;;
   history*) cat {folder}/history;;
-  upgrade*) cat >{folder}/given; [ ! -f {folder}/broken ] || {{ cat {folder}/broken >&2; exit 1; }};;
+  upgrade*) cat >{folder}/given
+    [ ! -f {folder}/lost ] || {{ cat {folder}/lost >&2; rm {folder}/lost; exit 1; }}
+    [ ! -f {folder}/broken ] || {{ cat {folder}/broken >&2; exit 1; }};;
 esac
 exit 0
 """
@@ -180,3 +182,25 @@ def test_helm_failure_is_reported_with_its_output(run: Run, module: ModuleType, 
     (cluster.folder / "broken").write_text("Error: chart not found")
     failed = run(module, releases=[KUEUE])
     assert "Installing kueue-system/kueue failed: Error: chart not found" in failed["msg"]
+
+
+def test_release_whose_connection_is_lost_is_changed_again_from_its_state(
+    run: Run, module: ModuleType, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0)
+    # In the order of an installation that was cut off: helm lists it as pending.
+    cluster.shows([THERE | {"status": "pending-install"}], {"a": 1})
+    cluster.history("pending-install")
+    (cluster.folder / "lost").write_text('Error: Patch "https://10.90.0.10:6443/apis/rbac": unexpected EOF')
+    assert run(module, releases=[KUEUE])["changed"] is True
+    assert [line.split()[1] for line in cluster.asked()] == ["uninstall", "upgrade", "uninstall", "upgrade"]
+
+
+def test_release_whose_connection_is_lost_each_time_fails_with_the_reason(
+    run: Run, module: ModuleType, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_S", 0)
+    cluster.shows([])
+    (cluster.folder / "broken").write_text("Error: read: connection reset by peer")
+    assert "connection reset by peer" in run(module, releases=[KUEUE])["msg"]
+    assert len(cluster.asked()) == module.TRIES

@@ -388,7 +388,13 @@ def test_administrator_is_refused_only_by_a_server_that_starts(
     programs.add("kubectl", once + "echo '{\"items\": []}'")
     assert utils.read_nodes() == {}
     assert len(programs.called("kubectl")) == 2
+    (tmp_path / "ready").unlink()
+    programs.add("kubectl", once.replace(forbidden, "Get nodes: EOF") + "echo '{\"items\": []}'")
+    assert utils.read_nodes() == {}
     monkeypatch.setattr(utils, "STARTING_S", 0.1)
+    (tmp_path / "ready").unlink()
+    with pytest.raises(RefusalError, match="EOF"):
+        utils.kubectl("delete", "node", "dgx01")
     programs.add("kubectl", f'echo "Error: {forbidden}" >&2; exit 1')
     with pytest.raises(RefusalError, match="is forbidden"):
         utils.read_nodes()

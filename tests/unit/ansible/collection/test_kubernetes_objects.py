@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -46,6 +49,24 @@ def test_missing_cluster_fails_a_real_run_with_a_remedy(
     failed = run(module, objects=[NAMESPACE], part_of="t")
     assert "connection refused" in failed["msg"] and "kubectl get --raw /readyz" in failed["msg"]
     assert not programs.called("kubectl apply")
+
+
+def test_request_is_repeated_while_its_response_is_lost(
+    run: Run, module: ModuleType, programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    utils = sys.modules[module.Program.__module__]
+    monkeypatch.setattr(utils, "PAUSE_S", 0)
+    # Each verb loses its first response.
+    programs.add(
+        "kubectl",
+        f'[ -e {tmp_path}/$1 ] || {{ touch {tmp_path}/$1; echo "error: Get: EOF" >&2; exit 1; }}\n'
+        f"[ $1 = get ] || echo '{json.dumps(NAMESPACE)}'",
+    )
+    assert run(module, objects=[NAMESPACE], part_of="t")["changed_objects"] == ["Namespace research"]
+    assert [line.split()[1] for line in programs.called("kubectl")] == ["get"] * 2 + ["apply"] * 3
+    monkeypatch.setattr(utils, "REPEAT_S", 0)
+    programs.add("kubectl", 'echo "error: Get: EOF" >&2; exit 1')
+    assert "Get: EOF" in run(module, objects=[NAMESPACE], part_of="t")["msg"]
 
 
 @pytest.mark.parametrize(
