@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,6 +107,7 @@ class PulumiCliEngine:
         started = time.monotonic()
         if verb in ("preview", "up"):
             check_policy_config(request)
+            _check_pip()
         events = EventTranslator(on_event, planning=verb == "preview", hidden=f"/{_SHIMS}/")
         with _session(request, create=True) as session:
             assert session is not None  # noqa: S101 - it was to be created
@@ -236,6 +238,15 @@ def _command(env: Mapping[str, str]) -> OwnSessionCommand:
         # A development build reports no version; it counts as new as the SDK.
         command.version = VersionInfo.parse(version("pulumi"))
     return command
+
+
+def _check_pip() -> None:
+    """Refuse an environment without pip, as uv makes it: the CLI calls pip before it runs a program."""
+    if find_spec("pip") is None:
+        raise InputError(
+            f"{sys.executable} has no pip, with which the Pulumi CLI lists the packages of a program",
+            remedy=f"run `{sys.executable} -m ensurepip`, or `uv pip install pip`",
+        )
 
 
 def _why(error: OSError | subprocess.CalledProcessError) -> str:

@@ -140,6 +140,16 @@ def test_cli_that_does_not_print_its_version_is_reported_with_a_remedy(trial: Tr
     assert f"{place} version" in refused.value.remedy
 
 
+def test_environment_without_pip_is_refused_before_the_cli_runs(
+    trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial.stand_in("#!/bin/sh\nexit 7\n")
+    monkeypatch.setattr("gpufleet.engine.pulumi_cli.find_spec", lambda _name: None)
+    with pytest.raises(InputError, match="has no pip") as refused:
+        trial.up()
+    assert "ensurepip" in refused.value.remedy
+
+
 NOTHING_THERE = """#!/bin/sh
 case "$1" in version) echo v3.260.0;; *) echo "[]";; esac
 """
