@@ -24,16 +24,9 @@ pytest_plugins = ("tests.in_memory", "tests.skips", "tests.timings", "tests.unst
 ROOT = Path(__file__).resolve().parents[1]
 # The longest groups start first; started last, they would keep the others waiting. Those of racks are two
 # (tests/rack/conftest.py).
-LONGEST = (
-    "rack-cluster",
-    "rack-sites",
-    "e2e",
-    "kube",
-    "e2e-changes",
-    "e2e-documents",
-    "mutation",
-    "emitted",
-)
+LONGEST_RACKS = ("rack-cluster", "rack-sites")
+LONGEST_SLOW = ("e2e", "kube", "e2e-changes", "etcd")
+LONGEST_OTHERS = ("e2e-documents", "mutation", "emitted")
 
 LONGEST_VALUE = 80
 
@@ -43,7 +36,10 @@ LEFT = pytest.StashKey[dict[int, str]]()
 @pytest.hookimpl(trylast=True)  # after the hooks that assign groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order tests: groups, which one process runs, come first, and the longest of them at the start."""
-    places = {name: place for place, name in enumerate(LONGEST)}
+    from tests import late  # a plugin, which is imported after this file
+
+    longest = (*LONGEST_RACKS, *late.turned(LONGEST_SLOW), *LONGEST_OTHERS)
+    places = {name: place for place, name in enumerate(longest)}
 
     def place(item: pytest.Item) -> int:
         mark = item.get_closest_marker("xdist_group")

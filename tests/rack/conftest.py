@@ -46,7 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     shared rack follow each other, so that it is removed before the next one starts.
     """
     ours = [place for place, item in enumerate(items) if HERE in item.path.parents]
-    order = {name: place for place, name in enumerate(name for names in PROCESSES for name in names)}
+    kinds = [name for names in PROCESSES for name in late.turned(names)]
+    order = {name: place for place, name in enumerate(kinds)}
     process = {name: names[0] for names in PROCESSES for name in names}
     ordered = sorted(
         (items[place] for place in ours),

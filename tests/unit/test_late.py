@@ -60,6 +60,21 @@ def test_tests_of_slow_groups_are_left_out_before_their_fixtures(
     assert (pytester.path / "started").exists() == (from_now_s > 0)
 
 
+def test_another_group_begins_at_another_commit_where_a_run_may_be_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups = ("e2e", "kube", "etcd")
+    monkeypatch.delenv(late.VARIABLE, raising=False)
+    assert late.turned(groups) == groups
+    monkeypatch.setenv(late.VARIABLE, str(time.time()))
+    first = []
+    for commit in range(3):
+        monkeypatch.setattr(late, "_commit", lambda commit=commit: commit)
+        assert sorted(late.turned(groups)) == sorted(groups)
+        first.append(late.turned(groups)[0])
+    assert first == ["e2e", "kube", "etcd"]
+
+
 def test_nothing_is_left_out_without_a_limit(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
