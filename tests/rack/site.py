@@ -152,13 +152,14 @@ class Site:
             (host, change["role"], change["task"]) for change in result["changes"] for host in change["hosts"]
         }
 
-    def wait_for_nodes(self, timeout_s: float = 300) -> None:
-        """Wait until all nodes of Slurm are idle."""
+    def wait_for_nodes(self, timeout_s: float = 600) -> None:
+        """Wait until all nodes of Slurm are idle; a failure has their states and the controller's log."""
         self.lab.sh(
             "ctl01",
-            f"for try in $(seq {int(timeout_s * 5)}); do "
-            "[ $(sinfo -h -N -t idle -o %N | sort -u | wc -l) = "
-            f"{len(self.lab.names('gpu'))} ] && exit 0; sleep 0.2; done; sinfo -N -o '%N %T %E'; exit 1",
+            f"until [ $(sinfo -h -N -t idle -o %N | sort -u | wc -l) = {len(self.lab.names('gpu'))} ]; do "
+            f"[ $SECONDS -lt {timeout_s:.0f} ] || {{ sinfo -N -o '%N %T %E'; scontrol show nodes; "
+            "journalctl -u slurmctld -n 50 --no-pager; exit 1; }; sleep 0.2; done",
+            timeout_s=timeout_s + 60,
         )
 
     def run_job(self, *words: str, user: str = "ada", timeout_s: float = 600) -> int:
