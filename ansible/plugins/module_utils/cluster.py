@@ -29,8 +29,8 @@ LOST = (
     "http2: client connection lost",
     "etcdserver: leader changed",
 )
-REPEAT_S, PAUSE_S = 60.0, 2.0
-"""Seconds for which a request is repeated whose response was lost, and between two of them."""
+TRIES, REPEAT_S, PAUSE_S = 3, 60.0, 2.0
+"""A request whose response was lost is tried as often, and for as many seconds; seconds between two."""
 # No API server, or it does not authenticate the client yet.
 SILENT = (
     "connection refused",
@@ -75,10 +75,13 @@ class Program:
         self._environment.setdefault("HOME", "/root")
 
     def __call__(self, *words: str, text: str = "") -> Answer:
-        """Run a command that may run twice: while its response is lost, again for up to a minute."""
-        deadline = time.monotonic() + REPEAT_S
-        while (answer := self.once(*words, text=text)).lost() and time.monotonic() < deadline:
+        """Run a command that may run twice: again while its response is lost."""
+        deadline, tried = time.monotonic() + REPEAT_S, 1
+        while (answer := self.once(*words, text=text)).lost():
+            if tried >= TRIES and time.monotonic() >= deadline:
+                break
             time.sleep(PAUSE_S)
+            tried += 1
         return answer
 
     def once(self, *words: str, text: str = "") -> Answer:

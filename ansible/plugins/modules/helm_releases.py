@@ -89,12 +89,10 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import PAUSE_S, Answer, Program
+from ansible_collections.gpufleet.rack.plugins.module_utils.cluster import PAUSE_S, TRIES, Answer, Program
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 
 Release = dict[str, Any]
-TRIES = 3
-"""How often a release is changed while the connection to the API is lost in the middle of it."""
 
 
 def place(release: Release) -> str:

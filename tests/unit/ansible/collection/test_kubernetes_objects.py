@@ -66,7 +66,10 @@ def test_request_is_repeated_while_its_response_is_lost(
     assert [line.split()[1] for line in programs.called("kubectl")] == ["get"] * 2 + ["apply"] * 3
     monkeypatch.setattr(utils, "REPEAT_S", 0)
     programs.add("kubectl", 'echo "error: Get: EOF" >&2; exit 1')
+    before = len(programs.called("kubectl"))
     assert "Get: EOF" in run(module, objects=[NAMESPACE], part_of="t")["msg"]
+    # One that takes long to fail, too, is tried more than once.
+    assert len(programs.called("kubectl")) == before + utils.TRIES
 
 
 @pytest.mark.parametrize(
