@@ -5,6 +5,7 @@ Runs where `pulumi` is on PATH (it is in no package registry, so no test set-up 
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -134,7 +135,12 @@ def comparable(stack: Stack) -> dict[str, Any]:
             text = ids.sub(lambda found: names[found.group()], root.sub("<root>", value))
             return _MADE_UP.sub("~", text)
         if isinstance(value, dict):
-            return {key: normal(item) for key, item in sorted(value.items()) if key not in _BY_CHANCE}
+            return {
+                # User data has the random endpoint of its cluster.
+                key: normal(base64.b64decode(item).decode() if key == "userData" else item)
+                for key, item in sorted(value.items())
+                if key not in _BY_CHANCE
+            }
         if isinstance(value, list):
             items = [normal(item) for item in value]
             # Rules of security groups are a set: their order is arbitrary.

@@ -99,7 +99,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def _goal(self, request: resource_pb2.RegisterResourceRequest) -> Goal:
         refuse_unsupported(request)
         found: dict[str, set[str]] = {}
-        inputs = values.decode(request.object, found)
+        inputs = values.with_hashes(values.decode(request.object, found))
         optional = {
             name: getattr(request, name) if request.HasField(name) else None
             for name in ("protect", "retainOnDelete")

@@ -128,12 +128,27 @@ def _decode_signed(fields: Mapping[str, struct_pb2.Value], dependencies: set[str
             id=_decode_value(fields["id"], dependencies) if "id" in fields else None,
             package_version=fields["packageVersion"].string_value if "packageVersion" in fields else "",
         )
-    if signature == ASSET_SIG:
-        return _with_hash({key: _decode_value(item, dependencies) for key, item in fields.items()})
-    if signature == ARCHIVE_SIG and "assets" in fields:
-        return _with_digest({key: _decode_value(item, dependencies) for key, item in fields.items()})
+    if signature == ASSET_SIG or (signature == ARCHIVE_SIG and "assets" in fields):
+        return {key: _decode_value(item, dependencies) for key, item in fields.items()}
     kind = "an archive of files" if signature == ARCHIVE_SIG else f"a value with signature {signature}"
     raise UnsupportedError(f"a property is {kind}")
+
+
+def with_hashes(value: Any) -> Any:
+    """Return a value of a program with hashes in its assets and archives.
+
+    Values of a provider stay as they are: some return no hashes.
+    """
+    if isinstance(value, SecretValue):
+        return as_secret(with_hashes(value.value))
+    if isinstance(value, list):
+        return [with_hashes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    items = {key: with_hashes(item) for key, item in value.items()}
+    if items.get(SIG_KEY) == ASSET_SIG:
+        return _with_hash(items)
+    return _with_digest(items) if items.get(SIG_KEY) == ARCHIVE_SIG else items
 
 
 def _with_hash(asset: dict[str, Any]) -> dict[str, Any]:

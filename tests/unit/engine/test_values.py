@@ -81,15 +81,22 @@ def test_every_kind_of_unknown_is_recognized_and_plain_text_is_not() -> None:
     assert values.decode(message({"x": "04da6b54"})) == {"x": "04da6b54"}
 
 
-def test_assets_carry_the_digest_of_their_content(tmp_path: Path) -> None:
+def test_assets_of_a_program_get_the_digest_of_their_content(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"content")
     sig = {values.SIG_KEY: values.ASSET_SIG}
-    decoded = values.decode(message({"t": {**sig, "text": "content"}, "p": {**sig, "path": str(file)}}))
+    given = values.decode(message({"t": {**sig, "text": "content"}, "p": [{**sig, "path": str(file)}]}))
+    given["s"] = SecretValue(
+        {values.SIG_KEY: values.ARCHIVE_SIG, "assets": {"a": given["t"], "b": given["p"][0]}}
+    )
+    # As a provider returned them they stay: the CLI adds no hash to those either.
+    assert "hash" not in given["t"]
+    found = values.with_hashes(given)
     digest = hashlib.sha256(b"content").hexdigest()
-    assert decoded["t"]["hash"] == decoded["p"]["hash"] == digest
+    assert found["t"]["hash"] == found["p"][0]["hash"] == digest
+    assert found["s"].value["assets"]["b"]["hash"] == digest and found["s"].value["hash"] != digest
     with pytest.raises(UnsupportedError, match="remote asset"):
-        values.decode(message({"u": {**sig, "uri": "https://example.com"}}))
+        values.with_hashes(values.decode(message({"u": {**sig, "uri": "https://example.com"}})))
 
 
 def test_secrets_are_shown_only_on_request() -> None:
