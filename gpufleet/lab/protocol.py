@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import collections
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf import empty_pb2
+from google.protobuf import empty_pb2, struct_pb2
 from pulumi.provider.experimental import provider as api
 from pulumi.provider.experimental.property_value import PropertyValue
 from pulumi.provider.experimental.server import ProviderServicer
@@ -24,6 +24,10 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc, status_pb2
 from gpufleet.errors import GpufleetError
 
 _FIELDS = ("code", "details", "trailing_metadata")
+ARCHIVE = "4dabf18193072939515e22adb298388d:archive"
+"""The key of an archive and of an asset in place of Pulumi's signature; no property of AWS has this name."""
+_SIGNATURE = "4dabf18193072939515e22adb298388d"
+_ARCHIVES = ("0def7320c3a5731c473e5ecbe6d01bc7", "c44067f5952c0a294b673a41bacd8c17")  # archive, asset
 
 
 class InitFailedError(GpufleetError):
@@ -72,7 +76,7 @@ class Servicer(ProviderServicer):
 
     async def _answer(self, call: Callable[[], Awaitable[Any]], context: grpc.aio.ServicerContext) -> Any:
         try:
-            return await call()
+            return with_archives(await call())
         except Exception as error:
             cause = _cause(error)
             if isinstance(cause, InitFailedError):
@@ -116,27 +120,35 @@ class Servicer(ProviderServicer):
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.check."""
-        return await self._answer(lambda: super(Servicer, self).Check(request, context), context)
+        return await self._answer(
+            lambda: super(Servicer, self).Check(without_archives(request), context), context
+        )
 
     async def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.diff."""
 
         async def call() -> Any:
-            answer = await self._provider.diff(_diff_request(request))
+            answer = await self._provider.diff(_diff_request(without_archives(request)))
             return _diff_response(answer)
 
         return await self._answer(call, context)
 
     async def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.create."""
-        return await self._answer(lambda: super(Servicer, self).Create(request, context), context)
+        return await self._answer(
+            lambda: super(Servicer, self).Create(without_archives(request), context), context
+        )
 
     async def Read(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.read."""
-        return await self._answer(lambda: super(Servicer, self).Read(request, context), context)
+        return await self._answer(
+            lambda: super(Servicer, self).Read(without_archives(request), context), context
+        )
 
     async def Update(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.update."""
+
+        without_archives(request)
 
         async def call() -> Any:
             made = UpdateRequest(
@@ -156,7 +168,9 @@ class Servicer(ProviderServicer):
 
     async def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.delete."""
-        return await self._answer(lambda: super(Servicer, self).Delete(request, context), context)
+        return await self._answer(
+            lambda: super(Servicer, self).Delete(without_archives(request), context), context
+        )
 
     async def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.construct."""
@@ -165,6 +179,41 @@ class Servicer(ProviderServicer):
     async def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.invoke."""
         return await self._answer(lambda: super(Servicer, self).Invoke(request, context), context)
+
+
+def without_archives(message: Any) -> Any:
+    """Write archives and assets in a request as plain objects, with the key ARCHIVE.
+
+    The base class drops their hashes, and fails for those of which the Pulumi CLI sends nothing but the hash.
+    """
+    return _renamed(message, _SIGNATURE, ARCHIVE)
+
+
+def with_archives(message: Any) -> Any:
+    """Write plain objects with the key ARCHIVE in a response as archives and assets."""
+    return _renamed(message, ARCHIVE, _SIGNATURE)
+
+
+def _renamed(message: Any, before: str, after: str) -> Any:
+    # Few messages have an archive, and a search in their bytes is faster than one in their objects.
+    if _ARCHIVES[0].encode() in message.SerializeToString():
+        for _, value in message.ListFields():
+            for fields in _objects(value) if isinstance(value, struct_pb2.Struct) else ():
+                if before in fields and fields[before].string_value in _ARCHIVES:
+                    fields[after].string_value = fields.pop(before).string_value
+    return message
+
+
+def _objects(struct: struct_pb2.Struct) -> Iterator[Any]:
+    """The fields of a struct and of all structs in it."""
+    yield struct.fields
+    waiting = list(struct.fields.values())
+    while waiting:
+        value = waiting.pop()
+        waiting += value.list_value.values
+        if value.HasField("struct_value"):
+            yield value.struct_value.fields
+            waiting += value.struct_value.fields.values()
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -215,7 +264,7 @@ def _init_failed(error: InitFailedError) -> _Status:
         inputs=PropertyValue.marshal_map(error.inputs),
     )
     status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=error.message)
-    status.details.add().Pack(detail)
+    status.details.add().Pack(with_archives(detail))
     metadata = (("grpc-status-details-bin", status.SerializeToString()),)
     return _Status(grpc.StatusCode.UNKNOWN, error.message, metadata)  # type: ignore[call-arg]
 

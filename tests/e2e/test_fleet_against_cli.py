@@ -135,12 +135,10 @@ def comparable(stack: Stack) -> dict[str, Any]:
             text = ids.sub(lambda found: names[found.group()], root.sub("<root>", value))
             return _MADE_UP.sub("~", text)
         if isinstance(value, dict):
-            return {
-                # User data has the random endpoint of its cluster.
-                key: normal(base64.b64decode(item).decode() if key == "userData" else item)
-                for key, item in sorted(value.items())
-                if key not in _BY_CHANCE
-            }
+            text = value.get("userData")
+            if isinstance(text, str):  # with the random endpoint of its cluster
+                value = {**value, "userData": base64.b64decode(text).decode()}
+            return {key: normal(item) for key, item in sorted(value.items()) if key not in _BY_CHANCE}
         if isinstance(value, list):
             items = [normal(item) for item in value]
             # Rules of security groups are a set: their order is arbitrary.

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from gpufleet.lab.aws.provider.handler import Handler
-from gpufleet.lab.aws.provider.wire import UNKNOWN, Props, contains_unknown
+from gpufleet.lab.aws.provider.wire import ARCHIVE, UNKNOWN, Props, contains_unknown
 
 Kind = Literal["add", "delete", "update"]
 
@@ -29,6 +29,10 @@ def differences(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]
 
 
 def _diff(handler: Handler, old: Any, new: Any, path: str, dotted: str) -> Iterator[InputChange]:
+    # The Pulumi CLI sends nothing but the hash of an archive.
+    old, new = (
+        item.get("hash") if isinstance(item, Mapping) and ARCHIVE in item else item for item in (old, new)
+    )
     if isinstance(old, Mapping) and isinstance(new, Mapping) and dotted not in handler.documents:
         for key in sorted({*old, *new}):
             if key.startswith("__"):

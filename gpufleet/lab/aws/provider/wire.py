@@ -1,7 +1,7 @@
 """Converts plain Python values to and from the property values of Pulumi's provider protocol.
 
 Handlers get plain values: integral numbers as int, secrets unwrapped, an unknown value as the string
-`UNKNOWN` (the protocol's own sentinel), an archive of texts as `{ARCHIVE: {name: text}}`.
+`UNKNOWN` (the protocol's own sentinel), an archive as `{ARCHIVE: "…", "hash": "…", "assets": {…}}`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pulumi
 from pulumi.provider.experimental.property_value import Computed, PropertyValue
 from pulumi.runtime.rpc import UNKNOWN
 
+from gpufleet.lab.protocol import ARCHIVE
+
 Props = dict[str, Any]
-ARCHIVE = "4dabf18193072939515e22adb298388d:archive"
-"""The only key of an archive as a plain value; no property of AWS has this name."""
 
 __all__ = [
     "ARCHIVE",
@@ -39,19 +38,11 @@ def plain(value: PropertyValue) -> Any:
         return int(inner) if inner.is_integer() else inner
     if isinstance(inner, Computed):
         return UNKNOWN
-    if isinstance(inner, pulumi.AssetArchive):
-        return {ARCHIVE: {name: _text(asset) for name, asset in inner.assets.items()}}
     if isinstance(inner, Mapping):
         return {key: plain(item) for key, item in inner.items()}
     if isinstance(inner, Sequence):
         return [plain(item) for item in inner if isinstance(item, PropertyValue)]
     raise TypeError(f"a property of type {type(inner).__name__} has no plain value")
-
-
-def _text(asset: object) -> str:
-    if isinstance(asset, pulumi.StringAsset):
-        return str(asset.text)
-    raise TypeError(f"an archive with a {type(asset).__name__} has no plain value")
 
 
 def plain_map(values: Mapping[str, PropertyValue]) -> Props:
@@ -63,10 +54,6 @@ def plain_map(values: Mapping[str, PropertyValue]) -> Props:
 
 def wrap(value: Any, *, secret: bool = False) -> PropertyValue:
     """Return a property value from a plain one."""
-    if isinstance(value, Mapping) and ARCHIVE in value:
-        texts: Mapping[str, str] = value[ARCHIVE]
-        archive = pulumi.AssetArchive({name: pulumi.StringAsset(text) for name, text in texts.items()})
-        return PropertyValue(archive, is_secret=secret)
     if isinstance(value, Mapping):
         return PropertyValue({str(key): wrap(item) for key, item in value.items()}, is_secret=secret)
     if isinstance(value, list | tuple | set | frozenset):

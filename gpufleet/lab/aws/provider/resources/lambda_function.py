@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from gpufleet.lab.aws.provider.handler import AutoName, Aws, Defaults, Handler, only
@@ -50,7 +51,8 @@ class Function(Handler):
     def check(self, inputs: Props) -> list[Problem]:
         """Check that the code is an archive of the program."""
         code = inputs.get("code")
-        if code != UNKNOWN and not (isinstance(code, dict) and ARCHIVE in code):
+        assets = code.get("assets", {}) if isinstance(code, dict) and ARCHIVE in code else {}
+        if code != UNKNOWN and not (assets and all("text" in asset for asset in assets.values())):
             return [Problem("code", "the emulated AWS takes a pulumi.AssetArchive of texts only")]
         return []
 
@@ -62,7 +64,7 @@ class Function(Handler):
             "CreateFunction",
             only(inputs, "name", *_SETTINGS),
             self._names,
-            Code={"ZipFile": packed(inputs["code"][ARCHIVE])},
+            Code={"ZipFile": packed(inputs["code"]["assets"])},
             **tags,
         )
         return str(inputs["name"])
@@ -85,7 +87,7 @@ class Function(Handler):
         """Change code, settings and tags in place."""
         client = aws.client("lambda")
         if "code" in changed:
-            client.update_function_code(FunctionName=rid, ZipFile=packed(new["code"][ARCHIVE]))
+            client.update_function_code(FunctionName=rid, ZipFile=packed(new["code"]["assets"]))
         if changed & {*_SETTINGS} - {"architectures"}:
             settings = only(new, *(key for key in _SETTINGS if key != "architectures"))
             aws.send("lambda", "UpdateFunctionConfiguration", settings, self._names, FunctionName=rid)
@@ -96,12 +98,12 @@ class Function(Handler):
         aws.client("lambda").delete_function(FunctionName=rid)
 
 
-def packed(texts: dict[str, str]) -> bytes:
+def packed(assets: Mapping[str, Mapping[str, str]]) -> bytes:
     """Return a zip archive of texts by name, always the same for the same texts."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in sorted(texts.items()):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), text)
+        for name, asset in sorted(assets.items()):
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), asset["text"])
     return content.getvalue()
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpufleet.lab.aws.provider.wire import ARCHIVE
 from tests.unit.lab.aws.provider.driver import Resource
 from tests.unit.lab.aws.provider.scenarios import Inputs, Scenario, retagged
-from tests.unit.lab.aws.provider.world import World, allow
+from tests.unit.lab.aws.provider.world import World, allow, archive
 
 SPOT = json.dumps({"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruption Warning"]})
 PUBLISH = {"Principal": {"Service": "budgets.amazonaws.com"}}
@@ -273,7 +272,7 @@ STORAGE = (
 
 
 def code(text: str) -> Inputs:
-    return {"code": {ARCHIVE: {"index.py": text}}}
+    return {"code": archive(text)}
 
 
 def function_drift(world: World, resource: Resource) -> str:
