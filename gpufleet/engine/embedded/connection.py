@@ -187,8 +187,8 @@ class Connection:
 
     # -- marshalling
 
-    def _encode(self, properties: Mapping[str, Any]) -> struct_pb2.Struct:
-        return values.encode(properties, secrets=self._secrets, resources=self._resources)
+    def _encode(self, properties: Mapping[str, Any], *, contents: bool = True) -> struct_pb2.Struct:
+        return values.encode(properties, secrets=self._secrets, resources=self._resources, contents=contents)
 
     def _decode(self, struct: struct_pb2.Struct, like: Properties) -> Properties:
         result = values.decode(struct)

@@ -64,9 +64,9 @@ class Provider(Connection):
             urn=urn,
             name=urn_name(urn),
             type=urn_type(urn),
-            old_inputs=self._encode(old_inputs),
-            olds=self._encode(old_outputs),
-            news=self._encode(news),
+            old_inputs=self._encode(old_inputs, contents=False),
+            olds=self._encode(old_outputs, contents=False),
+            news=self._encode(news, contents=False),
             ignoreChanges=ignore,
         )
         try:
@@ -120,8 +120,8 @@ class Provider(Connection):
             urn=urn,
             name=urn_name(urn),
             type=urn_type(urn),
-            old_inputs=self._encode(old_inputs),
-            olds=self._encode(old_outputs),
+            old_inputs=self._encode(old_inputs, contents=False),
+            olds=self._encode(old_outputs, contents=False),
             news=self._encode(inputs),
             timeout=timeout,
             ignoreChanges=ignore,
@@ -142,8 +142,8 @@ class Provider(Connection):
             urn=urn,
             name=urn_name(urn),
             type=urn_type(urn),
-            properties=self._encode(outputs),
-            old_inputs=self._encode(inputs),
+            properties=self._encode(outputs, contents=False),
+            old_inputs=self._encode(inputs, contents=False),
             timeout=timeout,
         )
         try:
@@ -162,8 +162,8 @@ class Provider(Connection):
             urn=urn,
             name=urn_name(urn),
             type=urn_type(urn),
-            inputs=self._encode(inputs),
-            properties=self._encode(outputs),
+            inputs=self._encode(inputs, contents=False),
+            properties=self._encode(outputs, contents=False),
             timeout=timeout,
         )
         try:

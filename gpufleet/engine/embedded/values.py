@@ -128,8 +128,11 @@ def _decode_signed(fields: Mapping[str, struct_pb2.Value], dependencies: set[str
             id=_decode_value(fields["id"], dependencies) if "id" in fields else None,
             package_version=fields["packageVersion"].string_value if "packageVersion" in fields else "",
         )
-    if signature == ASSET_SIG or (signature == ARCHIVE_SIG and "assets" in fields):
+    if signature == ASSET_SIG:
         return {key: _decode_value(item, dependencies) for key, item in fields.items()}
+    if signature == ARCHIVE_SIG and not {"path", "uri"} & fields.keys():
+        # One that was sent as its hash becomes an empty one with this hash, as in the CLI.
+        return {"assets": {}} | {key: _decode_value(item, dependencies) for key, item in fields.items()}
     kind = "an archive of files" if signature == ARCHIVE_SIG else f"a value with signature {signature}"
     raise UnsupportedError(f"a property is {kind}")
 
@@ -173,17 +176,21 @@ def _with_digest(archive: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode(
-    properties: Mapping[str, Any], *, secrets: bool = True, resources: bool = True
+    properties: Mapping[str, Any], *, secrets: bool = True, resources: bool = True, contents: bool = True
 ) -> struct_pb2.Struct:
-    """Return the message of `properties`; without `secrets` or `resources` those become plain values."""
+    """Return the message of `properties`; without `secrets` or `resources` those become plain values, and
+    without `contents` assets and archives are sent as their hashes.
+    """
     struct = struct_pb2.Struct()
     fields = struct.fields
     for key, value in properties.items():
-        _encode_into(fields[key], value, secrets, resources)
+        _encode_into(fields[key], value, secrets, resources, contents)
     return struct
 
 
-def _encode_into(target: struct_pb2.Value, value: Any, secrets: bool, resources: bool) -> None:
+def _encode_into(
+    target: struct_pb2.Value, value: Any, secrets: bool, resources: bool, contents: bool
+) -> None:
     if isinstance(value, str):
         target.string_value = value
     elif isinstance(value, bool):
@@ -195,22 +202,24 @@ def _encode_into(target: struct_pb2.Value, value: Any, secrets: bool, resources:
     elif isinstance(value, dict):
         target.struct_value.SetInParent()
         fields = target.struct_value.fields
+        if not contents and value.get(SIG_KEY) in (ASSET_SIG, ARCHIVE_SIG):
+            value = {key: value[key] for key in (SIG_KEY, "hash") if key in value}
         for key, item in value.items():
-            _encode_into(fields[key], item, secrets, resources)
+            _encode_into(fields[key], item, secrets, resources, contents)
     elif isinstance(value, (list, tuple)):
         target.list_value.SetInParent()
         values = target.list_value.values
         for item in value:
-            _encode_into(values.add(), item, secrets, resources)
+            _encode_into(values.add(), item, secrets, resources, contents)
     elif value is UNKNOWN:
         target.string_value = UNKNOWN_WIRE
     elif isinstance(value, SecretValue):
         if secrets:
             fields = target.struct_value.fields
             fields[SIG_KEY].string_value = SECRET_SIG
-            _encode_into(fields["value"], value.value, secrets, resources)
+            _encode_into(fields["value"], value.value, secrets, resources, contents)
         else:
-            _encode_into(target, value.value, secrets, resources)
+            _encode_into(target, value.value, secrets, resources, contents)
     elif isinstance(value, ResourceRef):
         _encode_reference(target, value, secrets, resources)
     else:
@@ -219,13 +228,13 @@ def _encode_into(target: struct_pb2.Value, value: Any, secrets: bool, resources:
 
 def _encode_reference(target: struct_pb2.Value, ref: ResourceRef, secrets: bool, resources: bool) -> None:
     if not resources:
-        _encode_into(target, ref.urn if ref.id is None else ref.id, secrets, resources)
+        _encode_into(target, ref.urn if ref.id is None else ref.id, secrets, resources, True)
         return
     fields = target.struct_value.fields
     fields[SIG_KEY].string_value = RESOURCE_SIG
     fields["urn"].string_value = ref.urn
     if ref.id is not None:
-        _encode_into(fields["id"], ref.id, secrets, resources)
+        _encode_into(fields["id"], ref.id, secrets, resources, True)
     if ref.package_version:
         fields["packageVersion"].string_value = ref.package_version
 

@@ -95,6 +95,10 @@ def test_assets_of_a_program_get_the_digest_of_their_content(tmp_path: Path) -> 
     digest = hashlib.sha256(b"content").hexdigest()
     assert found["t"]["hash"] == found["p"][0]["hash"] == digest
     assert found["s"].value["assets"]["b"]["hash"] == digest and found["s"].value["hash"] != digest
+    # What a provider only compares goes to it as hashes.
+    sent = values.decode(values.encode(found, contents=False))
+    assert sent["t"] == {**sig, "hash": digest}
+    assert sent["s"].value == {**found["s"].value, "assets": {}}
     with pytest.raises(UnsupportedError, match="remote asset"):
         values.with_hashes(values.decode(message({"u": {**sig, "uri": "https://example.com"}})))
 
