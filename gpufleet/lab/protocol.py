@@ -25,7 +25,7 @@ from gpufleet.errors import GpufleetError
 
 _FIELDS = ("code", "details", "trailing_metadata")
 ARCHIVE = "4dabf18193072939515e22adb298388d:archive"
-"""The key of an archive and of an asset in place of Pulumi's signature; no property of AWS has this name."""
+"""The key of archives and their assets in place of Pulumi's signature; no property of AWS has this name."""
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _ARCHIVES = ("0def7320c3a5731c473e5ecbe6d01bc7", "c44067f5952c0a294b673a41bacd8c17")  # archive, asset
 
@@ -147,7 +147,6 @@ class Servicer(ProviderServicer):
 
     async def Update(self, request: Any, context: Any) -> Any:  # noqa: N802 - the protocol's name
         """See Provider.update."""
-
         without_archives(request)
 
         async def call() -> Any:
@@ -182,7 +181,7 @@ class Servicer(ProviderServicer):
 
 
 def without_archives(message: Any) -> Any:
-    """Write archives and assets in a request as plain objects, with the key ARCHIVE.
+    """Write archives with their assets in a request as plain objects, with the key ARCHIVE.
 
     The base class drops their hashes, and fails for those of which the Pulumi CLI sends nothing but the hash.
     """
@@ -190,7 +189,7 @@ def without_archives(message: Any) -> Any:
 
 
 def with_archives(message: Any) -> Any:
-    """Write plain objects with the key ARCHIVE in a response as archives and assets."""
+    """Write plain objects with the key ARCHIVE in a response as archives with their assets."""
     return _renamed(message, ARCHIVE, _SIGNATURE)
 
 
