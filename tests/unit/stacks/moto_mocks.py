@@ -140,9 +140,12 @@ def simulated_actions(plan: FleetPlan) -> set[str]:
 
 def _whole(value: Any) -> Any:
     """Numbers travel as floating point in Pulumi's protocol; the provider gives handlers integers, and
-    archives as texts by name."""
+    archives as plain objects."""
     if isinstance(value, pulumi.AssetArchive):
-        return {ARCHIVE: {name: asset.text for name, asset in value.assets.items()}}
+        return {
+            ARCHIVE: "archive",
+            "assets": {name: {"text": item.text} for name, item in value.assets.items()},
+        }
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
