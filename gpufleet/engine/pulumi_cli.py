@@ -39,7 +39,10 @@ from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import CloudError, InputError
 from gpufleet.interruption import interruptible, notify_in_thread
 
-_REMEDY = "the CLI needs a backend and, for secrets, PULUMI_CONFIG_PASSPHRASE: see `pulumi login --help`"
+_REMEDY = (
+    "the CLI needs a backend (`pulumi login --help`) and, for secrets, PULUMI_CONFIG_PASSPHRASE; "
+    "--engine embedded, for the sandbox, needs neither"
+)
 
 
 # The name of the folder with the run's plugins, which the CLI's messages contain.

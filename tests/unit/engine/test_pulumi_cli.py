@@ -12,7 +12,7 @@ import pytest
 
 from gpufleet.engine.api import Event, InterruptEvent, RunResult, StackRequest
 from gpufleet.engine.pulumi_cli import PulumiCliEngine
-from gpufleet.errors import InputError
+from gpufleet.errors import CloudError, InputError
 
 # It finishes its work after the first interruption and ends after the second, as the CLI does.
 STAND_IN = """#!{python}
@@ -148,6 +148,16 @@ def test_environment_without_pip_is_refused_before_the_cli_runs(
     with pytest.raises(InputError, match="has no pip") as refused:
         trial.up()
     assert "ensurepip" in refused.value.remedy
+
+
+def test_cli_without_a_backend_is_reported_with_both_remedies(trial: Trial) -> None:
+    trial.stand_in(
+        '#!/bin/sh\ncase "$1" in version) echo v3.260.0;; *) echo "error: no login" >&2; exit 255;; esac\n'
+    )
+    with pytest.raises(CloudError, match="no login") as refused:
+        trial.up()
+    assert "pulumi login" in refused.value.remedy
+    assert "--engine embedded" in refused.value.remedy
 
 
 NOTHING_THERE = """#!/bin/sh
