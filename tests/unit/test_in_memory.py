@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -34,9 +35,11 @@ def test_it(tmp_path):
 def test_folder_of_a_run_goes_unless_a_test_fails(tmp_path: Path, passes: bool) -> None:
     memory, suite = tmp_path / "memory", tmp_path / "suite"
     memory.mkdir()
-    # No process has the first number, and the other one is of no run.
-    for name in ("gpufleet-0", "gpufleet-data"):
-        (memory / name).mkdir()
+    # The first is of a run that has ended, the second of one that goes on, and the third of no run.
+    for name in ("gpufleet-0", "gpufleet-1", "gpufleet-data"):
+        (memory / name / "left").mkdir(parents=True)
+    running = os.open(memory / "gpufleet-1", os.O_RDONLY)
+    fcntl.flock(running, fcntl.LOCK_EX)
     suite.mkdir()
     (suite / "conftest.py").write_text(CONFTEST.format(memory=str(memory)))
     (suite / "test_it.py").write_text(SUITE.format(memory=str(memory), passes=passes))
@@ -44,8 +47,10 @@ def test_folder_of_a_run_goes_unless_a_test_fails(tmp_path: Path, passes: bool) 
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=suite, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == (0 if passes else 1), done.stdout
+    os.close(running)
+    assert not (memory / "gpufleet-0" / "left").exists()
     left = {each.name for each in memory.iterdir()}
-    assert len(left) == (1 if passes else 2) and "gpufleet-data" in left and "gpufleet-0" not in left
+    assert left == {"gpufleet-1", "gpufleet-data"} | (set() if passes else {"gpufleet-0"})
 
 
 def test_folder_needs_room_and_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
