@@ -15,8 +15,8 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="embedded, pulumi (the Pulumi CLI), or auto: the CLI if it is on PATH. A real account "
-        "needs the CLI.",
+        help="embedded, pulumi (the Pulumi CLI), or auto: the CLI if it is on PATH and has a backend. A real "
+        "account needs the CLI.",
         autocompletion=completion.engines,
     ),
 ]

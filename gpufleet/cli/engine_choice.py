@@ -7,11 +7,18 @@ from gpufleet.errors import InputError
 from gpufleet.workspace import Cloud
 
 
-def choose_engine(name: str, request: StackRequest) -> Engine:
-    """Return the engine `name`. `auto` is the embedded engine if it already has the stack."""
-    from gpufleet.engine.select import select_engine
+def choose_engine(name: str, request: StackRequest, cloud: Cloud) -> Engine:
+    """Return the engine `name`.
 
-    name = "embedded" if name == "auto" and request.state_file.exists() else name
+    `auto` is the embedded engine if it already has the stack, and in the sandbox also if the Pulumi CLI has
+    no backend.
+    """
+    from gpufleet.engine.select import has_backend, select_engine
+
+    if name == "auto" and (
+        request.state_file.exists() or (cloud == "sandbox" and not has_backend(request.project_root))
+    ):
+        name = "embedded"
     return select_engine(name, preload=request.preload)
 
 
@@ -24,7 +31,7 @@ def choose_engine_of_run(name: str, request: StackRequest, cloud: Cloud) -> Engi
     from gpufleet.engine.select import select_engine
 
     if cloud == "sandbox":
-        return choose_engine(name, request)
+        return choose_engine(name, request, cloud)
     engine = select_engine(name, real_account=True)
     if name == "auto" and request.state_file.exists():
         from gpufleet.engine.embedded.stored_state import load_state

@@ -187,7 +187,7 @@ def outputs(
     name = workspace.environment()
     chosen = workspace.cloud(name, cloud)
     request = workspace.offline_request(name, chosen, show_secrets=show_secrets)
-    values = dict(choose_engine(engine, request).outputs(request))
+    values = dict(choose_engine(engine, request, chosen).outputs(request))
     if json:
         emit_json(values)
     elif values:

@@ -15,4 +15,4 @@ def stack_outputs(workspace: Workspace, plan: FleetPlan, cloud: str | None) -> M
 
     chosen = workspace.cloud(plan.environment, cloud)
     request = workspace.offline_request(plan.environment, chosen)
-    return choose_engine("auto", request).outputs(request)
+    return choose_engine("auto", request, chosen).outputs(request)

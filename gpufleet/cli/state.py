@@ -38,11 +38,12 @@ EngineOption = Annotated[
 def _export(environment: str, cloud: str | None, engine: str) -> dict[str, Any]:
     workspace = Workspace.open(environment)
     name = workspace.environment()
-    request = workspace.offline_request(name, workspace.cloud(name, cloud))
-    exported = choose_engine(engine, request).export(request)
+    chosen = workspace.cloud(name, cloud)
+    request = workspace.offline_request(name, chosen)
+    exported = choose_engine(engine, request, chosen).export(request)
     if exported is None:
         raise InputError(
-            f"{name} has no stack yet in cloud {workspace.cloud(name, cloud)}",
+            f"{name} has no stack yet in cloud {chosen}",
             remedy="run `gpufleet up` first",
         )
     return exported

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from gpufleet.engine import forks
@@ -45,6 +46,20 @@ def select_engine(
 
         return PulumiCliEngine()
     raise InputError(f"there is no engine '{name}'", remedy="the engines are 'embedded', 'pulumi' and 'auto'")
+
+
+def has_backend(project_root: Path) -> bool:
+    """Return whether the Pulumi CLI may have a backend for the project: one without has no stacks.
+
+    A user who has ever logged in has one: the CLI encrypts credentials, which are not read here.
+    """
+    if any(os.environ.get(name) for name in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN")):
+        return True
+    home = os.environ.get("PULUMI_CREDENTIALS_PATH") or os.environ.get("PULUMI_HOME")
+    if (Path(home or "~/.pulumi").expanduser() / "credentials.json").exists():
+        return True
+    project = project_root / "Pulumi.yaml"
+    return project.exists() and "backend" in project.read_text(encoding="utf-8", errors="replace")
 
 
 def _for_real_account(name: str, *, installed: bool) -> str:
