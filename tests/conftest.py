@@ -52,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """The worker processes inherit the mark from the process that starts them."""
     # Output goes to pipes, with a fixed width wherever the tests start.
     os.environ.pop("COLUMNS", None)
+    # Backend and login of whoever runs the tests: no stack of a test goes there.
+    for name in [name for name in os.environ if name.startswith("PULUMI_")]:
+        del os.environ[name]
     # A slow machine fails no test, as with hypothesis' own settings for CI.
     hypothesis.settings.register_profile(
         "untimed",
