@@ -55,7 +55,7 @@ def test_node_that_never_comes_up_is_replaced(burst: Burst) -> None:
 
 def test_job_on_a_reclaimed_node_is_queued_again_and_ends_on_another_instance(burst: Burst) -> None:
     burst.wait_until_asleep()
-    job = burst.cloud_job("15")
+    job = burst.cloud_job("110")
     wait_for(lambda: burst.state(job).startswith("RUNNING"), LIMIT_S)
     lost = burst.instances.alive()[0]["InstanceId"]
     burst.instances.client("ec2").terminate_instances(InstanceIds=[lost])
