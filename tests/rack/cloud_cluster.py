@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +106,15 @@ class Burst(Cluster):
             assert not state.startswith("FAILED"), self.reported(job)
             return state.startswith("COMPLETED")
 
+        self._wait_for(ended, job)
+
+    def wait_until_running(self, job: int) -> None:
+        """Wait until the job runs."""
+        self._wait_for(lambda: self.state(job).startswith("RUNNING"), job)
+
+    def _wait_for(self, true: Callable[[], bool], job: int) -> None:
         try:
-            wait_for(ended, LIMIT_S)
+            wait_for(true, LIMIT_S)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._shown(job)}") from error
 

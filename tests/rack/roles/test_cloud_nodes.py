@@ -56,7 +56,7 @@ def test_node_that_never_comes_up_is_replaced(burst: Burst) -> None:
 def test_job_on_a_reclaimed_node_is_queued_again_and_ends_on_another_instance(burst: Burst) -> None:
     burst.wait_until_asleep()
     job = burst.cloud_job("110")
-    wait_for(lambda: burst.state(job).startswith("RUNNING"), LIMIT_S)
+    burst.wait_until_running(job)
     lost = burst.instances.alive()[0]["InstanceId"]
     burst.instances.client("ec2").terminate_instances(InstanceIds=[lost])
     wait_for(lambda: not burst.state(job).startswith("RUNNING"), LIMIT_S)
@@ -131,7 +131,7 @@ def test_spot_nodes_of_a_spent_budget_drain_and_none_starts_until_it_is_resumed(
         ssm.put_parameter(Name=DRAINED, Value=value, Type="String", Overwrite=True)
 
     job = burst.cloud_job("110")
-    wait_for(lambda: burst.state(job).startswith("RUNNING"), LIMIT_S)
+    burst.wait_until_running(job)
     record(json.dumps({"since": "2030-05-04T12:00:00+00:00", "sizes": [0, 0, 2]}))
     try:
         wait_for(lambda: any("checkpoint until" in each for each in burst.reasons()), LIMIT_S)
