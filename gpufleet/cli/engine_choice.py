@@ -13,10 +13,10 @@ def choose_engine(name: str, request: StackRequest, cloud: Cloud) -> Engine:
     `auto` is the embedded engine if it already has the stack, and in the sandbox also if the Pulumi CLI has
     no backend.
     """
-    from gpufleet.engine.select import has_backend, select_engine
+    from gpufleet.engine.select import cli_has_backend, select_engine
 
     if name == "auto" and (
-        request.state_file.exists() or (cloud == "sandbox" and not has_backend(request.project_root))
+        request.state_file.exists() or (cloud == "sandbox" and not cli_has_backend(request.project_root))
     ):
         name = "embedded"
     return select_engine(name, preload=request.preload)

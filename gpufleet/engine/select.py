@@ -11,6 +11,7 @@ from typing import Literal
 from gpufleet.engine import forks
 from gpufleet.engine.api import Engine
 from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError
+from gpufleet.engine.project_file import read_project_file
 from gpufleet.errors import InputError
 
 EngineName = Literal["auto", "embedded", "pulumi"]
@@ -48,18 +49,22 @@ def select_engine(
     raise InputError(f"there is no engine '{name}'", remedy="the engines are 'embedded', 'pulumi' and 'auto'")
 
 
-def has_backend(project_root: Path) -> bool:
-    """Return whether the Pulumi CLI may have a backend for the project: one without has no stacks.
+def cli_has_backend(project_root: Path) -> bool:
+    """Return whether the Pulumi CLI is on PATH and may have a backend for the project.
 
-    A user who has ever logged in has one: the CLI encrypts credentials, which are not read here.
+    Without one it has no stacks. A file with credentials counts as a login. It is not read, since the CLI may
+    have encrypted it. Raises InputError for a Pulumi.yaml that cannot be read.
     """
+    if shutil.which("pulumi") is None:
+        return False
     if any(os.environ.get(name) for name in ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN")):
         return True
     home = os.environ.get("PULUMI_CREDENTIALS_PATH") or os.environ.get("PULUMI_HOME")
     if (Path(home or "~/.pulumi").expanduser() / "credentials.json").exists():
         return True
-    project = project_root / "Pulumi.yaml"
-    return project.exists() and "backend" in project.read_text(encoding="utf-8", errors="replace")
+    file = project_root / "Pulumi.yaml"
+    remedy = "write `runtime: python`"
+    return file.exists() and bool(read_project_file(file, remedy=remedy, within=project_root).get("backend"))
 
 
 def _for_real_account(name: str, *, installed: bool) -> str:

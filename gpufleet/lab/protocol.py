@@ -183,7 +183,7 @@ class Servicer(ProviderServicer):
 def without_archives(message: Any) -> Any:
     """Write archives with their assets in a request as plain objects, with the key ARCHIVE.
 
-    The base class drops their hashes, and fails for those of which the Pulumi CLI sends nothing but the hash.
+    The base class drops their hashes, and fails for those of which an engine sends nothing but the hash.
     """
     return _renamed(message, _SIGNATURE, ARCHIVE)
 

@@ -14,7 +14,7 @@ from gpufleet.workspace import Cloud
 @pytest.fixture
 def request_of_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StackRequest:
     """A stack of a project, on a machine with the Pulumi CLI, of a user who has never logged in."""
-    (tmp_path / "Pulumi.yaml").write_text("name: trial\nruntime: python\n")
+    (tmp_path / "Pulumi.yaml").write_text("name: trial\nruntime: python  # no backend\n")
     (tmp_path / "pulumi").write_text("#!/bin/sh\n")
     (tmp_path / "pulumi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

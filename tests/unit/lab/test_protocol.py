@@ -1,4 +1,4 @@
-"""Archives in the provider protocol: hashes stay, also where the Pulumi CLI leaves contents out."""
+"""Archives in the provider protocol: hashes stay, also where an engine leaves contents out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def struct(code: Any) -> struct_pb2.Struct:
 def test_archive_is_returned_as_it_came() -> None:
     provider = Recorder()
     request = proto.CheckRequest(urn="urn:pulumi:a::b::aws:lambda/function:Function::c", news=struct(FULL))
-    answer = asyncio.run(Servicer(provider, "1").Check(request, None))  # type: ignore[arg-type]
+    answer = asyncio.run(Servicer(provider, "1").Check(request, None))
     assert answer.inputs == struct(FULL)
     assert provider.seen[0]["code"]["assets"]["a"]["text"] == "print()"
 
@@ -57,7 +57,7 @@ def test_archive_without_contents_differs_by_its_hash() -> None:
     assert [
         (each.path, each.kind) for each in differences(handler, {"code": old["code"]}, {"code": new["code"]})
     ] == [("code", "update")]
-    # The embedded engine sends all, the CLI of the same archive the hash alone.
+    # Contents of the same hash make no difference.
     assert not list(
         differences(handler, {"code": old["code"]}, {"code": {**old["code"], "assets": {"a": {}}}})
     )

@@ -29,7 +29,7 @@ def differences(handler: Handler, old: Mapping[str, Any], new: Mapping[str, Any]
 
 
 def _diff(handler: Handler, old: Any, new: Any, path: str, dotted: str) -> Iterator[InputChange]:
-    # The Pulumi CLI sends nothing but the hash of an archive.
+    # Engines send nothing but the hash of an archive to compare.
     old, new = (
         item.get("hash") if isinstance(item, Mapping) and ARCHIVE in item else item for item in (old, new)
     )
