@@ -19,7 +19,14 @@ import pytest
 
 from tests import forked, leftovers
 
-pytest_plugins = ("tests.in_memory", "tests.skips", "tests.timings", "tests.unsteady", "tests.late")
+pytest_plugins = (
+    "tests.in_memory",
+    "tests.skips",
+    "tests.timings",
+    "tests.unsteady",
+    "tests.late",
+    "tests.hung",
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 # The longest groups start first; started last, they would keep the others waiting. Those of racks are two
@@ -46,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return places.get(mark.args[0], len(places)) if mark else len(places) + 1
 
     items.sort(key=place)
+    alone = [item for item in items if not item.get_closest_marker("xdist_group")]
+    items[len(items) - len(alone) :] = late.turned(alone)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,8 +1,9 @@
 """A pytest plugin: in a late run, tests of slow groups that have not begun are left out, and the run says so.
 
 CI machines differ in speed by a factor of four, and CI ends after an hour and a half. `.ci/run` sets the time
-from which its run is late; without it nothing is left out. The order of slow groups turns with the commit, so
-that not the same tests are left out each time.
+from which its run is late; without it nothing is left out. Before CI ends, the others are left out as well: a
+run without an end shows nothing. The order of slow groups and of tests without a group turns with the commit,
+so that not the same tests are left out each time.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.timings import group_of
 from tests.unsteady import FAILED
 
+Part = TypeVar("Part")
 VARIABLE = "GPUFLEET_TEST_LATE_AT"
 """Seconds since 1970."""
+END_S = 45 * 60
+"""From when a run is late until no test at all begins."""
 SLOW = ("rack-", "kube", "etcd", "e2e")
 """How the names of groups begin that take most of the time: racks, clusters, whole runs of the program."""
 
@@ -29,14 +34,14 @@ def is_late(item: pytest.Item) -> bool:
     """Whether it is too late to begin this test. One that has failed runs again at any time."""
     if item.stash.get(FAILED, False):
         return False
-    late_at = os.environ.get(VARIABLE)
-    return late_at is not None and group_of(item).startswith(SLOW) and time.time() >= float(late_at)
+    late_s = time.time() - float(os.environ.get(VARIABLE, "inf"))
+    return late_s >= (0 if group_of(item).startswith(SLOW) else END_S)
 
 
-def turned(groups: Sequence[str]) -> tuple[str, ...]:
-    """Slow groups in the order of a run that may be late: another one begins at another commit."""
-    start = _commit() % len(groups) if VARIABLE in os.environ else 0
-    return (*groups[start:], *groups[:start])
+def turned(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts in the order of a run that may be late: another one begins at another commit."""
+    start = _commit() % len(parts) if parts and VARIABLE in os.environ else 0
+    return (*parts[start:], *parts[:start])
 
 
 @functools.cache
