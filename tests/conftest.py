@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import itertools
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -38,12 +40,13 @@ LONGEST_OTHERS = ("e2e-documents", "mutation", "emitted")
 LONGEST_VALUE = 80
 
 LEFT = pytest.StashKey[dict[int, str]]()
+FOLDERS = itertools.count()
 
 
 @pytest.hookimpl(trylast=True)  # after the hooks that assign groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order tests: groups, which one process runs, come first, and the longest of them at the start."""
-    from tests import late  # a plugin, which is imported after this file
+    from tests import late  # a plugin, which pytest imports after this file
 
     longest = (*LONGEST_RACKS, *late.turned(LONGEST_SLOW), *LONGEST_OTHERS)
     places = {name: place for place, name in enumerate(longest)}
@@ -97,6 +100,21 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     if isinstance(val, str | bytes) and len(val) > LONGEST_VALUE:
         return f"{val[:LONGEST_VALUE]!a} of {len(val)}"
     return None
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a name of its own, until the test has passed.
+
+    pytest itself gives the name of a deleted folder to the next test; daemons, buckets and caches know it still.
+    """
+    label = re.sub(r"\W", "_", request.node.name)[:24]
+    folder = tmp_path_factory.mktemp(f"{label}-{next(FOLDERS)}", numbered=False)
+    yield folder
+    from tests.unsteady import FAILED  # a plugin, as above
+
+    if not request.node.stash.get(FAILED, False):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Ten thousand tests and their imports stay until the end: scanning them again and again for garbage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -33,9 +34,9 @@ def bucket() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def s3(bucket: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
+def s3(bucket: dict[str, Any]) -> dict[str, Any]:
     """A prefix of its own in the bucket."""
-    return {**bucket, "url": f"s3://{BUCKET}/{tmp_path.name}"}
+    return {**bucket, "url": f"s3://{BUCKET}/{secrets.token_hex(8)}"}
 
 
 @pytest.fixture(params=["s3", "rsync"])
