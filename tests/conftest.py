@@ -106,7 +106,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a name of its own, until the test has passed.
 
-    pytest itself gives the name of a deleted folder to the next test; daemons, buckets and caches know it still.
+    pytest itself gives the name of a deleted folder to the next test; daemons and caches know it still.
     """
     label = re.sub(r"\W", "_", request.node.name)[:24]
     folder = tmp_path_factory.mktemp(f"{label}-{next(FOLDERS)}", numbered=False)

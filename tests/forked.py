@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -38,18 +39,27 @@ def run(
             timeout=timeout_s,
             check=False,
         )
-    with ThreadPoolExecutor(2) as readers:
-        reported = [readers.submit(_read, stream) for stream in (process.stdout, process.stderr)]
-        try:
-            code = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        out, err = (each.result() for each in reported)
-    return subprocess.CompletedProcess(list(command), code, out, err)
+    reported = ["", ""]
+    readers = [
+        threading.Thread(target=_read, args=(stream, reported, place), daemon=True)
+        for place, stream in enumerate((process.stdout, process.stderr))
+    ]
+    for reader in readers:
+        reader.start()
+    deadline = time.monotonic() + timeout_s
+    try:
+        code = process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    for reader in readers:
+        reader.join(max(0.0, deadline - time.monotonic()))
+        if reader.is_alive():  # a process that it has started has its output
+            raise subprocess.TimeoutExpired(command, timeout_s)
+    return subprocess.CompletedProcess(list(command), code, *reported)
 
 
-def _read(stream: IO[str] | None) -> str:
+def _read(stream: IO[str] | None, reported: list[str], place: int) -> None:
     assert stream is not None
     with stream:
-        return stream.read()
+        reported[place] = stream.read()
