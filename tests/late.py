@@ -23,19 +23,22 @@ from tests.unsteady import FAILED
 
 Part = TypeVar("Part")
 VARIABLE = "GPUFLEET_TEST_LATE_AT"
-"""Seconds since 1970."""
 END_S = 45 * 60
 """From when a run is late until no test at all begins."""
 SLOW = ("rack-", "kube", "etcd", "e2e")
 """How the names of groups begin that take most of the time: racks, clusters, whole runs of the program."""
 
 
+def late_at() -> float:
+    """Seconds since 1970 from which this run is late."""
+    return float(os.environ.get(VARIABLE, "inf"))
+
+
 def is_late(item: pytest.Item) -> bool:
     """Whether it is too late to begin this test. One that has failed runs again at any time."""
     if item.stash.get(FAILED, False):
         return False
-    late_s = time.time() - float(os.environ.get(VARIABLE, "inf"))
-    return late_s >= (0 if group_of(item).startswith(SLOW) else END_S)
+    return time.time() >= late_at() + (0 if group_of(item).startswith(SLOW) else END_S)
 
 
 def turned(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 
-from tests import hung
+from tests import hung, late
 
 pytest_plugins = ("pytester",)
 
@@ -19,7 +20,7 @@ def wait(name):
         try:
             threading.Event().wait()
         finally:
-            threading.Event().wait({again_s})
+            threading.Event().wait()
 
 @pytest.fixture
 def waiting():
@@ -32,6 +33,19 @@ def test_that_may_hang(waiting):
 
 def test_next(): pass
 """
+BUILDING = "import time\n\ndef test_that_builds():\n    time.sleep(1.5)\n"
+
+
+def run_suite(pytester: pytest.Pytester, text: str, long_s: float = 600.0) -> pytest.RunResult:
+    """Run one file with limits of fractions of a second; those of this test stay."""
+    pytester.makepyfile(test_suite=text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hung, "LIMIT_S", 0.3)
+        patch.setattr(hung, "LONG_S", long_s)
+        patch.setattr(hung, "AGAIN_S", 0.3)
+        patch.setattr(hung, "limit", lambda wanted_s: wanted_s)
+        patch.setattr(hung, "BUILDERS", ("test_suite.py",) if text == BUILDING else ())
+        return pytester.runpytest_inprocess("-p", "tests.hung", "-p", "no:xdist")
 
 
 @pytest.mark.parametrize(
@@ -44,24 +58,33 @@ def test_next(): pass
     ],
 )
 def test_part_that_hangs_fails_and_the_next_test_runs(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, part: str, outcomes: dict[str, int]
+    pytester: pytest.Pytester, part: str, outcomes: dict[str, int]
 ) -> None:
-    monkeypatch.setattr(hung, "LIMIT_S", 0.3)
-    monkeypatch.setattr(hung, "AGAIN_S", 0.3)
-    pytester.makepyfile(SUITE.format(part=part, again_s=""))
-    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
-    run = pytester.runpytest_inprocess("-p", "tests.hung", "-p", "no:xdist")
+    handler, again_s = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[1]
+    run = run_suite(pytester, SUITE.format(part=part))
     assert run.parseoutcomes() == outcomes
     if part != "none":
-        run.stdout.fnmatch_lines(["*test_that_may_hang hangs: a part of it has not ended after 0.3 s"])
+        run.stdout.fnmatch_lines(["*test_that_may_hang hangs: a part of it runs for 0 s"])
         # The stacks, of all threads.
-        run.stdout.fnmatch_lines(["*test_part_that_hangs*.py*, line * in wait"])
-    handler, timer = before
+        run.stdout.fnmatch_lines(["*test_suite.py*, line * in wait"])
     assert signal.getsignal(signal.SIGALRM) is handler
-    assert signal.getitimer(signal.ITIMER_REAL)[1] == timer[1]
+    assert signal.getitimer(signal.ITIMER_REAL)[1] == again_s
+
+
+@pytest.mark.parametrize(("long_s", "outcomes"), [(600.0, {"passed": 1}), (0.6, {"failed": 1})])
+def test_part_that_builds_programs_has_more_time(
+    pytester: pytest.Pytester, long_s: float, outcomes: dict[str, int]
+) -> None:
+    assert run_suite(pytester, BUILDING, long_s).parseoutcomes() == outcomes
+
+
+def test_no_part_lasts_longer_than_a_late_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(late.VARIABLE, str(time.time() - late.END_S))
+    assert hung.SPARE_S - 60 < hung.limit(hung.LIMIT_S) <= hung.SPARE_S
+    monkeypatch.setenv(late.VARIABLE, str(time.time() - late.END_S - hung.SPARE_S))
+    assert hung.limit(hung.LIMIT_S) == 1.0
 
 
 def test_tests_here_have_the_limit() -> None:
-    remaining_s, again_s = signal.getitimer(signal.ITIMER_REAL)
-    assert hung.LIMIT_S - 60 < remaining_s <= hung.LIMIT_S
-    assert again_s == hung.AGAIN_S
+    remaining_s, _ = signal.getitimer(signal.ITIMER_REAL)
+    assert 0 < remaining_s <= 20 * 60
