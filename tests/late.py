@@ -23,7 +23,7 @@ from tests.unsteady import FAILED
 
 Part = TypeVar("Part")
 VARIABLE = "GPUFLEET_TEST_LATE_AT"
-END_S = 45 * 60
+END_S = 40 * 60
 """From when a run is late until no test at all begins."""
 SLOW = ("rack-", "kube", "etcd", "e2e")
 """How the names of groups begin that take most of the time: racks, clusters, whole runs of the program."""
