@@ -12,9 +12,11 @@ from gpufleet.checks import validate
 from gpufleet.files import user_cache
 from gpufleet.lab.rack import Kit, Rack, RackSite, rack_site, start_rack, take_down
 from gpufleet.plan import build_plan
+from gpufleet.racks.configure.record import RunFolder
 from gpufleet.racks.configure.transport import transport_environment
 from gpufleet.racks.inventory import build_inventory
 from gpufleet.racks.inventory_text import render
+from gpufleet.racks.operations.registry import OPERATIONS
 from gpufleet.racks.runner import OnTask, PlaybookResult, PlaybookRun, run_playbook
 from tests import warm_ansible
 from tests.conftest import Checkout
@@ -60,9 +62,10 @@ def share_cache(checkout: Checkout) -> None:
 def need_no_disk(checkout: Path) -> None:
     """Let runs of the rack's environment in a checkout accept hosts with little free space: that of this
     machine."""
-    folder = checkout / ".gpufleet" / "configure" / "rack-sandbox" / "group_vars"
-    folder.mkdir(parents=True)
-    (folder / "all.yml").write_text("preflight_min_free_gib: { /: 0.1 }\n")
+    for name in ("", *(name for name, operation in OPERATIONS.items() if operation.preflight)):
+        folder = RunFolder(checkout / ".gpufleet", "rack-sandbox", name).path / "group_vars"
+        folder.mkdir(parents=True)
+        (folder / "all.yml").write_text("preflight_min_free_gib: { /: 0.1 }\n")
 
 
 @dataclass
