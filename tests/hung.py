@@ -27,12 +27,14 @@ AGAIN_S = 60.0
 """A tear-down inside a call may wait for the same thing."""
 SPARE_S = 5.0 * 60
 """From when no test begins until those that run must end."""
+END = late.late_at() + late.END_S + SPARE_S
+"""Seconds since 1970; that of this run, also in tests that run others."""
 BUILDERS = ("tests/go_programs.py", "gpufleet/lab/rack/cache.py")
 
 
 def limit(wanted_s: float) -> float:
     """Seconds from now until a part must end."""
-    return max(1.0, min(wanted_s, late.late_at() + late.END_S + SPARE_S - time.time()))
+    return max(1.0, min(wanted_s, END - time.time()))
 
 
 def is_building(frame: FrameType | None) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests import hung, late
+from tests.loading import load_source
 
 pytest_plugins = ("pytester",)
 
@@ -79,10 +81,15 @@ def test_part_that_builds_programs_has_more_time(
 
 
 def test_no_part_lasts_longer_than_a_late_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(late.VARIABLE, str(time.time() - late.END_S))
-    assert hung.SPARE_S - 60 < hung.limit(hung.LIMIT_S) <= hung.SPARE_S
-    monkeypatch.setenv(late.VARIABLE, str(time.time() - late.END_S - hung.SPARE_S))
-    assert hung.limit(hung.LIMIT_S) == 1.0
+    for from_now_s, limit_s in ((300.0, 300.0), (-5.0, 1.0), (float("inf"), hung.LIMIT_S)):
+        monkeypatch.setattr(hung, "END", time.time() + from_now_s)
+        assert hung.limit(hung.LIMIT_S) == pytest.approx(limit_s, abs=60)
+
+
+def test_end_of_a_late_run_is_after_its_last_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(late.VARIABLE, "1000")
+    copy = load_source(Path(str(hung.__file__)), "hung_of_a_late_run")
+    assert copy.END == 1000 + late.END_S + hung.SPARE_S
 
 
 def test_tests_here_have_the_limit() -> None:
