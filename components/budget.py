@@ -141,6 +141,9 @@ class BudgetGuard(Component):
         notifications: Sequence[aws.budgets.BudgetNotificationArgs],
         after: Sequence[pulumi.Resource],
     ) -> aws.budgets.Budget:
+        # AWS takes a filter expression without a metric, and cannot compute the cost then
+        # (github.com/hashicorp/terraform-provider-aws/issues/46866).
+        carried = _carries_all(cost_tags)
         return aws.budgets.Budget(
             name,
             name=name,
@@ -148,7 +151,8 @@ class BudgetGuard(Component):
             time_unit="MONTHLY",
             limit_amount=str(monthly_usd),
             limit_unit="USD",
-            filter_expression=_carries_all(cost_tags),
+            filter_expression=carried,
+            metrics=None if carried is None else "UnblendedCost",
             notifications=list(notifications),
             tags=self.tags(name),
             opts=self.child(depends_on=list(after)),

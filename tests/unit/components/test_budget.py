@@ -58,6 +58,11 @@ def test_only_resources_with_every_tag_count() -> None:
     assert "filterExpression" not in guard(cost_tags={}).one("Budget").inputs
 
 
+def test_filter_comes_with_the_metric_that_aws_needs_for_it() -> None:
+    assert guard().one("Budget").inputs["metrics"] == "UnblendedCost"
+    assert "metrics" not in guard(cost_tags={}).one("Budget").inputs
+
+
 def test_topic_is_encrypted_with_a_key_that_budgets_may_use_for_this_account() -> None:
     built = guard()
     assert built.one("Topic").inputs["kmsMasterKeyId"] == "budget-id"

@@ -52,8 +52,14 @@ class Budget(Handler):
     auto_name = AutoName(max_length=100)
 
     def check(self, inputs: Props) -> list[Problem]:
-        """Check that the budget has an amount: fixed, planned or adjusted by AWS."""
+        """Check that the budget has an amount (fixed, planned or adjusted by AWS), and what goes together."""
         found = []
+        for one, other in (("filterExpression", "metrics"), ("metrics", "filterExpression")):
+            if inputs.get(one) and not inputs.get(other):
+                found.append(Problem(one, f"set {other}, too: AWS refuses to chart one without the other"))
+        for one, other in (("filterExpression", "costFilters"), ("metrics", "costTypes")):
+            if inputs.get(one) and inputs.get(other):
+                found.append(Problem(one, f"conflicts with {other}: remove one of them"))
         if not any(inputs.get(key) for key in ("limitAmount", "plannedLimits", "autoAdjustData")):
             found.append(Problem("limitAmount", "set one of limitAmount, plannedLimits and autoAdjustData"))
         for index, item in enumerate(inputs.get("notifications") or ()):

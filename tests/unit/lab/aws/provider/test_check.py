@@ -14,6 +14,11 @@ from gpufleet.lab.aws.provider.registry import handler_for
 from gpufleet.lab.aws.provider.wire import UNKNOWN
 
 BUCKET = "aws:s3/bucket:Bucket"
+BUDGET = "aws:budgets/budget:Budget"
+FILTERED = {
+    **{"budgetType": "COST", "timeUnit": "MONTHLY", "limitAmount": "9"},
+    "filterExpression": {"tags": {"key": "a"}},
+}
 ROLE = "aws:iam/role:Role"
 VPC = "aws:ec2/vpc:Vpc"
 TRUST = '{"Version": "2012-10-17", "Statement": []}'
@@ -152,6 +157,9 @@ def test_unknown_values_pass_every_check() -> None:
         ("aws:kms/key:Key", {"deletionWindowInDays": 3}, "deletionWindowInDays", "7 to 30"),
         ("aws:kms/alias:Alias", {"name": "eks", "targetKeyId": "k"}, "name", "alias/"),
         ("aws:cloudwatch/logGroup:LogGroup", {"retentionInDays": 31}, "retentionInDays", "30"),
+        (BUDGET, FILTERED, "filterExpression", "set metrics, too"),
+        (BUDGET, {**FILTERED, "metrics": "Hours", "costTypes": {"useBlended": True}}, "metrics",
+        "conflicts with costTypes"),
         (ROLE, {"assumeRolePolicy": "{"}, "assumeRolePolicy", "not a JSON document"),
         (BUCKET, {"versioning": {"enabled": True}}, "versioning", "aws.s3.BucketVersioning"),
         (
