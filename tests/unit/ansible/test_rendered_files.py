@@ -361,6 +361,16 @@ def test_grafana_gets_its_data_sources_and_six_dashboards(
     assert provider["providers"][0]["options"]["path"] == "/etc/grafana/gpufleet/dashboards"
 
 
+def test_grafana_takes_the_password_of_admin_from_its_file(
+    texts: Callable[[str], dict[str, RenderedFile]],
+) -> None:
+    # The server expands `$__file{}`; the variable with `__FILE` is one of its container image.
+    (unit,) = texts(r"/grafana-server\.service\.d/").values()
+    variables = dict(re.findall(r"^Environment=(\w+)=(.*)$", unit.text, re.M))
+    assert variables["GF_SECURITY_ADMIN_PASSWORD"] == "$__file{/etc/grafana/gpufleet/admin-password}"
+    assert not [name for name in variables if name.endswith("__FILE")]
+
+
 def test_grafana_listens_only_on_its_host_for_the_networks_of_the_site(
     trees: dict[tuple[str, str, str], dict[str, RenderedFile]],
 ) -> None:

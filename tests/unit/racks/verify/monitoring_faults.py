@@ -78,6 +78,7 @@ MONITORING_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("grafana", {"service": (3, "failed\n")}, "service", "grafana-server is failed"),
     ("grafana", {"secret_mode": "root 644\n"}, "password", "root 644 instead of grafana 400"),
+    ("grafana", {"login": "401\n"}, "login", "401 instead of 200"),
     ("grafana", {"dashboards": "fleet.json\n"}, "dashboards", "without node, fabric, cost, power, jobs"),
     ("grafana", {"health": '{"database": "failing"}'}, "health", "its database is failing"),
 ]

@@ -369,6 +369,7 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
     "grafana": {
         "service": "active\n",
         "secret_mode": "grafana 400\n",
+        "login": "200\n",
         "dashboards": "cost.json fabric.json fleet.json jobs.json node.json power.json\n",
         "health": '{"database": "ok", "version": "12.1.0"}',
     },
