@@ -87,11 +87,9 @@ def problems(state):
         if gpu["remapped_rows"]["failure"]:
             text = f"GPU {index} had uncorrectable memory errors and row remapping failed."
             found.append((index, "Memory", "Failure", text))
-        if gpu["remapped_rows"]["pending"]:
-            text = f"GPU {index} had uncorrectable memory errors and row remapping is pending."
-            found.append((index, "Memory", "Warning", text))
         if {"hw_thermal_slowdown", "sw_thermal_slowdown"} & set(gpu["throttle"]):
-            found.append((index, "Thermal", "Warning", f"Detected clocks lowered by heat for GPU {index}."))
+            text = f"Detected clocks event due to thermal violation in GPU {index}."
+            found.append((index, "Thermal", "Warning", text))
         for link in (number for number, link in enumerate(gpu["nvlinks"]) if not link["active"]):
             found.append((index, "NVLINK", "Failure", f"GPU {index}'s NvLink link {link} is currently down"))
     return found

@@ -180,7 +180,7 @@ HEALTH_MESSAGES: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"An excess of \d+ retired pages due to DBEs", 8),
         (r"or more retired pages have been detected", 7),
         (r"row remapping failed", 80),
-        (r"row remapping is pending", 85),
+        (r"row remappings are pending", 85),
         (r"GPU had an uncontained error", 81),
         (r"exceeded uncorrectable row remap limit", 132),
         (r"volatile double-bit ECC error", 4),
