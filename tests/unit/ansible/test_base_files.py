@@ -79,6 +79,11 @@ def test_every_repository_has_a_fingerprint_or_requires_one() -> None:
             assert item["key_url"].startswith("https://")
 
 
+def test_tools_of_adapters_come_from_doca_where_cuda_has_them_too() -> None:
+    found = Role("base").value("base__repositories_of")
+    assert found["doca"]["priority"] > found["cuda"]["priority"] > 500
+
+
 def test_members_of_every_quorum_reboot_one_at_a_time_also_where_groups_are_missing() -> None:
     controllers = {"rack_slurm_controllers": ["ctl01", "ctl02"], "rack_slurm_database": ["ctl01"]}
     role = Role("base", groups=controllers | {"rack_gpu_nodes": ["dgx01"]})
