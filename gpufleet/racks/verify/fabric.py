@@ -83,6 +83,8 @@ def rdma(found: RoleMeasurements) -> Iterator[Result]:
     yield found.same("memlock", "memlock", "unlimited", remedy=again(found))
     installed = str(found.found.get("rdma_driver_installed", {}).get("stdout", "")).strip()
     yield found.same("driver", "driver_loaded", installed, remedy="reboot the host, drained")
+    if not found.value("ipoib"):
+        yield found.same("IP over InfiniBand", "ipoib", "absent", remedy="reboot the host, drained")
 
 
 def roce(found: RoleMeasurements) -> Iterator[Result]:

@@ -141,6 +141,8 @@ def test_wrong_port_mode_and_old_driver_request_a_reboot_that_fixes_them(lab: La
     assert lab.sh(IB, f"cat {link}").strip() == "InfiniBand"
     assert lab.sh(IB, "cat /sys/module/mlx5_core/version") == lab.sh(IB, "modinfo -F version mlx5_core")
     lab.sh(IB, "for m in ib_umad rdma_ucm; do [ -d /sys/module/$m ] || exit 1; done")
+    # Its start at boot loads ib_ipoib unless its configuration says no.
+    lab.sh(IB, "systemctl is-enabled openibd && systemctl start openibd && test ! -d /sys/module/ib_ipoib")
     again = play(lab, ["rdma"], IB)
     assert not again.changed and not again.result.failures
     assert [event.kind for event in again.of("Report manual steps", IB)] == ["skipped"]

@@ -25,6 +25,7 @@ class Package:
     tools: dict[str, str] = field(default_factory=dict)
     services: dict[str, str] = field(default_factory=dict)
     enabled: bool = True
+    started: bool = True
     postinst: str = ""
     text: str = "stand-in of a rack in a box"
 
@@ -49,6 +50,8 @@ def build(package: Package, out: Path) -> Path:
         for service, text in package.services.items():
             _write(root / "usr/lib/systemd/system" / service, text, 0o644)
         (control / "control").write_text(_control(package))
+        kept = [f"/{path}\n" for path in (*package.files, *package.tools) if path.startswith("etc/")]
+        (control / "conffiles").write_text("".join(kept))
         scripts = _scripts(package)
         for script, text in scripts.items():
             _write(control / script, text, 0o755)
@@ -92,6 +95,7 @@ def _scripts(package: Package) -> dict[str, str]:
         start = "if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi\n"
         if package.enabled:
             start += f"systemctl enable {names} >/dev/null 2>&1 || true\n"
+        if package.enabled and package.started:
             restart = f"deb-systemd-invoke restart {names} >/dev/null || true"
             start += f"if [ -d /run/systemd/system ]; then {restart}; fi\n"
         gone = '[ "$1" = remove ] && [ -d /run/systemd/system ]'

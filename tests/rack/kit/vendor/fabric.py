@@ -11,6 +11,19 @@ from vendor.deb import Package, launch
 DOCA = (("3.3.0-26.01.1.0.0.0", "26.01-1.0.0.0"), ("3.4.0-26.04.0.8.6.0", "26.04-0.8.6.0"))
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs", "ib_umad", "ib_ipoib", "rdma_cm")
 NAMED = '#!/bin/sh\nexec /usr/bin/python3 -ES /usr/lib/hardware/adapters.py "$0" "$@"\n'
+OPENIBD = """#!/bin/sh
+# At boot and with `start`: modules by name, unless the configuration excludes them.
+. /etc/infiniband/openib.conf
+[ "$1" = start ] || exit 0
+[ "${IPOIB_LOAD:-yes}" = no ] || modprobe ib_ipoib
+"""
+OPENIBD_UNIT = """[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/sbin/openibd start
+[Install]
+WantedBy=multi-user.target
+"""
 LUSTRE = ("2.15.8-1", "2.17.0-1")
 
 
@@ -71,6 +84,14 @@ def _doca(release: str, ofed: str) -> Iterator[Package]:
         files={f"usr/lib/hardware-modules/{name}.json": module for name in MODULES},
     )
     yield Package(
+        "mlnx-ofed-kernel-utils",
+        version,
+        files={"etc/infiniband/openib.conf": "ONBOOT=yes\nUCM_LOAD=no\nRUN_SYSCTL=no\n"},
+        tools={"usr/sbin/openibd": OPENIBD},
+        services={"openibd.service": OPENIBD_UNIT},
+        started=False,
+    )
+    yield Package(
         "mlnx-tools",
         version,
         tools={f"usr/sbin/{name}": NAMED for name in ("mlnx_qos", "cma_roce_tos", "ibdev2netdev")},
@@ -87,7 +108,7 @@ def _doca(release: str, ofed: str) -> Iterator[Package]:
         files={"usr/share/ofed-version": ofed + "\n"},
         tools={"usr/bin/ofed_info": NAMED},
     )
-    parts = ("mlnx-ofed-kernel-dkms", "mlnx-tools", "ofed-scripts")
+    parts = ("mlnx-ofed-kernel-dkms", "mlnx-ofed-kernel-utils", "mlnx-tools", "ofed-scripts")
     depends = ", ".join([*(f"{name} (= {version})" for name in parts), "mft"])
     for name in ("doca-ofed", "doca-networking", "doca-all"):
         yield Package(name, release, depends)

@@ -248,6 +248,7 @@ HOST_FAULTS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("rdma", {"memlock": "8192"}, "memlock", "8192 instead of unlimited"),
     ("rdma", {"driver_loaded": "25.10\n"}, "driver", "25.10 instead of 26.01-1.0.0.0"),
+    ("rdma", {"ipoib": "loaded\n"}, "IP over InfiniBand", "loaded instead of absent"),
     (
         "roce",
         {"settings": '{"interface": "e", "setting": "mtu", "is": 1500, "should": 9000}'},

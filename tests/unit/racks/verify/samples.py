@@ -284,6 +284,7 @@ GOOD: dict[str, dict[str, str | tuple[int, str]]] = {
         "memlock": "unlimited\n",
         "driver_installed": "26.01-1.0.0.0\n",
         "driver_loaded": "26.01-1.0.0.0\n",
+        "ipoib": "absent\n",
     },
     "roce": {
         "settings": '{"interface": "ens24", "setting": "mtu", "is": 9000, "should": 9000}\n',
