@@ -27,7 +27,8 @@ class NodeNeed(Struct, frozen=True):
     """Nodes of a group from one market: `now` at once, `most` at maximum.
 
     `types` are all types that may be launched. `reserved` is True if the capacity is held already, so that
-    launches add nothing to the use of a quota.
+    launches add nothing to the use of a quota. `managed` are the most nodes of its EKS managed node group; 0
+    where it has none, as a node pool of Karpenter.
     """
 
     path: SpecPath
@@ -38,6 +39,7 @@ class NodeNeed(Struct, frozen=True):
     now: int
     most: int
     reserved: bool = False
+    managed: int = 0
 
 
 class SiteNeeds(Struct, frozen=True):
@@ -53,6 +55,7 @@ class RegionNeeds(Struct, frozen=True):
     """The needs of all sites of a region. `owner` are the tags of the fleet's own resources.
 
     `stop_role` is the role of the function that stops the growth of node groups; empty without one.
+    `anomalies` is True if the budget reports unusual cost.
     """
 
     region: str
@@ -60,6 +63,7 @@ class RegionNeeds(Struct, frozen=True):
     owner: tuple[tuple[str, str], ...]
     stop_role: str = ""
     drain_role: str = ""
+    anomalies: bool = False
 
     @property
     def nodes(self) -> tuple[NodeNeed, ...]:
@@ -87,8 +91,10 @@ def region_needs(plan: FleetPlan) -> tuple[RegionNeeds, ...]:
     budget = f"{environment_resource_name(plan.fleet, plan.environment)}{BUDGET_SUFFIX}"
     stop_role = f"{budget}{STOP_SUFFIX}" if plan.budget.stops_growth else ""
     drain_role = f"{budget}{DRAIN_SUFFIX}" if plan.budget.drains_spot else ""
+    anomalies = plan.budget.anomalies is not None
     return tuple(
-        RegionNeeds(region, tuple(found), owner, stop_role, drain_role) for region, found in sites.items()
+        RegionNeeds(region, tuple(found), owner, stop_role, drain_role, anomalies)
+        for region, found in sites.items()
     )
 
 
@@ -104,6 +110,7 @@ def _system(path: SpecPath, site: CloudSitePlan) -> Iterator[NodeNeed]:
         "on-demand",
         nodes.min,
         nodes.max,
+        managed=nodes.max,
     )
 
 
@@ -135,4 +142,5 @@ def _need(
     zones = (zone,) if zone else group.zones
     name = f"{group.site}/{group.name}"
     most = group.capacity.max + shared
-    return NodeNeed(path, name, group.instance_types, zones, market, now, most, reserved)
+    managed = group.capacity.max if group.node_pool is None else 0
+    return NodeNeed(path, name, group.instance_types, zones, market, now, most, reserved, managed)

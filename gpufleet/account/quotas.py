@@ -125,10 +125,11 @@ def _connections(site: SiteNeeds, add: Callable[..., None]) -> None:
 def _kubernetes(site: SiteNeeds, add: Callable[..., None]) -> None:
     path, plan = (*site.path, "scheduler"), site.plan
     add(CLUSTERS, path, 1, 1, plan.site)
-    # Each need is a managed node group: the system's, the fleet's, and their fallbacks.
-    add(GROUPS_OF_CLUSTER, path, len(site.nodes), len(site.nodes), plan.site, each=True)
-    for node in site.nodes:
-        add(NODES_OF_GROUP, node.path, node.now, node.most, node.name, each=True)
+    # The system's group, the fleet's, and their fallbacks.
+    groups = [node for node in site.nodes if node.managed]
+    add(GROUPS_OF_CLUSTER, path, len(groups), len(groups), plan.site, each=True)
+    for node in groups:
+        add(NODES_OF_GROUP, node.path, min(node.now, node.managed), node.managed, node.name, each=True)
 
 
 def _vcpus(node: NodeNeed, catalog: Catalog) -> Mapping[str, tuple[Quota, int]]:

@@ -98,6 +98,21 @@ def test_site_needs_its_network_file_systems_and_cluster() -> None:
     assert cluster["L-BD136A63"][1] >= 4
 
 
+def test_node_pools_of_karpenter_and_nodes_of_others_are_in_no_managed_node_group() -> None:
+    karpenter = {"private_cidrs": ["10.60.0.0/24"], "autoscaler": {"kind": "karpenter"}}
+    spot = {"spot": {"min": 0, "max": 1000, "on_shortage": ["on-demand"]}}
+    pool = group("g6.xlarge", capacity=spot)
+    found = needs(pool, scheduler="kubernetes", kubernetes=karpenter)
+    managed = needs(pool, scheduler="kubernetes")
+    assert (found["L-6D54EA21"], managed["L-6D54EA21"]) == ((1, 1), (3, 3))
+    assert found["L-BD136A63"][1] < 1000 == managed["L-BD136A63"][1]
+    assert found[G] == managed[G]
+    odcr = {"nodes": 2, "zone": "us-east-1a", "shared_nodes": 9, "share_with": ["1" * 12]}
+    reserved = group("p5.48xlarge", zones=["us-east-1a"], capacity={"reserved": {"odcr": odcr}})
+    shared = needs(reserved, scheduler="kubernetes")
+    assert shared["L-BD136A63"][1] < 9
+
+
 VPN = {"cidr": "10.40.0.0/16", "vpn": {"gateway": "203.0.113.7", "networks": ["10.60.0.0/22"]}}
 VPN_CODES = ("L-3E6EC3A3", "L-7029FAB6", "L-4FB7FF5D")
 
