@@ -121,6 +121,26 @@ def logs_may_use_key(context: AwsContext, log_group_name: pulumi.Input[str]) -> 
     }
 
 
+def may_create_spot_role(context: AwsContext) -> dict[str, Any]:
+    """Return the policy statement for who may be the first to request a spot instance in an account.
+
+    EC2 makes its service-linked role then, with the rights of the caller (EC2 User Guide, "Service-linked
+    role for Spot Instance requests").
+    """
+    return {
+        "Effect": "Allow",
+        "Action": ["iam:CreateServiceLinkedRole"],
+        "Resource": [
+            pulumi.Output.format(
+                "arn:{0}:iam::{1}:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot",
+                context.partition,
+                context.account_id,
+            )
+        ],
+        "Condition": {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}},
+    }
+
+
 def available_after(value: pulumi.Output[str], resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
     """Return the value, known only once the resources exist, so that its users wait for them."""
     return pulumi.Output.all(value, *(item.urn for item in resources)).apply(lambda parts: str(parts[0]))

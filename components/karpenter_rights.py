@@ -14,7 +14,7 @@ from typing import Any
 
 import pulumi
 
-from gpufleet.components.base import AwsContext
+from gpufleet.components.base import AwsContext, may_create_spot_role
 
 POOL_TAG = "karpenter.sh/nodepool"
 CLUSTER_TAG = "eks:eks-cluster-name"
@@ -33,13 +33,14 @@ _MADE = ("fleet", "instance", "volume", "network-interface", "launch-template", 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterRights:
     """The cluster, and what its nodes get: role, instance profile, subnets, security groups, and reservations
-    with Capacity Blocks by their ids."""
+    with Capacity Blocks by their ids. `spot` is True if some are spot instances."""
 
     cluster: str
     node_role_arn: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     security_group_ids: Sequence[pulumi.Input[str]]
     reservation_ids: Sequence[pulumi.Input[str]] = ()
+    spot: bool = False
 
 
 def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[str, Any]]:
@@ -135,6 +136,7 @@ def iam_statements(rights: KarpenterRights, context: AwsContext) -> list[dict[st
         # Prices are global. It looks for instance profiles that it made, and has none.
         _allow(["pricing:GetProducts", "iam:ListInstanceProfiles"], ["*"]),
         _allow(["iam:GetInstanceProfile"], [profile()]),
+        *([may_create_spot_role(context)] if rights.spot else ()),
     ]
 
 

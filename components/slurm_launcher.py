@@ -9,7 +9,14 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.components.base import AwsContext, Component, Tags, encryption_key, policy_document
+from gpufleet.components.base import (
+    AwsContext,
+    Component,
+    Tags,
+    encryption_key,
+    may_create_spot_role,
+    policy_document,
+)
 from gpufleet.kinds import LAUNCHER_SUFFIX, NODE_GROUP_TAG, SLURM_NODE_TAG
 
 SLURMD_PORT = 6818
@@ -27,10 +34,11 @@ class SlurmLauncherArgs:
     `identity_role_name`, that role itself gets the rights. `network` is the CIDR that they and their login
     hosts are in, None if they are in the nodes' security group. Nodes are launched from
     `launch_template_arns` only, with the role `node_role_arn` (`node_role_name`), into `security_group_id`;
-    those that have all of `own_tags` may be terminated. `parameter` is the name of the SSM parameter for the
-    munge key, `key_name` that of its key. `stopped` is the name of the parameter with the groups that a
-    breach of the budget stopped, `stopped_region` its region; empty if a breach stops none. `drained` are
-    names of the parameters with the groups that it drains, in the same region.
+    those that have all of `own_tags` may be terminated. `spot` is True if some are spot instances.
+    `parameter` is the name of the SSM parameter for the munge key, `key_name` that of its key. `stopped` is
+    the name of the parameter with the groups that a breach of the budget stopped, `stopped_region` its
+    region; empty if a breach stops none. `drained` are names of the parameters with the groups that it
+    drains, in the same region.
     """
 
     identity: str | None
@@ -41,6 +49,7 @@ class SlurmLauncherArgs:
     node_role_name: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
     own_tags: Mapping[str, str]
+    spot: bool = False
     parameter: str
     key_name: str
     stopped: str = ""
@@ -213,6 +222,7 @@ def _statements(
         # EC2 has no permission to list single instances.
         {"Effect": "Allow", "Action": ["ec2:DescribeInstances"], "Resource": ["*"]},
         *(launches if args.launch_template_arns else ()),
+        *([may_create_spot_role(context)] if args.spot else ()),
         {
             "Effect": "Allow",
             "Action": ["ec2:CreateTags"],

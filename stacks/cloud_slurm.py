@@ -105,6 +105,7 @@ def build_launcher(
             node_role_name=roles.node_role_name,
             security_group_id=security_group_id,
             own_tags=own,
+            spot=any(isinstance(group.capacity, SpotPlan) for group in site.node_groups),
             parameter=slurm.munge_parameter,
             key_name=f"{name}{MUNGE_SUFFIX}",
             stopped=stopped,

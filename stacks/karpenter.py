@@ -17,6 +17,7 @@ from gpufleet.components.karpenter_rights import KarpenterRights, iam_statements
 from gpufleet.components.node_group import BlockNodes, ReservedNodes
 from gpufleet.components.node_pool import NodePool, NodePoolArgs, pool_names
 from gpufleet.kinds import KARPENTER
+from gpufleet.plan.capacity_models import SpotPlan
 from gpufleet.plan.karpenter import KarpenterPlan, NodePoolPlan
 from gpufleet.plan.models import CloudSitePlan, NodeGroupPlan
 from gpufleet.plan.names import KARPENTER_SUFFIX, STOP_POLICY_SUFFIX
@@ -94,6 +95,7 @@ def build_karpenter_role(
                     subnet_ids=list(subnets),
                     security_group_ids=[parts.client_group, *efa],
                     reservation_ids=[_reservation_id(each) for each in reserved.values()],
+                    spot=any(isinstance(group.capacity, SpotPlan) for group in pools),
                 ),
                 cluster.aws_context(),
             ),

@@ -194,6 +194,13 @@ def test_rights_that_are_published_and_not_given_are_known() -> None:
     assert with_reservations - given == {"ec2:DescribeCapacityReservations"}
 
 
+def test_spot_instances_bring_the_right_to_make_their_linked_role() -> None:
+    with_spot = [each for each in statements(spot=True) if each not in statements()]
+    (made,) = with_spot
+    assert made["Action"] == ["iam:CreateServiceLinkedRole"]
+    assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
+
+
 def test_conditions_name_the_cluster() -> None:
     values = [
         value

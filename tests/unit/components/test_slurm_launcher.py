@@ -16,6 +16,7 @@ SHORTEST_KEY = 32
 
 TEMPLATE = "arn:aws:ec2:us-east-1:123456789012:launch-template/lt-1"
 TAGS = {"gpufleet:fleet": "atlas", "gpufleet:site": "use1"}
+SPOT_ROLE = "arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 BASE = SlurmLauncherArgs(
     identity="arn:aws:iam::123456789012:role/dc1-controllers",
     network="10.60.0.0/24",
@@ -68,6 +69,14 @@ def test_instances_are_launched_from_the_templates_and_as_these_say(launcher: Re
     (fleet,) = of_action(launcher, "ec2:CreateFleet")
     assert fleet["Resource"][0] == TEMPLATE
     assert {"fleet", "instance"} < kinds(fleet)
+
+
+def test_spot_instances_bring_the_right_to_make_their_linked_role(launcher: Recording) -> None:
+    assert of_action(launcher, "iam:CreateServiceLinkedRole") == []
+    spot = record(lambda: SlurmLauncher("atlas-prod-use1", dataclasses.replace(BASE, spot=True)))
+    (made,) = of_action(spot, "iam:CreateServiceLinkedRole")
+    assert made["Resource"] == [SPOT_ROLE]
+    assert made["Condition"] == {"StringEquals": {"iam:AWSServiceName": "spot.amazonaws.com"}}
 
 
 def test_only_own_instances_are_named_and_terminated(launcher: Recording) -> None:
