@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from gpufleet.account import actions, quota_table
+from gpufleet.account import action_table as table
+from gpufleet.account import quota_table
+from gpufleet.account.actions import LINKED_ROLE
 from gpufleet.account.quota_table import Quota
 from gpufleet.account.zones import EKS_UNSUPPORTED
 
@@ -57,24 +59,35 @@ VPC and subnets"). Zone names differ between accounts: the preflight compares id
 """
 
 _ACTIONS = (
-    ("network, keys and logs of every site", (*actions.NETWORK, *actions.KEYS)),
-    ("VPNs", (*actions.PRIVATE_GATEWAY, *actions.VPN, *actions.STATIC_ROUTES)),
-    ("logs of VPNs", actions.TUNNEL_LOGS),
-    ("Direct Connect", (*actions.PRIVATE_GATEWAY, *actions.DIRECT_CONNECT)),
-    ("Direct Connect by a gateway of another account", (*actions.PRIVATE_GATEWAY, *actions.PROPOSAL)),
-    ("DNS", (*actions.DNS, *actions.DNS_RULES)),
-    ("node groups", actions.LAUNCH),
-    ("Kubernetes sites", actions.CLUSTER),
-    ("Slurm sites", actions.SCALING),
-    ("roles", actions.ROLES),
-    ("Capacity Blocks that the fleet buys", actions.BLOCKS),
-    ("extensions of Capacity Blocks", actions.EXTENSIONS),
-    ("On-Demand Capacity Reservations that the fleet makes", actions.RESERVATIONS),
-    ("reservations that are shared", actions.SHARES),
-    ("FSx for Lustre", actions.LUSTRE),
-    ("buckets", actions.BUCKET),
-    ("the budget", actions.BUDGET),
-    ("a service-linked role that does not exist yet", (actions.LINKED_ROLE,)),
+    ("network, keys and logs of every site", (*table.NETWORK, *table.KEYS)),
+    ("interface endpoints", table.PRIVATE_NAMES),
+    ("VPNs", (*table.PRIVATE_GATEWAY, *table.VPN, *table.STATIC_ROUTES)),
+    ("logs of VPNs", table.TUNNEL_LOGS),
+    ("Direct Connect", (*table.PRIVATE_GATEWAY, *table.DIRECT_CONNECT)),
+    ("Direct Connect by a gateway of another account", (*table.PRIVATE_GATEWAY, *table.PROPOSAL)),
+    ("DNS", (*table.DNS, *table.DNS_RULES)),
+    ("node groups", table.LAUNCH),
+    ("Auto Scaling groups", table.SCALING),
+    ("Kubernetes sites", table.CLUSTER),
+    ("Kubernetes sites with an autoscaler, and budgets that drain spot nodes", table.AUTOSCALED),
+    ("Kubernetes sites that are reached by Session Manager", table.SESSIONS),
+    ("nodes that Slurm launches", (*table.PARAMETERS, *table.LAUNCHER)),
+    ("servers of a Slurm site", table.SERVERS),
+    ("shared folders of a Slurm site", table.SHARED_FILES),
+    ("roles", (*table.ROLES, *table.PROFILES)),
+    ("ordered capacity", table.ORDERS),
+    ("Capacity Blocks that the fleet buys", table.BLOCKS),
+    ("extensions of Capacity Blocks", table.EXTENSIONS),
+    ("On-Demand Capacity Reservations that the fleet makes", table.RESERVATIONS),
+    ("reservations that are shared", table.SHARES),
+    ("FSx for Lustre", table.LUSTRE),
+    ("buckets", table.BUCKET),
+    ("notices of interruptions", table.NOTICES),
+    ("the budget", table.BUDGET),
+    ("reports of unusual cost", table.ANOMALIES),
+    ("a budget that stops growth", (*table.STOP, *table.PARAMETERS)),
+    ("a budget that stops growth of Karpenter's nodes", table.DENIALS),
+    ("a service-linked role that does not exist yet", (LINKED_ROLE,)),
 )
 
 

@@ -35,6 +35,9 @@ class _Action(NamedTuple):
     keys: Set[str]
     """Condition keys."""
 
+    dependent: Set[str]
+    """Actions that a caller may need, too."""
+
 
 def judge(policy: Policy) -> list[str]:
     """Return what AWS would never match in a policy: one sentence each."""
@@ -50,6 +53,16 @@ def judge(policy: Policy) -> list[str]:
     for action, group in groupby(pairs, key=lambda pair: pair[0]):
         found += _resources(action, [one for _, one in group])
     return found
+
+
+def known_actions(pattern: str) -> Set[str]:
+    """The actions that match a pattern."""
+    return _actions(pattern).keys()
+
+
+def dependent_actions(action: str) -> Set[str]:
+    """What a caller of an action may have to be allowed, too."""
+    return frozenset(each for of in _actions(action).values() for each in of.dependent)
 
 
 def _unknown(statement: Policy) -> Iterator[str]:
@@ -104,6 +117,7 @@ def _action(used: Mapping[str, Any], resources: Mapping[str, Any]) -> _Action:
         {kind: _VARIABLE.sub(_PART, resources[kind]["arn"]) for kind in kinds},
         frozenset(kind for kind, of in kinds.items() if of["required"]),
         keys | tags,
+        frozenset(each for of in used.values() for each in of["dependent_actions"]),
     )
 
 

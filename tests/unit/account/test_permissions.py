@@ -150,7 +150,6 @@ def test_each_part_of_a_fleet_needs_its_linked_role(account: Account) -> None:
     roles = {str(each.value) for each in found.findings if each.rule == "service-linked-role"}
     assert roles == {
         "AWSServiceRoleForAutoScaling",
-        "AWSServiceRoleForEC2Spot",
         "AWSServiceRoleForAmazonEKS",
         "AWSServiceRoleForAmazonEKSNodegroup",
         "AWSServiceRoleForAmazonFSx",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpufleet.account import action_table
 from gpufleet.account.reference import preflight_reference
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,3 +27,10 @@ def test_page_has_every_rule() -> None:
         }
     assert {"quota", "eks-zone", "permission", "reservation-nodes"} <= rules
     assert [rule for rule in sorted(rules) if f"`{rule}`" not in page] == []
+
+
+def test_page_has_every_simulated_action() -> None:
+    page = preflight_reference()
+    tables = [value for name, value in vars(action_table).items() if name.isupper()]
+    assert len(tables) > 30
+    assert [each for actions in tables for each in actions if f"`{each}`" not in page] == []

@@ -15,6 +15,7 @@ from unittest import mock
 
 import boto3
 import pulumi
+from botocore.client import BaseClient
 from moto import mock_aws
 from pulumi.runtime.mocks import MockCallArgs, MockResourceArgs
 
@@ -126,6 +127,41 @@ def emulated_aws() -> Iterator[None]:
     with mock.patch.dict(os.environ, kept | keys, clear=True), mock_aws():
         install()
         yield
+
+
+_ACTIONS = {
+    "budgets:CreateBudget": "budgets:ModifyBudget",
+    "budgets:CreateNotification": "budgets:ModifyBudget",
+    "budgets:DescribeBudget": "budgets:ViewBudget",
+    "budgets:DescribeNotificationsForBudget": "budgets:ViewBudget",
+    "budgets:DescribeSubscribersForNotification": "budgets:ViewBudget",
+    "efs": "elasticfilesystem",
+    "s3:GetBucketEncryption": "s3:GetEncryptionConfiguration",
+    "s3:GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
+    "s3:GetPublicAccessBlock": "s3:GetBucketPublicAccessBlock",
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:PutBucketEncryption": "s3:PutEncryptionConfiguration",
+    "s3:PutBucketLifecycleConfiguration": "s3:PutLifecycleConfiguration",
+    "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
+}
+"""Calls, and a service, whose action has another name (Service Authorization Reference)."""
+
+
+@contextmanager
+def recorded_actions() -> Iterator[set[str]]:
+    """The IAM actions of all calls that are made meanwhile; who the caller is may be asked by everybody."""
+    found: set[str] = set()
+    original = BaseClient._make_api_call
+
+    def recorded(client: Any, operation: str, parameters: Any) -> Any:
+        service = client.meta.service_model.service_name
+        call = f"{_ACTIONS.get(service, service)}:{operation}"
+        if call != "sts:GetCallerIdentity":
+            found.add(_ACTIONS.get(call, call))
+        return original(client, operation, parameters)
+
+    with mock.patch.object(BaseClient, "_make_api_call", recorded):
+        yield found
 
 
 def simulated_actions(plan: FleetPlan) -> set[str]:

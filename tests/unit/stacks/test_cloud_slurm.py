@@ -216,7 +216,7 @@ def test_preflight_asks_for_what_launched_nodes_need_and_for_no_groups() -> None
     of = plan(sweep())
     assert {"ssm:PutParameter", "kms:Encrypt", "iam:CreateRole"} <= simulated_actions(of)
     assert not any(action.startswith("autoscaling:") for action in simulated_actions(of))
-    assert linked_roles(of) == {"ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet"}
+    assert linked_roles(of) == {}
 
 
 def test_breach_of_the_budget_drains_spot_nodes_where_the_fleet_file_says_so() -> None:
