@@ -14,7 +14,7 @@ from gpufleet.components.device_plugins import (
     EFA_NODE_LABEL,
     GPU_NODE_LABEL,
     SharedGpusArgs,
-    efa_device_plugin,
+    efa_device_plugins,
     nvidia_device_plugins,
 )
 from gpufleet.components.file_system_volume import FileSystemArgs, file_system_volume
@@ -141,7 +141,15 @@ class ClusterBase(pulumi.ComponentResource):
         if args.neuron is not None:
             neuron(name, args.neuron, args.taint_keys, self._labels, args.images, child)
         if args.efa:
-            efa_device_plugin(name, args.region, args.taint_keys, self._labels, args.images, child)
+            efa_device_plugins(
+                name,
+                args.region,
+                args.taint_keys,
+                self._labels,
+                args.images,
+                child,
+                neuron_label=NEURON_NODE_LABEL if self._neuron else None,
+            )
         self.register_outputs({"namespaces": dict(self.namespaces)})
 
     def _meta(

@@ -34,6 +34,9 @@ NVIDIA_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 EFA_IMAGE = "eks/aws-efa-k8s-device-plugin:v0.5.20"
 """Chart 0.5.30 of aws/eks-charts, August 2026; pulled from EKS's own registry of the region."""
 
+NEURON_TOOLS = "/opt/aws/neuron/"
+"""Where a node's image has the tools that list its Neuron devices."""
+
 _CONFIG_FOLDER, _CONFIG_FILE = "/config", "config.yaml"
 
 
@@ -116,34 +119,52 @@ def _nvidia_container(image: str, *, config: str = "") -> k8s.core.v1.ContainerA
     )
 
 
-def efa_device_plugin(
+def efa_device_plugins(
     name: str,
     region: str,
     taint_keys: Sequence[str],
     labels: Mapping[str, str],
     images: Mapping[str, str],
     opts: pulumi.ResourceOptions,
-) -> k8s.apps.v1.DaemonSet:
-    """Deploy AWS's plugin on every node with EFA devices; pods request `vpc.amazonaws.com/efa`."""
+    *,
+    neuron_label: str | None = None,
+) -> None:
+    """Deploy AWS's plugin on every node with EFA devices; pods request `vpc.amazonaws.com/efa`.
+
+    `neuron_label` is that of nodes with Neuron devices, if there are any. A second DaemonSet runs there: to
+    allocate the EFA devices nearest to a pod's Neuron devices it reads these, and has to be privileged
+    (github.com/aws/eks-charts/pull/1245; AWS's chart is privileged everywhere).
+    """
     image = images.get(EFA_IMAGE) or f"{eks_registry(region, EFA_IMAGE)}/{EFA_IMAGE}"
-    container = k8s.core.v1.ContainerArgs(
-        name="efa-device-plugin",
-        image=image,
-        resources=small(),
-        security_context=unprivileged(read_only=False),
-        volume_mounts=[
-            k8s.core.v1.VolumeMountArgs(name="device-plugins", mount_path=PLUGINS),
-            k8s.core.v1.VolumeMountArgs(name="infiniband", mount_path="/dev/infiniband"),
-        ],
-    )
-    return plugin_daemon_set(
-        f"{name}-efa-device-plugin",
-        "efa-device-plugin",
-        [requirement(EFA_NODE_LABEL)],
-        container,
-        [host_path("device-plugins", PLUGINS), host_path("infiniband", "/dev/infiniband")],
-        taint_keys,
-        labels,
-        opts,
-        host_network=True,
-    )
+    paths = {"device-plugins": PLUGINS, "infiniband": "/dev/infiniband"}
+
+    def deploy(app: str, neuron: str | None, context: k8s.core.v1.SecurityContextArgs) -> None:
+        mounts = {**paths, **({"neuron-tools": NEURON_TOOLS} if neuron == "Exists" else {})}
+        plugin_daemon_set(
+            f"{name}-{app}",
+            app,
+            [
+                requirement(EFA_NODE_LABEL),
+                *([requirement(neuron_label, neuron)] if neuron_label and neuron else []),
+            ],
+            k8s.core.v1.ContainerArgs(
+                name="efa-device-plugin",
+                image=image,
+                resources=small(),
+                security_context=context,
+                volume_mounts=[
+                    k8s.core.v1.VolumeMountArgs(name=volume, mount_path=path)
+                    for volume, path in mounts.items()
+                ],
+            ),
+            [host_path(volume, path, create=path == NEURON_TOOLS) for volume, path in mounts.items()],
+            taint_keys,
+            labels,
+            opts,
+            host_network=True,
+        )
+
+    deploy("efa-device-plugin", "DoesNotExist" if neuron_label else None, unprivileged(read_only=False))
+    if neuron_label:
+        privileged = k8s.core.v1.SecurityContextArgs(privileged=True, run_as_user=0)
+        deploy("efa-device-plugin-neuron", "Exists", privileged)

@@ -80,6 +80,8 @@ def small() -> k8s.core.v1.ResourceRequirementsArgs:
     )
 
 
-def host_path(name: str, path: str) -> k8s.core.v1.VolumeArgs:
-    """Return a volume that is a folder of the node."""
-    return k8s.core.v1.VolumeArgs(name=name, host_path=k8s.core.v1.HostPathVolumeSourceArgs(path=path))
+def host_path(name: str, path: str, *, create: bool = False) -> k8s.core.v1.VolumeArgs:
+    """Return a volume that is a folder of the node; with `create` it is made where it does not exist."""
+    kind = "DirectoryOrCreate" if create else None
+    source = k8s.core.v1.HostPathVolumeSourceArgs(path=path, type=kind)
+    return k8s.core.v1.VolumeArgs(name=name, host_path=source)

@@ -22,6 +22,11 @@ from gpufleet.policy.context import RuleContext
 from gpufleet.policy.rule import Example, Framework, Settings, Violation, resource_rule
 from gpufleet.resources.resource import Resource, is_unknown
 
+_EFA_PLUGIN = tuple(
+    f"{account}.dkr.ecr.*.amazonaws.com{end}/eks/aws-efa-k8s-device-plugin"
+    for account in sorted(set(REGISTRY_ACCOUNTS.values()))
+    for end in ("", ".cn")
+)
 _DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 _NAMESPACE = "kube-system"
 
@@ -50,19 +55,17 @@ class KubernetesPodsUnprivilegedSettings(Settings):
         "which RDMA registers memory",
     )
     images: tuple[str, ...] = Field(
-        (
-            "nvcr.io/nvidia/k8s-device-plugin",
-            *(
-                f"{account}.dkr.ecr.*.amazonaws.com{end}/eks/aws-efa-k8s-device-plugin"
-                for account in sorted(set(REGISTRY_ACCOUNTS.values()))
-                for end in ("", ".cn")
-            ),
-        ),
+        ("nvcr.io/nvidia/k8s-device-plugin", *_EFA_PLUGIN),
         description="Images of device plugins, without tag: in `kube-system` and with their own command, "
         "their pods may use `host_paths` and the network of the host; `*` matches any text",
     )
     host_paths: tuple[str, ...] = Field(
-        ("/var/lib/kubelet/device-plugins", "/dev/infiniband"), description="Paths for these images"
+        ("/var/lib/kubelet/device-plugins", "/dev/infiniband", "/opt/aws/neuron"),
+        description="Paths for these images",
+    )
+    privileged_images: tuple[str, ...] = Field(
+        _EFA_PLUGIN,
+        description="Those of them that may be privileged: AWS's EFA plugin reads Neuron devices",
     )
     image_paths: dict[str, tuple[str, ...]] = Field(
         {
@@ -125,12 +128,13 @@ def kubernetes_pods_unprivileged(
         reviewed = _reviewed(resource, spec, context.settings.images)
         paths = context.settings.host_paths if reviewed else _own_paths(resource, spec, context.settings)
         yield from _host(resource, spec, context.settings, network=reviewed, paths=paths)
+        privileged = reviewed and _reviewed(resource, spec, context.settings.privileged_images)
         for containers in CONTAINERS:
             for path, container in resource.items(f"{spec}.{containers}"):
                 if is_unknown(container):
                     yield _violation(resource, path, "pods must have no access to their host")
                 else:
-                    yield from _container(resource, path, context.settings)
+                    yield from _container(resource, path, context.settings, privileged=privileged)
     for path, value in _annotations(resource.props, ""):
         if not str(value).strip().lower().startswith(("runtime/default", "localhost/")):
             yield _violation(resource, path, "containers must stay confined")
@@ -198,9 +202,9 @@ def _host(
 
 
 def _container(
-    resource: Resource, path: str, settings: KubernetesPodsUnprivilegedSettings
+    resource: Resource, path: str, settings: KubernetesPodsUnprivilegedSettings, *, privileged: bool
 ) -> Iterator[Violation]:
-    yield from _context(resource, f"{path}.securityContext", settings)
+    yield from _context(resource, f"{path}.securityContext", settings, privileged=privileged)
     for port, _ in resource.items(f"{path}.ports"):
         host = resource.get(f"{port}.hostPort")
         if host is not None and host != 0:
@@ -212,15 +216,20 @@ def _container(
 
 
 def _context(
-    resource: Resource, path: str, settings: KubernetesPodsUnprivilegedSettings
+    resource: Resource,
+    path: str,
+    settings: KubernetesPodsUnprivilegedSettings,
+    *,
+    privileged: bool = False,
 ) -> Iterator[Violation]:
-    """Check a security context of a pod or container."""
+    """Check a security context of a pod, or of a container, which may be `privileged`."""
     for prop, rule in (
         ("privileged", "containers must not be privileged"),
         ("windowsOptions.hostProcess", "containers must not be processes of their host"),
     ):
         value = resource.get(f"{path}.{prop}")
-        if value is not None and not is_off(value):
+        allowed = privileged and prop == "privileged"
+        if value is not None and not is_off(value) and not allowed:
             yield _violation(resource, f"{path}.{prop}", rule)
     for prop, good in (
         ("procMount", ("default",)),

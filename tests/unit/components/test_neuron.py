@@ -56,6 +56,27 @@ def test_plugin_runs_on_nodes_with_devices_and_tolerates_their_taint() -> None:
     assert "hostNetwork" not in plugin
 
 
+def test_efa_plugin_of_neuron_nodes_reads_their_devices() -> None:
+    built = base(efa=True)
+    of_neuron, other = (pod(built, "DaemonSet", f"efa-device-plugin{each}") for each in ("-neuron", ""))
+    assert operators(of_neuron) == {"gpufleet.io/efa": "Exists", "gpufleet.io/neuron": "Exists"}
+    assert operators(other) == {"gpufleet.io/efa": "Exists", "gpufleet.io/neuron": "DoesNotExist"}
+    contexts = [each["containers"][0]["securityContext"] for each in (of_neuron, other)]
+    assert contexts[0] == {"privileged": True, "runAsUser": 0}
+    assert "privileged" not in contexts[1]
+    tools = {"name": "neuron-tools", "hostPath": {"path": "/opt/aws/neuron/", "type": "DirectoryOrCreate"}}
+    assert tools in of_neuron["volumes"] and tools not in other["volumes"]
+    assert operators(pod(base(None, efa=True), "DaemonSet", "efa-device-plugin")) == {
+        "gpufleet.io/efa": "Exists"
+    }
+
+
+def operators(plugin: Any) -> dict[str, str]:
+    affinity = plugin["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = affinity["nodeSelectorTerms"]
+    return {each["key"]: each["operator"] for each in term["matchExpressions"]}
+
+
 def test_other_plugins_have_no_token_beside_neurons() -> None:
     built = base(efa=True)
     tokens = {
@@ -67,6 +88,7 @@ def test_other_plugins_have_no_token_beside_neurons() -> None:
     assert tokens == {
         "nvidia-device-plugin": False,
         "efa-device-plugin": False,
+        "efa-device-plugin-neuron": False,
         "neuron-device-plugin": True,
     }
 

@@ -206,6 +206,20 @@ def test_device_plugin_is_exempt_by_image_namespace_and_path(ask: Ask) -> None:
     assert ask(PODS, beside)
 
 
+def test_only_aws_own_efa_plugin_may_be_privileged(ask: Ask) -> None:
+    privileged = {"securityContext": {"privileged": True}}
+    eks = "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
+    assert ask(PODS, device_plugin(image=eks, **privileged)) == []
+    assert ask(PODS, device_plugin(image=eks, **privileged), settings={"privileged_images": []})
+    assert ask(PODS, device_plugin(image=eks, command=["sh"], **privileged))
+    assert ask(PODS, device_plugin(image=eks.replace("602401143452", "123456789012"), **privileged))
+    added = {"securityContext": {"privileged": True, "capabilities": {"add": ["SYS_ADMIN"]}}}
+    assert ask(PODS, device_plugin(image=eks, **added))
+    elsewhere = device_plugin(image=eks, **privileged)
+    elsewhere["props"]["metadata"]["namespace"] = "team"
+    assert ask(PODS, elsewhere)
+
+
 @pytest.mark.parametrize("image", ["plugin", "plugin:v1", "team/plugin"])
 def test_image_without_a_registry_is_compared_whole(ask: Ask, image: str) -> None:
     described = device_plugin(image=image)
