@@ -141,56 +141,51 @@ def _free_port(port: int, taken: Collection[int]) -> int:
 
 @check("registry-unreachable")
 def registry_unreachable(fleet: Fleet) -> Iterator[FieldFinding]:
-    """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron on
-    public.ecr.aws, those of the Cluster Autoscaler, Kueue, JobSet and LeaderWorkerSet on registry.k8s.io,
-    those of NVSentinel on ghcr.io. Interface endpoints reach only AWS services and private registries, so
-    that without NAT the images cannot be pulled, no pod gets a device, no group grows, no job starts, and no
-    fault is found."""
+    """The images of NVIDIA's device plugin and GPU Operator are on nvcr.io, those of Neuron, Karpenter and
+    the handler of interruptions on public.ecr.aws, those of the Cluster Autoscaler, Kueue, JobSet and
+    LeaderWorkerSet on registry.k8s.io, those of NVSentinel on ghcr.io. Interface endpoints reach only AWS
+    services and private registries, so that without NAT the images cannot be pulled, no pod gets a device, no
+    group grows, no job starts, and no fault is found."""
     for path, site in fleet.cloud():
         if site.scheduler != "kubernetes" or site.network.nat != "none":
             continue
-        registries = {"gpu": "NVIDIA's device plugin from nvcr.io", "neuron": "Neuron's from public.ecr.aws"}
-        for kind, plugin in registries.items():
-            names = [
-                group.name
-                for group in site.node_groups
-                if any(item.accelerator and item.accelerator.kind == kind for item in fleet.types(group))
-            ]
-            if names:
-                yield FieldFinding(
-                    (*path, "network", "nat"),
-                    f"without NAT, nodes of {', '.join(names[:4])} cannot pull {plugin}",
-                    "write 'nat: single' or 'nat: per-zone'",
-                )
-        for program in _on_system_nodes(site.kubernetes or Kubernetes()):
+        for lacking in (*_device_plugins(fleet, site), *_on_system_nodes(site)):
             yield FieldFinding(
                 (*path, "network", "nat"),
-                f"without NAT, system nodes cannot pull {program} from registry.k8s.io",
-                "write 'nat: single' or 'nat: per-zone'",
-            )
-        if has_karpenter(site):
-            yield FieldFinding(
-                (*path, "network", "nat"),
-                "without NAT, system nodes cannot pull Karpenter from public.ecr.aws, and it reads no prices",
-                "write 'nat: single' or 'nat: per-zone'",
-            )
-        repair = site.kubernetes.fault_repair if site.kubernetes is not None else None
-        if repair is not None and repair.kind == "nvsentinel":
-            yield FieldFinding(
-                (*path, "network", "nat"),
-                "without NAT, nodes cannot pull NVSentinel from ghcr.io",
+                f"without NAT, {lacking}",
                 "write 'nat: single' or 'nat: per-zone'",
             )
 
 
-def _on_system_nodes(settings: Kubernetes) -> Iterator[str]:
-    """Yield the programs from registry.k8s.io that system nodes run."""
+def _device_plugins(fleet: Fleet, site: CloudSite) -> Iterator[str]:
+    """Yield what nodes with devices cannot pull without NAT."""
+    registries = {"gpu": "NVIDIA's device plugin from nvcr.io", "neuron": "Neuron's from public.ecr.aws"}
+    for kind, plugin in registries.items():
+        names = [
+            group.name
+            for group in site.node_groups
+            if any(item.accelerator and item.accelerator.kind == kind for item in fleet.types(group))
+        ]
+        if names:
+            yield f"nodes of {', '.join(names[:4])} cannot pull {plugin}"
+
+
+def _on_system_nodes(site: CloudSite) -> Iterator[str]:
+    """Yield what system nodes cannot pull without NAT."""
+    settings = site.kubernetes or Kubernetes()
+    programs = []
     if settings.autoscaler is not None and settings.autoscaler.kind == "cluster-autoscaler":
-        yield "the Cluster Autoscaler"
+        programs.append("the Cluster Autoscaler")
     queues = settings.queues
     if queues is not None and queues.kind == "kueue":
-        yield "Kueue"
-        yield from ["JobSet"] * queues.jobset + ["LeaderWorkerSet"] * queues.leader_worker_set
+        programs += ["Kueue", *["JobSet"] * queues.jobset, *["LeaderWorkerSet"] * queues.leader_worker_set]
+    yield from (f"system nodes cannot pull {program} from registry.k8s.io" for program in programs)
+    if has_karpenter(site):
+        yield "system nodes cannot pull Karpenter from public.ecr.aws, and it reads no prices"
+    if site.interruptions is not None:
+        yield "system nodes cannot pull the handler of interruptions from public.ecr.aws"
+    if settings.fault_repair is not None and settings.fault_repair.kind == "nvsentinel":
+        yield "nodes cannot pull NVSentinel from ghcr.io"
 
 
 @check("slurm-cloud-unconnected")

@@ -124,6 +124,15 @@ def test_nodes_without_gpus_need_no_nvidia_registry(judge: Judge) -> None:
     assert "registry-unreachable" not in judge({**changes, KUBERNETES: GONE}).rules
 
 
+def test_handler_of_interruptions_is_pulled_from_a_public_registry(judge: Judge) -> None:
+    handled = {"cloud.0.network.nat": "none", "cloud.0.interruptions": {}}
+    messages = [each.message for each in judge(handled).of("registry-unreachable")]
+    assert messages[1:] == [
+        "without NAT, system nodes cannot pull the handler of interruptions from public.ecr.aws"
+    ]
+    assert judge({"cloud.0.interruptions": {}}).of("registry-unreachable") == []
+
+
 def test_slurm_nodes_need_no_nvidia_registry(judge: Judge) -> None:
     changes = {"cloud.0.network.nat": "none", "cloud.0.scheduler": "slurm", KUBERNETES: None}
     assert judge(changes).of("registry-unreachable") == []
