@@ -36,6 +36,7 @@ from gpufleet.engine.errors import INSTALL_PULUMI, CliMissingError, StateLockedE
 from gpufleet.engine.policy_config import check_policy_config
 from gpufleet.engine.preview_first import up_after_preview
 from gpufleet.engine.project_file import read_project_file
+from gpufleet.engine.team_stack import stack_exists
 from gpufleet.errors import CloudError, InputError
 from gpufleet.interruption import interruptible, notify_in_thread
 
@@ -207,7 +208,7 @@ def _session(request: StackRequest, *, create: bool) -> Iterator[_Session | None
         env["PULUMI_SKIP_UPDATE_CHECK"] = "true"
         command = _command(env)
         try:
-            exists = _exists(command, root, env, request.stack)
+            exists = stack_exists(root, request.stack, env, _REMEDY)
             if not exists and not create:
                 yield None
                 return
@@ -269,11 +270,6 @@ def _shims(scratch: Path, request: StackRequest) -> Path:
         shim.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
         shim.chmod(0o700)
     return folder
-
-
-def _exists(command: automation.PulumiCommand, root: Path, env: Mapping[str, str], stack: str) -> bool:
-    listed = json.loads(command.run(["stack", "ls", "--json"], str(root), dict(env)).stdout or "[]")
-    return any(item["name"].rpartition("/")[2] == stack for item in listed)
 
 
 def _create_stack(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.errors import CloudError
+
+_REMEDY = "check that these credentials may use the bucket and the key"
+_NO_STACK = re.compile(r"no stack named .* found")
+"""As the CLI reports it (backenderr.StackNotFoundError); its exit code differs between versions."""
 
 
 def pulumi_of(env: Mapping[str, str]) -> str | None:
@@ -25,16 +29,27 @@ def ensure_stack(
 
     The CLI writes the stack's settings file. Raises CloudError with its message if it fails.
     """
-    listed = json.loads(_run(root, env, "stack", "ls", "--json") or "[]")
-    if any(item["name"].rpartition("/")[2] == stack for item in listed):
+    if stack_exists(root, stack, env):
         return "there"
-    _run(root, env, "stack", "init", stack, "--no-select", "--secrets-provider", secrets_provider)
+    _require(_run(root, env, "stack", "init", stack, "--no-select", "--secrets-provider", secrets_provider))
     return "created"
 
 
-def _run(root: Path, env: Mapping[str, str], *words: str) -> str:
+def stack_exists(root: Path, stack: str, env: Mapping[str, str], remedy: str = _REMEDY) -> bool:
+    """Return whether the backend has the stack. Raises CloudError with the remedy if it cannot be asked.
+
+    `pulumi stack ls` reads the state of every stack of the project, which a role of one environment may not.
+    """
+    done = _run(root, env, "stack", "--show-name", "--stack", stack)
+    if done.returncode and _NO_STACK.search(done.stderr):
+        return False
+    _require(done, remedy)
+    return True
+
+
+def _run(root: Path, env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     command = pulumi_of(env) or "pulumi"
-    done = subprocess.run(  # noqa: S603 - no shell is involved
+    return subprocess.run(  # noqa: S603 - no shell is involved
         [command, "--non-interactive", *words],
         cwd=root,
         env={**os.environ, **env, "PULUMI_SKIP_UPDATE_CHECK": "true"},
@@ -44,12 +59,15 @@ def _run(root: Path, env: Mapping[str, str], *words: str) -> str:
         errors="replace",
         check=False,
     )
-    if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        wanted = [line for line in lines if line.startswith("error:")] or lines[-3:]
-        message = "; ".join(line.removeprefix("error:").strip() for line in wanted) or "no message"
-        raise CloudError(
-            f"`pulumi {' '.join(words[:2])}` failed: {message}",
-            remedy="check that these credentials may use the bucket and the key",
-        )
-    return done.stdout
+
+
+def _require(done: subprocess.CompletedProcess[str], remedy: str = _REMEDY) -> None:
+    if not done.returncode:
+        return
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    wanted = [line for line in lines if line.startswith("error:")] or lines[-3:]
+    message = "; ".join(line.removeprefix("error:").strip() for line in wanted) or "no message"
+    raise CloudError(
+        f"`pulumi {' '.join(done.args[2:4])}` failed: {message}",
+        remedy=remedy,
+    )

@@ -10,12 +10,24 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import boto3
 import pytest
 
+from gpufleet.account.backend_policies import policies
+from gpufleet.account.backend_settings import BackendSettings
+from gpufleet.engine.team_stack import stack_exists
+from gpufleet.errors import CloudError
 from gpufleet.lab.aws import daemon
 
 pytestmark = pytest.mark.skipif(shutil.which("pulumi") is None, reason="the Pulumi CLI is not on PATH")
@@ -128,6 +140,88 @@ def test_second_person_is_refused_while_the_first_runs(team: Team, tmp_path: Pat
     assert "ada@desk" in refused.stderr
     team.done("cancel", "--yes", "-s", "prod")
     team.done("stack", "import", "-s", "prod", "--file", str(state))
+
+
+def test_role_of_one_environment_needs_the_state_of_no_other(team: Team) -> None:
+    answer = team.gpufleet("backend", "create", "dev", "--yes", "--json")
+    assert answer.returncode == 0, answer.stderr
+    settings = BackendSettings("atlas", "123456789012", "aws", "us-east-1", BUCKET, "alias/atlas-state")
+    role = object.__new__(Team)
+    role.root, role.address = team.root, team.address
+    for name in ("dev", "qa"):
+        policy = policies(settings, "arn:key", "gpufleet", name)[f"atlas-state-ci-{name}"]
+        with guarded(team.address.url, policy) as url:
+            role.env = {**team.env, "AWS_ENDPOINT_URL_S3": url}
+            assert "StatusCode: 403" in role.pulumi("stack", "export", "-s", "prod").stderr
+            assert stack_exists(team.root, name, role.env) == (name == "dev")
+            with pytest.raises(CloudError, match="PermissionDenied"):
+                stack_exists(team.root, "prod", role.env)
+            if name == "dev":
+                done = role.gpufleet("state", "export", "dev", "--cloud", "aws", "--engine", "pulumi")
+                assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def guarded(url: str, policy: Mapping[str, Any]) -> Iterator[str]:
+    """The address of an S3 that allows what a policy allows, and passes it on."""
+
+    class Guard(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            path = urlsplit(self.path).path.lstrip("/")
+            verb = "ListBucket" if "/" not in path.rstrip("/") else VERBS[self.command]
+            given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if not any(
+                f"s3:{verb}" in each["Action"] and fnmatchcase(f"arn:aws:s3:::{path.rstrip('/')}", resource)
+                for each in policy["Statement"]
+                for resource in each["Resource"]
+            ):
+                return self.reply(403, b"<Error><Code>AccessDenied</Code></Error>", {})
+            asked = Request(f"{url}{self.path}", given or None, dict(self.headers), method=self.command)
+            try:
+                with urlopen(asked) as found:
+                    self.reply(found.status, found.read(), dict(found.headers))
+            except HTTPError as refused:
+                self.reply(refused.code, refused.read(), dict(refused.headers))
+
+        def reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                if name.lower() not in (
+                    "content-length",
+                    "transfer-encoding",
+                    "connection",
+                    "date",
+                    "server",
+                ):
+                    self.send_header(name, value)
+            length = headers.get("Content-Length", "0") if self.command == "HEAD" else str(len(body))
+            self.send_header("Content-Length", length)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer  # noqa: N815 - the server's names
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Guard)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+VERBS = {
+    "GET": "GetObject",
+    "HEAD": "GetObject",
+    "PUT": "PutObject",
+    "POST": "PutObject",
+    "DELETE": "DeleteObject",
+}
 
 
 @pytest.mark.parametrize("with_settings", [True, False])

@@ -21,8 +21,8 @@ folder = pathlib.Path({folder!r})
 words = [word for word in sys.argv[1:] if not word.startswith("--")]
 if words[0] == "version":
     print("v3.260.0")
-elif words[:2] == ["stack", "ls"]:
-    print("[]")
+elif words[0] == "stack" and "--show-name" in sys.argv:
+    sys.exit("error: no stack named 'dev' found")
 elif words[0] == "up":
     seen = []
     def see(number, frame):
@@ -161,7 +161,11 @@ def test_cli_without_a_backend_is_reported_with_both_remedies(trial: Trial) -> N
 
 
 NOTHING_THERE = """#!/bin/sh
-case "$1" in version) echo v3.260.0;; *) echo "[]";; esac
+case "$*" in
+version*) echo v3.260.0;;
+*--show-name*) echo "error: no stack named 'dev' found" >&2; exit 6;;
+*) echo "[]";;
+esac
 """
 FOREIGN = "token: [hidden-in-a-file\n"
 
