@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.ci.runner import Runner, done
+from tests.ci.workflows import steps, workflow
 
 RUN = "https://github.com/acme/fleet/actions/runs/1"
 
@@ -37,7 +39,7 @@ def test_exit_code_of_pulumi_separates_drift_from_failure(
     runner.tool("pulumi", f'#!/bin/sh\necho "$@"\necho "$PULUMI_BACKEND_URL"\nexit {pulumi}\n')
     ran = runner.step("gpufleet-drift", "drift", "Compare the cloud with main")
     assert ran.returncode == step, done(ran)
-    path = runner.workspace / "drift" / "status"
+    path = runner.workspace / "drift" / "prod" / "status"
     assert (path.read_text() if path.exists() else None) == status
     assert "--stack prod --refresh --expect-no-changes" in ran.stdout
     assert "s3://state" in ran.stdout
@@ -61,12 +63,23 @@ def _asked(log: Path) -> list[list[str]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def _found(runner: Runner, environment: str, status: str | None) -> None:
-    folder = runner.temp / "drift" / f"drift-{environment}"
-    folder.mkdir(parents=True)
-    if status:
-        (folder / "status").write_text(f"{status}\n")
-        (folder / "diff.txt").write_text(f"~ {environment} was changed by hand\n")
+def _found(runner: Runner, *environments: tuple[str, str]) -> None:
+    """What the runs of the environments uploaded, as actions/download-artifact (v8) puts it on disk."""
+    jobs = workflow("gpufleet-drift")["jobs"]
+    (upload,) = [each for each in steps(jobs["drift"]) if "/upload-artifact@" in each.get("uses", "")]
+    (download,) = [each for each in steps(jobs["issue"]) if "/download-artifact@" in each.get("uses", "")]
+    for environment, status in environments:
+        runner._known = {**runner._known, "matrix.environment": environment}
+        code = {"drift": 7, "none": 0}[status]
+        runner.tool("pulumi", f"#!/bin/sh\necho '~ {environment} was changed by hand'\nexit {code}\n")
+        ran = runner.step("gpufleet-drift", "drift", "Compare the cloud with main")
+        assert ran.returncode == 0, done(ran)
+        artifact = upload["with"]["name"].replace("${{ matrix.environment }}", environment)
+        folder = runner.temp / "drift"
+        if not download["with"].get("merge-multiple") and len(environments) > 1:
+            folder /= artifact
+        shutil.copytree(runner.workspace / upload["with"]["path"], folder, dirs_exist_ok=True)
+        shutil.rmtree(runner.workspace / upload["with"]["path"])
 
 
 def _issue(runner: Runner) -> None:
@@ -76,8 +89,7 @@ def _issue(runner: Runner) -> None:
 
 def test_first_drift_opens_an_issue_with_the_differences(runner: Runner) -> None:
     log = _gh(runner, [])
-    _found(runner, "prod", "drift")
-    _found(runner, "dev", "none")
+    _found(runner, ("prod", "drift"), ("dev", "none"))
     _issue(runner)
     label, create = _asked(log)
     assert label[:3] == ["label", "create", "gpufleet-drift"]
@@ -86,10 +98,29 @@ def test_first_drift_opens_an_issue_with_the_differences(runner: Runner) -> None
     assert "prod was changed by hand" in body and "dev was changed" not in body and RUN in body
 
 
+def test_drift_of_the_only_environment_is_seen(runner: Runner) -> None:
+    log = _gh(runner, [12])
+    _found(runner, ("prod", "drift"))
+    _issue(runner)
+    [edit] = _asked(log)
+    assert edit[:5] == ["issue", "edit", "12", "--title", "gpufleet: drift in prod"]
+
+
+def test_issue_of_many_environments_is_cut_to_what_github_accepts(runner: Runner) -> None:
+    _gh(runner, [])
+    for number in range(5):
+        folder = runner.temp / "drift" / f"site{number}"
+        folder.mkdir(parents=True)
+        (folder / "status").write_text("drift\n")
+        (folder / "diff.txt").write_text("~ changed\n" * 5_000)
+    _issue(runner)
+    body = (runner.temp / "body.md").read_text()
+    assert 50_000 < len(body) < 65_536 and body.endswith("The rest is in the run.\n")
+
+
 def test_continuing_drift_updates_the_open_issue(runner: Runner) -> None:
     log = _gh(runner, [12])
-    _found(runner, "dev", "drift")
-    _found(runner, "prod", "drift")
+    _found(runner, ("dev", "drift"), ("prod", "drift"))
     _issue(runner)
     [edit] = _asked(log)
     assert edit[:5] == ["issue", "edit", "12", "--title", "gpufleet: drift in dev prod"]
@@ -97,15 +128,14 @@ def test_continuing_drift_updates_the_open_issue(runner: Runner) -> None:
 
 def test_issue_is_closed_when_drift_is_gone(runner: Runner) -> None:
     log = _gh(runner, [12])
-    _found(runner, "dev", "none")
-    _found(runner, "prod", "none")
+    _found(runner, ("dev", "none"), ("prod", "none"))
     _issue(runner)
     assert _asked(log) == [["issue", "close", "12", "--comment", f"No drift any more: {RUN}"]]
 
 
 def test_issue_stays_open_when_the_comparison_is_incomplete(runner: Runner) -> None:
     log = _gh(runner, [12])
-    _found(runner, "dev", "none")
+    _found(runner, ("dev", "none"))
     runner._known = {**runner._known, "needs.drift.result": "failure"}
     _issue(runner)
     assert _asked(log) == []
