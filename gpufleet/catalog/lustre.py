@@ -39,3 +39,18 @@ def nearest_sizes(gib: int, steps: tuple[int, int]) -> tuple[int | None, int]:
     below = max((size for size in (first, under) if 0 < size < gib), default=None)
     above = min(size for size in (first, under + multiple) if size > gib)
     return below, above
+
+
+_INCLUDED_METADATA_IOPS = ((12_000, 12_000), (4_800, 6_000), (2_400, 3_000), (1_200, 1_500))
+"""GiB and the metadata IOPS from there on, largest first, below 48,000 GiB."""
+
+
+def included_metadata_iops(gib: int) -> int:
+    """Return the metadata IOPS of a PERSISTENT_2 file system that its capacity includes.
+
+    AWS provisions these in the mode AUTOMATIC, and charges only those above them (FSx for Lustre User Guide,
+    "File system metadata performance").
+    """
+    if gib >= 48_000:
+        return gib // 24_000 * 12_000
+    return next((iops for least, iops in _INCLUDED_METADATA_IOPS if gib >= least), 0)

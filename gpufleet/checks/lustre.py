@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Iterator
 
 from gpufleet.catalog import Catalog
-from gpufleet.catalog.lustre import is_size, nearest_sizes, size_steps
+from gpufleet.catalog.lustre import included_metadata_iops, is_size, nearest_sizes, size_steps
 from gpufleet.checks.rules import FieldFinding, Fleet, check, listed
 from gpufleet.kinds import LUSTRE_DEPLOYMENTS, METADATA_IOPS
 from gpufleet.plan.capacity import group_zones
@@ -81,34 +81,28 @@ def _steps(lustre: Lustre, catalog: Catalog) -> tuple[int, int] | None:
 
 @check("lustre-efa")
 def lustre_efa(fleet: Fleet) -> Iterator[FieldFinding]:
-    """EFA needs PERSISTENT_2 with a metadata configuration and cannot change after creation (FSx for Lustre
-    User Guide, "EFA-enabled file systems")."""
-    for path, _, item, lustre in fleet.lustre():
-        if not lustre.efa:
-            continue
-        if lustre.deployment != "persistent-2":
+    """EFA needs PERSISTENT_2 and cannot change after creation (FSx for Lustre User Guide, "EFA-enabled file
+    systems")."""
+    for path, _, _, lustre in fleet.lustre():
+        if lustre.efa and lustre.deployment != "persistent-2":
             yield FieldFinding(
                 (*path, "efa"),
                 f"{lustre.deployment} does not support EFA",
-                "write 'efa: false', or use `persistent-2` with a throughput and metadata IOPS",
-            )
-        elif lustre.metadata_iops is None:
-            yield FieldFinding(
-                (*path, "efa"),
-                f"file system {item.name!r} is EFA-enabled, which needs a metadata configuration",
-                "write 'metadata_iops: 6000' (or another of 1500, 3000, 6000, 12000)",
+                "write 'efa: false', or use `persistent-2` with a throughput",
             )
 
 
 @check("lustre-metadata-iops")
 def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
     """Metadata IOPS can be provisioned on PERSISTENT_2 only, as 1500, 3000, 6000 or a multiple of 12000
-    up to 192000 (FSx API Reference, FileSystemLustreMetadataConfiguration)."""
+    up to 192000 (FSx API Reference, FileSystemLustreMetadataConfiguration). Those that the capacity includes
+    cost nothing (FSx for Lustre User Guide, "File system metadata performance")."""
     for path, _, _, lustre in fleet.lustre():
         wanted = lustre.metadata_iops
         if wanted is None:
             continue
         where = (*path, "metadata_iops")
+        free = min(included_metadata_iops(int(lustre.capacity.gib)), METADATA_IOPS[-1])
         if lustre.deployment != "persistent-2":
             yield FieldFinding(
                 where,
@@ -117,11 +111,18 @@ def lustre_metadata(fleet: Fleet) -> Iterator[FieldFinding]:
             )
         elif wanted not in METADATA_IOPS:
             above = bisect(METADATA_IOPS, wanted)
-            near = METADATA_IOPS[above - 1 : above + 1]
+            near = [value for value in METADATA_IOPS[above - 1 : above + 1] if value >= free] or [free]
             yield FieldFinding(
                 where,
                 f"{wanted} metadata IOPS cannot be provisioned (1500, 3000, 6000, or a multiple of 12000)",
                 "write " + " or ".join(f"'{value}'" for value in near),
+            )
+        elif wanted < free:
+            yield FieldFinding(
+                where,
+                f"{wanted} metadata IOPS are fewer than the {free} that {lustre.capacity} include",
+                f"write '{free}'",
+                "warning",
             )
 
 

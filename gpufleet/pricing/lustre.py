@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from msgspec.structs import replace
-
 from gpufleet.pricing.cost import Cost, steady
 from gpufleet.pricing.rates import Prices, UnpricedError, number, pricing_of
 
@@ -27,11 +25,9 @@ def price_lustre(prices: Prices, deployment: str, gib: int, throughput: int | No
     return steady(what, "storage", Decimal(gib), basis, rate)
 
 
-def price_metadata_iops(prices: Prices, iops: int) -> Cost:
-    """Return the cost of provisioned metadata IOPS. Those that the capacity includes are free, but their
-    number is not known here: the minimum is 0."""
-    what = f"{iops:,} metadata IOPS"
+def price_metadata_iops(prices: Prices, paid: int) -> Cost:
+    """Return the cost of metadata IOPS above those that the capacity includes."""
+    what = f"{paid:,} metadata IOPS above those included"
     with pricing_of(what, "storage"):
         rate = prices.service("fsx-lustre-metadata-iops")
-    basis = f"{iops} IOPS-month x {number(rate.expected)} USD"
-    return replace(steady(what, "storage", Decimal(iops), basis, rate), minimum=Decimal(0))
+    return steady(what, "storage", Decimal(paid), f"{paid} IOPS-month x {number(rate.expected)} USD", rate)

@@ -15,6 +15,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
+from gpufleet.catalog.lustre import included_metadata_iops
 from gpufleet.kinds import ALWAYS_SUFFIX, DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
@@ -230,9 +231,9 @@ class _Site:
             thing,
             lambda: price_lustre(self._prices, system.deployment, system.capacity_gib, system.throughput),
         )
-        iops = system.metadata_iops
-        if iops is not None:
-            self._book.price(thing, lambda: price_metadata_iops(self._prices, iops))
+        paid = (system.metadata_iops or 0) - included_metadata_iops(system.capacity_gib)
+        if paid > 0:
+            self._book.price(thing, lambda: price_metadata_iops(self._prices, paid))
         if system.backup_days:
             self._book.leave_out(BACKUPS)
 

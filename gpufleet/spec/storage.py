@@ -45,7 +45,7 @@ class Lustre(Model):
     metadata_iops: Annotated[
         Annotated[int, Field(ge=METADATA_IOPS[0], le=METADATA_IOPS[-1]), WHOLE] | None,
         Field(
-            description="Provisioned metadata operations per second.",
+            description="Metadata IOPS, above those that AWS includes in the capacity without a charge.",
             examples=[6000],
             json_schema_extra={"unit": "operations per second"},
         ),

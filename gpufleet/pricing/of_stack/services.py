@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.catalog import Catalog
+from gpufleet.catalog.lustre import included_metadata_iops
 from gpufleet.plan.names import CONTROL_PLANE, NETWORK
 from gpufleet.pricing import lustre, services
 from gpufleet.pricing.of_stack.context import Pricing
@@ -129,7 +130,8 @@ def price_lustre(pricing: Pricing, resource: Resource) -> None:
     pricing.price(resource, lambda: lustre.price_lustre(prices, deployment, gib, throughput), owner)
     path = "metadataConfiguration.iops"
     if declared(resource, path) is not None and text(resource, "metadataConfiguration.mode") != "AUTOMATIC":
-        iops = count(resource, path)
-        pricing.price(resource, lambda: lustre.price_metadata_iops(prices, iops), owner)
+        paid = count(resource, path) - included_metadata_iops(gib)
+        if paid > 0:
+            pricing.price(resource, lambda: lustre.price_metadata_iops(prices, paid), owner)
     if declared(resource, "automaticBackupRetentionDays") not in (None, 0):
         pricing.book.leave_out(lustre.BACKUPS)

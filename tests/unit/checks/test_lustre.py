@@ -10,7 +10,7 @@ from tests.unit.checks.fleets import GONE, Judge
 
 LUSTRE = "cloud.0.storage.0.lustre"
 FIELD = "cloud[0].storage[0].lustre"
-EFA = {f"{LUSTRE}.efa": True, f"{LUSTRE}.metadata_iops": 6000, f"{LUSTRE}.capacity": "38400 GiB"}
+EFA = {f"{LUSTRE}.efa": True, f"{LUSTRE}.capacity": "38400 GiB"}
 
 
 @pytest.mark.parametrize("capacity", ["1200 GiB", "2400 GiB", "4800 GiB", "24000 GiB"])
@@ -43,7 +43,6 @@ def test_sizes_between_the_steps_are_refused_with_the_nearest(judge: Judge, capa
 def test_efa_enabled_sizes_depend_on_the_throughput(judge: Judge, throughput: int, multiple: int) -> None:
     changes: dict[str, Any] = {
         f"{LUSTRE}.efa": True,
-        f"{LUSTRE}.metadata_iops": 6000,
         f"{LUSTRE}.throughput": f"{throughput} MB/s/TiB",
         f"{LUSTRE}.capacity": f"{multiple} GiB",
     }
@@ -97,20 +96,34 @@ def test_efa_on_another_deployment_type_is_refused(judge: Judge) -> None:
     assert finding.field == f"{FIELD}.efa"
 
 
-def test_efa_without_metadata_configuration_is_refused(judge: Judge) -> None:
-    finding = judge({f"{LUSTRE}.efa": True, f"{LUSTRE}.capacity": "38400 GiB"}).only("lustre-efa")
-    assert "metadata_iops" in finding.remedy
+@pytest.mark.parametrize(
+    ("capacity", "iops", "free"),
+    [
+        ("4800 GiB", 3000, 6000),
+        ("12000 GiB", 6000, 12_000),
+        ("48000 GiB", 12_000, 24_000),
+        ("480000 GiB", 180_000, 192_000),
+    ],
+)
+def test_fewer_metadata_iops_than_the_capacity_includes_are_a_warning(
+    judge: Judge, capacity: str, iops: int, free: int
+) -> None:
+    changes = {f"{LUSTRE}.metadata_iops": iops, f"{LUSTRE}.capacity": capacity}
+    finding = judge(changes).only("lustre-metadata-iops", "warning")
+    assert finding.remedy == f"write '{free}'"
+    assert judge({**changes, f"{LUSTRE}.metadata_iops": free}).rules == set()
 
 
 @pytest.mark.parametrize("iops", [1500, 3000, 6000, 12_000, 24_000, 192_000])
 def test_supported_metadata_iops_pass(judge: Judge, iops: int) -> None:
-    assert judge({f"{LUSTRE}.metadata_iops": iops}).rules == set()
+    found = judge({f"{LUSTRE}.metadata_iops": iops, f"{LUSTRE}.capacity": "1200 GiB"})
+    assert found.rules == set()
 
 
 @pytest.mark.parametrize(
     ("iops", "near"),
     [
-        (2000, "'1500' or '3000'"),
+        (2000, "'3000'"),
         (13_000, "'12000' or '24000'"),
         (191_999, "'180000' or '192000'"),
     ],
@@ -200,7 +213,7 @@ def test_more_efa_connections_than_a_file_system_takes_are_a_warning(judge: Judg
     )
     assert judge(more | {"cloud.0.node_groups.0.network": "ena"}).of("lustre-efa-connections") == []
     assert judge(more | {"cloud.0.node_groups.0.zones": ["us-east-1b"]}).of("lustre-efa-connections") == []
-    lustre = {"capacity": "38400 GiB", "throughput": "125 MB/s/TiB", "efa": True, "metadata_iops": 6000}
+    lustre = {"capacity": "38400 GiB", "throughput": "125 MB/s/TiB", "efa": True}
     away = {"name": "away", "mount": "/fsx/away", "lustre": {**lustre, "zone": "us-east-1b"}}
     plain = {"capacity": "1200 GiB", "throughput": "125 MB/s/TiB", "zone": "us-east-1a"}
     near = {"name": "near", "mount": "/fsx/near", "lustre": plain}

@@ -209,7 +209,7 @@ def test_cost_of_nodes_of_eks_auto_mode_is_unknown() -> None:
     assert "Auto Mode" in why_unknown(found)
 
 
-def test_metadata_iops_cost_at_most_all_that_are_provisioned() -> None:
+def test_metadata_iops_above_those_included_cost() -> None:
     metadata = {"mode": "USER_PROVISIONED", "iops": 6000}
     found = cost(
         one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, metadataConfiguration=metadata)
@@ -217,11 +217,13 @@ def test_metadata_iops_cost_at_most_all_that_are_provisioned() -> None:
     capacity, iops = found.lines
     assert capacity.expected == 168
     # 0.055 USD comes from a weak source: it counts with the margin of an estimate.
-    assert (iops.minimum, iops.expected, iops.maximum) == (
-        0,
-        *[6000 * Decimal("0.055") * Decimal("1.35")] * 2,
-    )
+    assert iops.expected == 4500 * Decimal("0.055") * Decimal("1.35") == iops.maximum > iops.minimum
     assert iops.estimated
+    included = {"mode": "USER_PROVISIONED", "iops": 1500}
+    found = cost(
+        one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, metadataConfiguration=included)
+    )
+    assert found.total.expected == 168
     automatic = {"mode": "AUTOMATIC", "iops": 6000}
     found = cost(
         one(LUSTRE, deploymentType="SCRATCH_2", storageCapacity=1200, metadataConfiguration=automatic)

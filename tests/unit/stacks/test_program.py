@@ -177,7 +177,7 @@ def test_invalid_fleet_file_ends_the_run_with_every_finding_and_no_traceback(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = checkout / "stacks" / "sandbox" / "fleet.yaml"
-    text = file.read_text().replace("metadata_iops: 6000", "metadata_iopss: 6000")
+    text = file.read_text().replace("metadata_iops: ", "metadata_iopss: ")
     file.write_text(text.replace("monthly: 45000 USD", "monthly: -1 USD"))
     with pytest.raises(pulumi.RunError) as ended:
         program(checkout, monkeypatch, cloud="sandbox", fleetFile="sandbox")
