@@ -125,7 +125,10 @@ def resolve_start(text: str, now: datetime) -> datetime:
 
 @dataclass(frozen=True)
 class Window:
-    """Blocks that fit: they last exactly `hours` and start from `earliest` to `latest`."""
+    """Blocks that fit: they last `hours` or less than an hour more, and start from `earliest` to `latest`.
+
+    Blocks end at 11:30 UTC, so AWS also offers some that are longer by minutes than the requested days.
+    """
 
     earliest: datetime
     latest: datetime
@@ -178,10 +181,15 @@ def _alternatives(offered: Sequence[Mapping[str, Any]], most: int = 5) -> str:
     if not offered:
         return "AWS offers no other"
     return "AWS offers " + "; ".join(
-        f"{o['CapacityBlockDurationHours']} h in {o['AvailabilityZone']} from "
+        f"{_duration(o)} in {o['AvailabilityZone']} from "
         f"{o['StartDate']:%Y-%m-%d %H:%M} UTC for {o['UpfrontFee']} {o.get('CurrencyCode') or 'USD'}"
         for o in sorted(offered, key=_soon_and_cheap)[:most]
     )
+
+
+def _duration(offering: Mapping[str, Any]) -> str:
+    hours, minutes = offering["CapacityBlockDurationHours"], offering.get("CapacityBlockDurationMinutes")
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def _offerings(props: Mapping[str, Any], earliest: datetime, end: datetime | None) -> list[Mapping[str, Any]]:

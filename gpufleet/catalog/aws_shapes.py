@@ -20,6 +20,7 @@ ACCELERATOR_MAKERS = frozenset({"NVIDIA", "AWS"})
 USAGE_CLASSES = frozenset({"on-demand", "spot", "capacity-block"})
 INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
 MIB_PER_GIB = 1024
+MINUTES_PER_HOUR = 60
 
 
 def has_accelerator(info: Mapping[str, Any]) -> bool:
@@ -138,13 +139,25 @@ def spot_by_zone_id(
 def capacity_block_price(
     offerings: Iterable[Mapping[str, Any]], *, source: str, date: dt.date
 ) -> Price | None:
-    """Return the lowest price per instance-hour of Capacity Block offerings; None without one in USD."""
+    """Return the lowest price per instance-hour of Capacity Block offerings; None without one in USD.
+
+    The duration is `CapacityBlockDurationHours` and, in addition, `CapacityBlockDurationMinutes`: blocks end
+    at 11:30 UTC, so one that starts at 04:55 lasts 6 h 35 min. An offering without a duration has no price.
+    """
     amounts = [
-        Decimal(offering["UpfrontFee"]) / (offering["InstanceCount"] * offering["CapacityBlockDurationHours"])
+        Decimal(offering["UpfrontFee"]) * MINUTES_PER_HOUR / (offering["InstanceCount"] * minutes)
         for offering in offerings
-        if offering.get("CurrencyCode", "USD") == "USD" and Decimal(offering["UpfrontFee"]) > 0
+        if (minutes := _minutes(offering)) > 0
+        and offering.get("CurrencyCode", "USD") == "USD"
+        and Decimal(offering["UpfrontFee"]) > 0
     ]
     if not amounts:
         return None
     lowest = min(amounts).quantize(Decimal("0.0001"))
     return Price(amount=lowest, unit="instance-hour", source=source, date=date)
+
+
+def _minutes(offering: Mapping[str, Any]) -> int:
+    hours: int = offering.get("CapacityBlockDurationHours", 0)
+    minutes: int = offering.get("CapacityBlockDurationMinutes", 0)
+    return hours * MINUTES_PER_HOUR + minutes

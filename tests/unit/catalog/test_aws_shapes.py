@@ -88,11 +88,12 @@ def test_zone_id_is_used_and_a_zone_without_one_is_skipped() -> None:
     assert spot_by_zone_id(records, {"us-east-1a": "use1-az6"}) == {"p5.48xlarge": {"use1-az4": Decimal(3)}}
 
 
-def offering(fee: str, instances: int, hours: int, currency: str = "USD") -> dict[str, Any]:
+def offering(fee: str, instances: int, hours: int, currency: str = "USD", minutes: int = 0) -> dict[str, Any]:
     return {
         "UpfrontFee": fee,
         "InstanceCount": instances,
         "CapacityBlockDurationHours": hours,
+        "CapacityBlockDurationMinutes": minutes,
         "CurrencyCode": currency,
     }
 
@@ -105,6 +106,24 @@ def test_lowest_offering_sets_the_hourly_capacity_block_price() -> None:
     )
     assert price is not None
     assert price.amount == Decimal("39.33")
+
+
+@pytest.mark.parametrize(
+    ("fee", "hours", "minutes", "amount"),
+    [("314.40", 6, 35, "47.7570"), ("23.88", 0, 30, "47.7600"), ("1152.56", 24, 8, "47.7580")],
+)
+def test_minutes_of_an_offering_count_beside_its_hours(
+    fee: str, hours: int, minutes: int, amount: str
+) -> None:
+    found = capacity_block_price([offering(fee, 1, hours, minutes=minutes)], source="a test", date=TODAY)
+    assert found is not None
+    assert found.amount == Decimal(amount)
+
+
+def test_offering_without_a_duration_has_no_price() -> None:
+    none = offering("314.40", 1, 0)
+    without = {"UpfrontFee": "314.40", "InstanceCount": 1}
+    assert capacity_block_price([none, without], source="a test", date=TODAY) is None
 
 
 def test_offering_in_another_currency_is_not_a_price() -> None:

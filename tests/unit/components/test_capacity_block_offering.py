@@ -37,7 +37,7 @@ STATE: dict[str, Any] = PROPS | {"offering_id": "cb-1", "zone": "us-east-1b"}
 
 
 def offering(
-    id_: str, zone: str, day: int, fee: str, currency: str = "USD", hours: int = 24
+    id_: str, zone: str, day: int, fee: str, currency: str = "USD", hours: int = 24, minutes: int = 0
 ) -> dict[str, Any]:
     return {
         "CapacityBlockOfferingId": id_,
@@ -45,6 +45,7 @@ def offering(
         "StartDate": datetime(2030, 1, day, 11, 30, tzinfo=UTC),
         "EndDate": datetime(2030, 1, day + 1, 11, 30, tzinfo=UTC),
         "CapacityBlockDurationHours": hours,
+        "CapacityBlockDurationMinutes": minutes,
         "UpfrontFee": fee,
         "CurrencyCode": currency,
     }
@@ -130,14 +131,24 @@ def test_block_of_another_duration_or_a_later_day_does_not_match() -> None:
     assert choose([longer, next_day], ["us-east-1a"], wanted) is next_day
 
 
+def test_block_that_is_longer_by_minutes_matches_and_a_shorter_one_does_not() -> None:
+    wanted = Window.of(datetime(2030, 1, 16, tzinfo=UTC), 24)
+    shorter = offering("shorter", "us-east-1a", 16, "1", hours=23, minutes=25)
+    longer = offering("longer", "us-east-1a", 16, "1", minutes=35)
+    assert choose([shorter, longer], ["us-east-1a"], wanted) is longer
+
+
 def test_available_offerings_are_listed_and_nothing_is_bought(ec2: Any) -> None:
     fake = ec2(
-        [offering("cb-1", "us-east-1a", 28, "7.50"), offering("cb-2", "us-east-1b", 20, "9", hours=48)]
+        [
+            offering("cb-1", "us-east-1a", 28, "7.50"),
+            offering("cb-2", "us-east-1b", 20, "9", hours=48, minutes=35),
+        ]
     )
     with pytest.raises(Exception, match="no Capacity Block of 2 x") as refused:
         OfferingProvider().create(PROPS | {"start": "2030-01-20"})
     assert str(refused.value).endswith(
-        "AWS offers 48 h in us-east-1b from 2030-01-20 11:30 UTC for 9 USD; "
+        "AWS offers 48 h 35 min in us-east-1b from 2030-01-20 11:30 UTC for 9 USD; "
         "24 h in us-east-1a from 2030-01-28 11:30 UTC for 7.50 USD"
     )
     asked, wider = fake.asked

@@ -270,7 +270,7 @@ def _offering(
 
 
 def _offering_answer(one: Offering) -> Params:
-    hours = int((one.end - one.start) / dt.timedelta(hours=1))
+    hours, rest = divmod(one.end - one.start, dt.timedelta(hours=1))
     return {
         "CapacityBlockOfferingId": one.offering_id,
         "InstanceType": one.instance_type,
@@ -279,7 +279,7 @@ def _offering_answer(one: Offering) -> Params:
         "StartDate": one.start,
         "EndDate": one.end,
         "CapacityBlockDurationHours": hours,
-        "CapacityBlockDurationMinutes": hours * 60,
+        "CapacityBlockDurationMinutes": rest // dt.timedelta(minutes=1),
         "UpfrontFee": one.fee,
         "CurrencyCode": "USD",
         "Tenancy": "default",

@@ -154,11 +154,9 @@ def test_offerings_start_and_end_at_the_day_boundary_within_eight_weeks(aws: Any
         assert (one["StartDate"].hour, one["StartDate"].minute) == (11, 30)
         assert now < one["StartDate"] <= now + dt.timedelta(weeks=8)
         assert one["EndDate"] - one["StartDate"] == dt.timedelta(days=14)
-        assert (one["CapacityBlockDurationHours"], one["InstanceCount"], one["CurrencyCode"]) == (
-            336,
-            4,
-            "USD",
-        )
+        duration = (one["CapacityBlockDurationHours"], one["CapacityBlockDurationMinutes"])
+        assert duration == (336, 0), "the minutes are in addition to the hours"
+        assert (one["InstanceCount"], one["CurrencyCode"]) == (4, "USD")
     zones = {one["AvailabilityZone"] for one in offers}
     assert zones <= {z["ZoneName"] for z in ec2.describe_availability_zones()["AvailabilityZones"]}
     assert _offers(ec2) == offers, "the same question gives the same offerings"
