@@ -77,8 +77,7 @@ def usage_prices(documents: Iterable[str], *, source: str, date: dt.date) -> dic
     for text in documents:
         document = json.loads(text)
         attributes = document.get("product", {}).get("attributes", {})
-        name = _REGION_CODE.sub("", str(attributes.get("usagetype", "")))
-        key = _KEYS.get((str(document.get("serviceCode")), name))
+        key = _key(str(document.get("serviceCode")), str(attributes.get("usagetype", "")))
         if key is None:
             continue
         for amount in _first_tier(document):
@@ -88,6 +87,11 @@ def usage_prices(documents: Iterable[str], *, source: str, date: dt.date) -> dic
         total = standard.amount + extended.amount
         found[_EXTENDED] = extended.model_copy(update={"amount": total})
     return found
+
+
+def _key(service: str, usage_type: str) -> str | None:
+    """Return the key of a usage type. The whole name is first: `VPN-` of us-east-1 looks like a region."""
+    return _KEYS.get((service, usage_type)) or _KEYS.get((service, _REGION_CODE.sub("", usage_type)))
 
 
 def _first_tier(document: Mapping[str, Any]) -> Iterator[Decimal]:

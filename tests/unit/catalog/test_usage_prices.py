@@ -38,6 +38,8 @@ def read(*documents: str) -> dict[str, Decimal | None]:
             "0.0476",
         ),
         ("AmazonVPC", "EU-VpcEndpoint-Hours", "0.011", "Hrs", "vpc-endpoint-interface-hour", "0.011"),
+        ("AmazonVPC", "VPN-Usage-Hours:ipsec.1", "0.05", "Hrs", "vpn-connection-hour", "0.05"),
+        ("AmazonVPC", "EUC1-VPN-Usage-Hours:ipsec.1", "0.05", "Hrs", "vpn-connection-hour", "0.05"),
         ("AmazonVPC", "SAE1-PublicIPv4:InUseAddress", "0.005", "Hrs", "public-ipv4-hour", "0.005"),
         ("AmazonEKS", "EUS2-AmazonEKS-Hours:perCluster", "0.1", "Hrs", "eks-control-plane", "0.1"),
         ("AmazonFSx", "USW2-Storage", "0.14", "GB-Mo", "fsx-lustre-SCRATCH_2", "0.14"),
