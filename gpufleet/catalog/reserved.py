@@ -1,7 +1,8 @@
 """Prices of EC2 Reserved Instances: standard, no upfront, partly or all upfront, for one or three years.
 
 `data/reserved_prices.csv` has effective USD per instance-hour (upfront payments divided by the hours of the
-term) and the on-demand price of the same day. Savings Plans have no price table that was found.
+term) and the on-demand price of the same day. It has no rates of Savings Plans: AWS publishes them beside
+its price list (`savingsPlan/v1.0/aws/AWSComputeSavingsPlan`), which `catalog refresh` does not read.
 """
 
 import datetime as dt

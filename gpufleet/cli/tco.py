@@ -52,7 +52,8 @@ def tco(
         str, typer.Option("--spot-overhead", help="Time that interruptions add, as `spot simulate` computes.")
     ] = "0%",
     savings_plan: Annotated[
-        str | None, typer.Option("--savings-plan", help="Refused: no source publishes their prices.")
+        str | None,
+        typer.Option("--savings-plan", help="Refused: no rates are in the catalog; use --reserved-price."),
     ] = None,
     acquisition: Annotated[
         str | None, typer.Option("--acquisition", help="Price of a node; default: the catalog's.")

@@ -238,7 +238,8 @@ def _refuse(options: TcoOptions) -> None:
     if options.savings_plan is not None:
         raise InputError(
             f"--savings-plan {options.savings_plan}: {SAVINGS_PLANS}",
-            remedy="give the rate of your plan: --reserved SHARE --reserved-price '4.10 USD/h' per GPU-hour",
+            remedy="give the rate of the plan, divided by the GPUs of the instance: --reserved SHARE "
+            "--reserved-price '4.10 USD/h'",
         )
     for option, value, possible in (
         ("--reserved-term", options.reserved_term, TERMS),

@@ -13,7 +13,10 @@ from gpufleet.economics.places import GpuPlace, HourlyRate, gpu_hour
 from gpufleet.economics.tco import RentedCosts
 from gpufleet.errors import InputError
 
-SAVINGS_PLANS = "no price of Savings Plans is known: AWS publishes them only in offers of an account"
+SAVINGS_PLANS = (
+    "no price of Savings Plans is known: the catalog does not have their rates, which AWS publishes "
+    "(DescribeSavingsPlansOfferingRates)"
+)
 
 
 class PurchaseMix(Struct, frozen=True):

@@ -132,7 +132,7 @@ def test_plots_are_written_and_the_same_in_each_run(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--savings-plan", "1y"), "no price of Savings Plans is known"),
+        (("--savings-plan", "1y"), "the catalog does not have their rates, which AWS publishes"),
         (("--reserved", "50%"), "no reserved price of p5.48xlarge in us-east-1, 1y, upfront none is known"),
         (
             ("--reserved", "50%", "--reserved-term", "3y"),
