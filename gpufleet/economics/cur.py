@@ -31,6 +31,7 @@ SOURCE = "AWS"
 COLUMNS: Mapping[str, str] = {
     "line_item_usage_start_date": "timestamp",
     "line_item_line_item_type": "string",
+    "line_item_product_code": "string",
     "line_item_usage_type": "string",
     "line_item_usage_amount": "float64",
     "line_item_unblended_cost": "float64",
@@ -123,13 +124,15 @@ def line_item_sums(table: ir.Table, tags: TagNames) -> ir.Table:
         kind=table.line_item_line_item_type.fill_null(""),
         usage=table.line_item_usage_type.fill_null(""),
         instance_type=table.product_instance_type.fill_null(""),
+        ec2=table.line_item_product_code.fill_null("") == "AmazonEC2",
         currency=table.line_item_currency_code.fill_null(""),
         reserved=(table.reservation_reservation_a_r_n.fill_null("") != "")
         if "reservation_reservation_a_r_n" in table.columns
         else False,
     )
     names = [
-        "team", "project", "experiment", "day", "kind", "usage", "instance_type", "currency", "reserved",
+        "team", "project", "experiment", "day", "kind", "usage", "instance_type", "ec2", "currency",
+        "reserved",
     ]  # fmt: skip
     summed = {name: keys[name].sum().fill_null(0.0) for name in _SUMMED if name in keys.columns}
     return keys.group_by(names).agg(rows=keys.count(), **summed)
@@ -139,11 +142,12 @@ def usage_rows(sums: ir.Table, gpus: Mapping[str, int]) -> ir.Table:
     """Return the sums with `cost`, `gpu_hours` and `idle` GPU-hours.
 
     Idle are hours of a Capacity Reservation without instance (usage types `UnusedBox`, `UnusedDed`). Those
-    that it was held (`Reservation`) are both again, used and idle, and do not count.
+    that it was held (`Reservation`) are both again, used and idle, and do not count. Hours are those of EC2:
+    EMR bills the same instance again, under the same usage type.
     """
     import ibis
 
-    used = sums.kind.isin(["Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"])
+    used = sums.ec2 & sums.kind.isin(["Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"])
     having = {count: sorted(name for name in gpus if gpus[name] == count) for count in set(gpus.values())}
     count = ibis.cases(
         *((sums.instance_type.isin(names), number) for number, names in having.items()), else_=0

@@ -18,6 +18,7 @@ COPY (
     TIMESTAMP '2026-03-01' + INTERVAL (i % 744) HOUR AS line_item_usage_start_date,
     CASE i % 20 WHEN 0 THEN 'DiscountedUsage' WHEN 1 THEN 'SavingsPlanCoveredUsage' ELSE 'Usage' END
       AS line_item_line_item_type,
+    'AmazonEC2' AS line_item_product_code,
     CASE i % 5 WHEN 0 THEN 'USE1-EBS:VolumeUsage.gp3' WHEN 1 THEN 'USE1-SpotUsage:p5.48xlarge'
       ELSE 'USE1-BoxUsage:g6.xlarge' END AS line_item_usage_type,
     1.0::DOUBLE AS line_item_usage_amount,

@@ -12,6 +12,7 @@ import duckdb
 DEFAULTS: Mapping[str, Any] = {
     "line_item_usage_start_date": "2026-03-01 00:00:00",
     "line_item_line_item_type": "Usage",
+    "line_item_product_code": "AmazonEC2",
     "line_item_usage_type": "BoxUsage:p5.48xlarge",
     "line_item_usage_amount": 1.0,
     "line_item_unblended_cost": 55.04,

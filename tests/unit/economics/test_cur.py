@@ -86,6 +86,22 @@ def test_reservations_without_instances_are_idle(tmp_path: Path) -> None:
     assert capacity.idle_cost == pytest.approx(55.04)
 
 
+@pytest.mark.parametrize("name", ["cur.parquet", "cur.csv"])
+def test_gpu_hours_are_those_of_ec2_and_the_fee_of_emr_is_a_cost(tmp_path: Path, name: str) -> None:
+    path = write_cur(
+        tmp_path / name,
+        [
+            {"resource_tags": ATLAS, "line_item_usage_amount": 2.0, "line_item_unblended_cost": 110.08},
+            {"resource_tags": ATLAS, "line_item_product_code": "ElasticMapReduce",
+             "line_item_usage_amount": 2.0, "line_item_unblended_cost": 27.52},
+        ],
+    )  # fmt: skip
+    report = read_cur([path], GPUS, TAGS)
+    (found,) = report.allocations
+    assert (found.gpu_hours, found.cost) == (16.0, pytest.approx(137.6))
+    assert report.capacities[0].gpu_hours == 16.0
+
+
 def test_day_that_costs_much_more_is_unusual(tmp_path: Path) -> None:
     days = [dt.date(2026, 3, 1) + dt.timedelta(days=day) for day in range(20)]
     rows = [
