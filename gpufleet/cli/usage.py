@@ -92,7 +92,8 @@ def usage(
         jobs = read_pods(pods, place.site, now())
         report = report.merged(report_jobs(jobs, place, price, fleet.catalog, str(pods), region))
     if cur:
-        from gpufleet.economics.cur import TagNames, read_cur
+        from gpufleet.economics.cur import read_cur
+        from gpufleet.economics.cur_tags import TagNames
 
         gpus = {name: item.gpu_count for name, item in fleet.catalog.instances.items() if item.gpu_count}
         report = report.merged(read_cur(cur, gpus, TagNames(tag_team, tag_project, tag_experiment)))

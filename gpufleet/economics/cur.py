@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
+from gpufleet.economics.cur_tags import TagNames, find_keys, missing_tags, tag_value
 from gpufleet.economics.usage import (
     Allocation,
     Anomaly,
@@ -64,16 +63,10 @@ REMEDY = (
 )
 
 
-class TagNames(Struct, frozen=True):
-    """The cost allocation tags of team, project and experiment, as the fleet file writes them."""
-
-    team: str = "team"
-    project: str = "project"
-    experiment: str = "experiment"
-
-
 def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> UsageReport:
     """Return the report of files. `gpus` has the GPUs of each instance type.
+
+    A note names the tags that no row has.
 
     Raises InputError for missing columns, the old format, and several currencies.
     """
@@ -96,30 +89,35 @@ def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> 
                 name: _SQL_TYPES[known[name]] for name in header if name in known
             })  # fmt: skip
         _check_columns(table.columns, names[0])
-        # The file is read once: what follows works on its sums.
-        sums = connection.create_table("sums", line_item_sums(table, tags), temp=True)
+        # The file is read once, if the keys of its tags are clear: what follows works on its sums.
+        keys = find_keys(table, tags)
+        sums = connection.create_table("sums", line_item_sums(table, keys), temp=True)
         rows = usage_rows(sums, gpus)
         kinds, days = _kinds(rows)
         _check_kinds(table.columns, kinds, names[0])
         groups = by_group(rows).to_pyarrow().to_pylist()
         daily = by_day(rows).to_pyarrow().to_pylist()
         commitments = _commitments(kinds)
+        notes = missing_tags(table, sums, tags, keys)
     except duckdb.Error as error:
         raise InputError(
             f"{names[0]} cannot be read as a report: {str(error).strip().splitlines()[0]}", remedy=REMEDY
         ) from None
     finally:
         connection.disconnect()
-    return _report(groups, daily, commitments, f"{', '.join(names)}: {days}")
+    return _report(groups, daily, commitments, f"{', '.join(names)}: {days}", notes)
 
 
-def line_item_sums(table: ir.Table, tags: TagNames) -> ir.Table:
-    """Return the sums of the line items of the same owner, day and kind: a small part of the rows."""
-    keys = table.select(
+def line_item_sums(table: ir.Table, keys: TagNames) -> ir.Table:
+    """Return the sums of the line items of the same owner, day and kind: a small part of the rows.
+
+    `keys` are those of the tags in `resource_tags`, as `find_keys` returns them.
+    """
+    items = table.select(
         *(table[name].cast("float64").name(name) for name in _SUMMED if name in table.columns),
-        team=_tag(table, tags.team),
-        project=_tag(table, tags.project),
-        experiment=_tag(table, tags.experiment),
+        team=tag_value(table, keys.team),
+        project=tag_value(table, keys.project),
+        experiment=tag_value(table, keys.experiment),
         day=table.line_item_usage_start_date.cast("timestamp").date(),
         kind=table.line_item_line_item_type.fill_null(""),
         usage=table.line_item_usage_type.fill_null(""),
@@ -134,8 +132,8 @@ def line_item_sums(table: ir.Table, tags: TagNames) -> ir.Table:
         "team", "project", "experiment", "day", "kind", "usage", "instance_type", "ec2", "currency",
         "reserved",
     ]  # fmt: skip
-    summed = {name: keys[name].sum().fill_null(0.0) for name in _SUMMED if name in keys.columns}
-    return keys.group_by(names).agg(rows=keys.count(), **summed)
+    summed = {name: items[name].sum().fill_null(0.0) for name in _SUMMED if name in items.columns}
+    return items.group_by(names).agg(rows=items.count(), **summed)
 
 
 def usage_rows(sums: ir.Table, gpus: Mapping[str, int]) -> ir.Table:
@@ -175,15 +173,6 @@ def by_group(rows: ir.Table) -> ir.Table:
 def by_day(rows: ir.Table) -> ir.Table:
     """Return the cost by team and day."""
     return rows.group_by(["team", "day"]).agg(cost=rows.cost.sum())
-
-
-def _tag(table: ir.Table, name: str) -> Any:
-    """Return the value of a cost allocation tag, empty without one: a map in Parquet, JSON text in CSV."""
-    key = "user_" + name.lower().replace("-", "_").replace(":", "_")
-    tags = table.resource_tags
-    if tags.type().is_map():
-        return tags.get(key, "").fill_null("")
-    return tags.fill_null("{}").nullif("").fill_null("{}").cast("json")[key].str.fill_null("")
 
 
 def _cost(sums: ir.Table) -> Any:
@@ -294,6 +283,7 @@ def _report(
     daily: Sequence[Mapping[str, Any]],
     commitments: tuple[Commitment, ...],
     source: str,
+    notes: tuple[str, ...],
 ) -> UsageReport:
     allocations = [
         Allocation(
@@ -315,6 +305,7 @@ def _report(
         capacities=(SiteCapacity(SOURCE, used + idle, idle, idle_cost, None, basis),),
         commitments=commitments,
         anomalies=anomalies,
+        notes=notes,
     )
 
 

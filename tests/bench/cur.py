@@ -7,7 +7,8 @@ from pathlib import Path
 import duckdb
 
 from gpufleet.catalog import load_catalog
-from gpufleet.economics.cur import TagNames, read_cur
+from gpufleet.economics.cur import read_cur
+from gpufleet.economics.cur_tags import TagNames
 from tests.bench.measure import Row, interleaved
 
 ROWS = 5_000_000

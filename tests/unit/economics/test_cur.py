@@ -8,7 +8,8 @@ from pathlib import Path
 import ibis
 import pytest
 
-from gpufleet.economics.cur import TagNames, by_day, by_group, line_item_sums, read_cur, usage_rows
+from gpufleet.economics.cur import by_day, by_group, line_item_sums, read_cur, usage_rows
+from gpufleet.economics.cur_tags import TagNames, find_keys
 from gpufleet.errors import InputError
 from tests.unit.economics.cur_files import DEFAULTS, write_cur
 
@@ -130,7 +131,7 @@ def test_expressions_are_the_same_on_athena() -> None:
         types | {"resource_tags": "map<string, string>", "line_item_usage_start_date": "timestamp"},
         name="cur",
     )
-    rows = usage_rows(line_item_sums(table, TAGS), GPUS)
+    rows = usage_rows(line_item_sums(table, find_keys(table, TAGS)), GPUS)
     for expression in (by_group(rows), by_day(rows)):
         text = ibis.to_sql(expression, dialect="athena")
         assert "user_team" in text
