@@ -1,8 +1,6 @@
 """AWS's Cost and Usage Report 2.0 (Data Exports): cost and GPU-hours by team, project and experiment.
 
-The expressions are ibis': they run on DuckDB for files, and unchanged on Athena where the report lies.
-Columns and their meaning: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0"; amortized cost of
-commitments: AWS Cost Intelligence Dashboards.
+Columns and their meaning: AWS Data Exports User Guide, "Cost and Usage Report (CUR) 2.0".
 """
 
 from __future__ import annotations
@@ -11,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.economics.cur_tags import TagNames, find_keys, missing_tags, tag_value
+from gpufleet.economics.cur_blocks import (
+    OPERATION,
+    BlockFees,
+    block_notes,
+    block_totals,
+    read_blocks,
+    with_block_fees,
+)
+from gpufleet.economics.cur_rows import COMMITMENTS, by_day, by_group, line_item_sums, usage_rows
+from gpufleet.economics.cur_tags import TagNames, find_keys, missing_tags
 from gpufleet.economics.usage import (
     Allocation,
     Anomaly,
@@ -40,23 +47,6 @@ COLUMNS: Mapping[str, str] = {
 }
 """Columns that every report needs, with their types in CSV files."""
 
-COMMITMENTS: Mapping[str, str] = {
-    "reservation_effective_cost": "float64",
-    "reservation_unused_amortized_upfront_fee_for_billing_period": "float64",
-    "reservation_unused_recurring_fee": "float64",
-    "reservation_reservation_a_r_n": "string",
-    "savings_plan_savings_plan_effective_cost": "float64",
-    "savings_plan_total_commitment_to_date": "float64",
-    "savings_plan_used_commitment": "float64",
-}
-"""Columns of commitments; without them a report with such line items is refused."""
-
-_SUMMED = (
-    "line_item_usage_amount",
-    "line_item_unblended_cost",
-    *(name for name, kind in COMMITMENTS.items() if kind == "float64"),
-)
-
 COMMITTED_TYPES = ("DiscountedUsage", "RIFee", "SavingsPlanCoveredUsage", "SavingsPlanRecurringFee")
 REMEDY = (
     "create a Data Export of the table COST_AND_USAGE_REPORT (CUR 2.0) with all columns, as Parquet or CSV"
@@ -66,9 +56,8 @@ REMEDY = (
 def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> UsageReport:
     """Return the report of files. `gpus` has the GPUs of each instance type.
 
-    A note names the tags that no row has.
-
-    Raises InputError for missing columns, the old format, and several currencies.
+    Fees of Capacity Blocks are spread over their hours (`cur_blocks`). Notes name these fees, and the tags
+    that no row has. Raises InputError for missing columns, the old format, and several currencies.
     """
     import duckdb
     import ibis
@@ -84,7 +73,7 @@ def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> 
             # Types are given: a tag that looks like a number stays text.
             header = connection.read_csv(names, all_varchar=True).columns
             _check_columns(header, names[0])
-            known = {**COLUMNS, **COMMITMENTS}
+            known = {**COLUMNS, **COMMITMENTS, OPERATION: "string"}
             table = connection.read_csv(names, columns=None, types={
                 name: _SQL_TYPES[known[name]] for name in header if name in known
             })  # fmt: skip
@@ -95,10 +84,13 @@ def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> 
         rows = usage_rows(sums, gpus)
         kinds, days = _kinds(rows)
         _check_kinds(table.columns, kinds, names[0])
+        blocks = read_blocks(block_totals(rows), max(each["last"] for each in kinds))
+        _check_blocks(table.columns, blocks, names[0])
+        rows = with_block_fees(rows, blocks)
         groups = by_group(rows).to_pyarrow().to_pylist()
         daily = by_day(rows).to_pyarrow().to_pylist()
         commitments = _commitments(kinds)
-        notes = missing_tags(table, sums, tags, keys)
+        notes = block_notes(blocks) + missing_tags(table, sums, tags, keys)
     except duckdb.Error as error:
         raise InputError(
             f"{names[0]} cannot be read as a report: {str(error).strip().splitlines()[0]}", remedy=REMEDY
@@ -106,98 +98,6 @@ def read_cur(paths: Sequence[Path], gpus: Mapping[str, int], tags: TagNames) -> 
     finally:
         connection.disconnect()
     return _report(groups, daily, commitments, f"{', '.join(names)}: {days}", notes)
-
-
-def line_item_sums(table: ir.Table, keys: TagNames) -> ir.Table:
-    """Return the sums of the line items of the same owner, day and kind: a small part of the rows.
-
-    `keys` are those of the tags in `resource_tags`, as `find_keys` returns them.
-    """
-    items = table.select(
-        *(table[name].cast("float64").name(name) for name in _SUMMED if name in table.columns),
-        team=tag_value(table, keys.team),
-        project=tag_value(table, keys.project),
-        experiment=tag_value(table, keys.experiment),
-        day=table.line_item_usage_start_date.cast("timestamp").date(),
-        kind=table.line_item_line_item_type.fill_null(""),
-        usage=table.line_item_usage_type.fill_null(""),
-        instance_type=table.product_instance_type.fill_null(""),
-        ec2=table.line_item_product_code.fill_null("") == "AmazonEC2",
-        currency=table.line_item_currency_code.fill_null(""),
-        reserved=(table.reservation_reservation_a_r_n.fill_null("") != "")
-        if "reservation_reservation_a_r_n" in table.columns
-        else False,
-    )
-    names = [
-        "team", "project", "experiment", "day", "kind", "usage", "instance_type", "ec2", "currency",
-        "reserved",
-    ]  # fmt: skip
-    summed = {name: items[name].sum().fill_null(0.0) for name in _SUMMED if name in items.columns}
-    return items.group_by(names).agg(rows=items.count(), **summed)
-
-
-def usage_rows(sums: ir.Table, gpus: Mapping[str, int]) -> ir.Table:
-    """Return the sums with `cost`, `gpu_hours` and `idle` GPU-hours.
-
-    Idle are hours of a Capacity Reservation without instance (usage types `UnusedBox`, `UnusedDed`). Those
-    that it was held (`Reservation`) are both again, used and idle, and do not count. Hours are those of EC2:
-    EMR bills the same instance again, under the same usage type.
-    """
-    import ibis
-
-    used = sums.ec2 & sums.kind.isin(["Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"])
-    having = {count: sorted(name for name in gpus if gpus[name] == count) for count in set(gpus.values())}
-    count = ibis.cases(
-        *((sums.instance_type.isin(names), number) for number, names in having.items()), else_=0
-    )
-    hours = sums.line_item_usage_amount * count
-    boxes = used & sums.usage.re_search("(BoxUsage|SpotUsage|DedicatedUsage)(:|$)")
-    idle = used & sums.usage.re_search("Unused(Box|Ded)(:|$)")
-    return sums.mutate(
-        cost=_cost(sums),
-        gpu_hours=ibis.ifelse(boxes & ~idle, hours, 0.0),
-        idle=ibis.ifelse(idle, hours, 0.0),
-    )
-
-
-def by_group(rows: ir.Table) -> ir.Table:
-    """Return the sums by team, project and experiment."""
-    return rows.group_by(["team", "project", "experiment"]).agg(
-        cost=rows.cost.sum(),
-        gpu_hours=rows.gpu_hours.sum(),
-        idle=rows.idle.sum(),
-        idle_cost=rows.cost.sum(where=rows.idle > 0),
-    )
-
-
-def by_day(rows: ir.Table) -> ir.Table:
-    """Return the cost by team and day."""
-    return rows.group_by(["team", "day"]).agg(cost=rows.cost.sum())
-
-
-def _cost(sums: ir.Table) -> Any:
-    """Return the amortized cost: what is paid for a commitment counts where and when it is used."""
-    import ibis
-
-    kind, plain = sums.kind, sums.line_item_unblended_cost
-    if set(_SUMMED) - set(sums.columns):
-        return plain
-    return ibis.cases(
-        (kind == "SavingsPlanCoveredUsage", sums.savings_plan_savings_plan_effective_cost),
-        (
-            kind == "SavingsPlanRecurringFee",
-            sums.savings_plan_total_commitment_to_date - sums.savings_plan_used_commitment,
-        ),
-        (kind.isin(["SavingsPlanNegation", "SavingsPlanUpfrontFee"]), 0.0),
-        (kind == "DiscountedUsage", sums.reservation_effective_cost),
-        (
-            kind == "RIFee",
-            sums.reservation_unused_amortized_upfront_fee_for_billing_period
-            + sums.reservation_unused_recurring_fee,
-        ),
-        ((kind == "Fee") & sums.reserved, 0.0),
-        else_=plain,
-    )
 
 
 def _kinds(rows: ir.Table) -> tuple[list[dict[str, Any]], str]:
@@ -244,6 +144,11 @@ def _check_kinds(columns: Sequence[str], kinds: Sequence[Mapping[str, Any]], nam
     missing = sorted(set(COMMITMENTS) - set(columns))
     if missing and any(each["kind"] in COMMITTED_TYPES for each in kinds):
         raise InputError(f"{name} has commitments, but no column {', '.join(missing)}", remedy=REMEDY)
+
+
+def _check_blocks(columns: Sequence[str], blocks: Sequence[BlockFees], name: str) -> None:
+    if OPERATION not in columns and any(each.fee for each in blocks):
+        raise InputError(f"{name} has fees of Capacity Blocks, but no column {OPERATION}", remedy=REMEDY)
 
 
 def _check_columns(columns: Sequence[str], name: str) -> None:

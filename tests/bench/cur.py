@@ -22,6 +22,7 @@ COPY (
     'AmazonEC2' AS line_item_product_code,
     CASE i % 5 WHEN 0 THEN 'USE1-EBS:VolumeUsage.gp3' WHEN 1 THEN 'USE1-SpotUsage:p5.48xlarge'
       ELSE 'USE1-BoxUsage:g6.xlarge' END AS line_item_usage_type,
+    CASE i % 5 WHEN 0 THEN 'CreateVolume-Gp3' ELSE 'RunInstances' END AS line_item_operation,
     1.0::DOUBLE AS line_item_usage_amount,
     ((i * 7919) % 1000 / 100.0)::DOUBLE AS line_item_unblended_cost,
     'USD' AS line_item_currency_code,

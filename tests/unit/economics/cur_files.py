@@ -14,6 +14,7 @@ DEFAULTS: Mapping[str, Any] = {
     "line_item_line_item_type": "Usage",
     "line_item_product_code": "AmazonEC2",
     "line_item_usage_type": "BoxUsage:p5.48xlarge",
+    "line_item_operation": "RunInstances",
     "line_item_usage_amount": 1.0,
     "line_item_unblended_cost": 55.04,
     "line_item_currency_code": "USD",

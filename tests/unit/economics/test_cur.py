@@ -8,7 +8,9 @@ from pathlib import Path
 import ibis
 import pytest
 
-from gpufleet.economics.cur import by_day, by_group, line_item_sums, read_cur, usage_rows
+from gpufleet.economics.cur import read_cur
+from gpufleet.economics.cur_blocks import BlockFees, block_totals, with_block_fees
+from gpufleet.economics.cur_rows import by_day, by_group, line_item_sums, usage_rows
 from gpufleet.economics.cur_tags import TagNames, find_keys
 from gpufleet.errors import InputError
 from tests.unit.economics.cur_files import DEFAULTS, write_cur
@@ -132,7 +134,9 @@ def test_expressions_are_the_same_on_athena() -> None:
         name="cur",
     )
     rows = usage_rows(line_item_sums(table, find_keys(table, TAGS)), GPUS)
-    for expression in (by_group(rows), by_day(rows)):
+    spread = with_block_fees(rows, [BlockFees("CapacityBlockFee:p5.48xlarge", 100.0, 10.0)])
+    assert "CapacityBlockFee" in ibis.to_sql(block_totals(rows), dialect="athena")
+    for expression in (by_group(spread), by_day(spread)):
         text = ibis.to_sql(expression, dialect="athena")
         assert "user_team" in text
         assert "savings_plan_savings_plan_effective_cost" in text
