@@ -53,7 +53,7 @@ def read_region(region: str, clients: Clients) -> RegionFacts:
     templates = {
         key: _template_version(ec2, *key) for key in dict.fromkeys(map(_template_key, references)) if key
     }
-    images = sorted({str(each["ImageId"]) for each in templates.values() if each.get("ImageId")})
+    images = sorted({str(each["ImageId"]) for each in templates.values() if is_image_id(each.get("ImageId"))})
     reservations = pages(ec2, "describe_capacity_reservations", "CapacityReservations")
     systems = pages(fsx, "describe_file_systems", "FileSystems")
     return RegionFacts(
@@ -99,6 +99,14 @@ def tags_of(item: Facts) -> dict[str, str]:
     if isinstance(tags, Mapping):
         return {str(key): str(value) for key, value in tags.items()}
     return {str(tag["Key"]): str(tag.get("Value", "")) for tag in tags}
+
+
+def is_image_id(image: str | None) -> bool:
+    """Return whether the image of a launch template is an id.
+
+    It can be an SSM parameter too (`resolve:ssm:...`): DescribeLaunchTemplateVersions returns it as written.
+    """
+    return (image or "").startswith("ami-")
 
 
 def _template_key(reference: Facts | None) -> tuple[str, str] | None:

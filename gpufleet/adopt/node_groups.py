@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from gpufleet.adopt.account import Facts, RegionFacts, scaling_template, tags_of
+from gpufleet.adopt.account import Facts, RegionFacts, is_image_id, scaling_template, tags_of
 from gpufleet.adopt.remarks import AdoptedSite
 from gpufleet.catalog import Catalog, efa_layout
 from gpufleet.kinds import GP3_IOPS, GP3_MB_S, NODE_VOLUME_GIB
@@ -155,7 +155,14 @@ def _judge(name: str, template: Facts, volume: Facts, site: AdoptedSite) -> None
 
 def _image(name: str, template: Facts, made: dict[str, Any], region: RegionFacts, site: AdoptedSite) -> None:
     image = template.get("ImageId")
-    if not image or image.startswith("resolve:"):
+    if not image:
+        return
+    if not is_image_id(image):
+        site.remark(
+            name,
+            f"its image is {image}; the fleet takes the release of its software channel, or the SSM parameter"
+            " that you write as `image` of the group",
+        )
         return
     known = region.images.get(image, "")
     if known.startswith(("amazon-eks-node-", "Deep Learning ")):
