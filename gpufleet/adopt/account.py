@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -73,12 +73,12 @@ def read_region(region: str, clients: Clients) -> RegionFacts:
         file_systems=tuple(each for each in systems if each["FileSystemType"] == "LUSTRE"),
         links=tuple(pages(fsx, "describe_data_repository_associations", "Associations")),
         templates=templates,
-        images={
-            each["ImageId"]: each.get("Name", "")
-            for each in (read(ec2, "describe_images", ImageIds=images)["Images"] if images else ())
-        },
+        images={each["ImageId"]: each.get("Name", "") for each in _images(ec2, images)},
     )
 
+
+_FILTER_VALUES = 200
+"""Values of one filter in a request (EC2 User Guide, "List and filter using the CLI and API")."""
 
 _HELD = ("active", "scheduled", "payment-pending", "assessing", "delayed")
 """States of reservations that hold capacity, or will (EC2 API Reference, CapacityReservation)."""
@@ -122,6 +122,16 @@ def _template_version(ec2: Any, template: str, version: str) -> Facts:
         "LaunchTemplateVersions"
     ]
     return dict(answer[0]["LaunchTemplateData"]) if answer else {}
+
+
+def _images(ec2: Any, ids: Sequence[str]) -> Iterator[Facts]:
+    """Yield the images that exist and that the account may use, deprecated ones too.
+
+    ImageIds would make the whole request fail for a deregistered image, which a launch template still names.
+    """
+    for start in range(0, len(ids), _FILTER_VALUES):
+        wanted = {"Name": "image-id", "Values": list(ids[start : start + _FILTER_VALUES])}
+        yield from pages(ec2, "describe_images", "Images", Filters=[wanted], IncludeDeprecated=True)
 
 
 def _clusters(eks: Any) -> Iterator[ClusterFacts]:

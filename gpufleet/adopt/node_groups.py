@@ -164,8 +164,14 @@ def _image(name: str, template: Facts, made: dict[str, Any], region: RegionFacts
             " that you write as `image` of the group",
         )
         return
-    known = region.images.get(image, "")
-    if known.startswith(("amazon-eks-node-", "Deep Learning ")):
+    known = region.images.get(image)
+    if known is None:
+        site.remark(
+            name,
+            f"its image {image} is deregistered, or no longer shared with this account; the fleet takes the"
+            " release of its software channel",
+        )
+    elif known.startswith(("amazon-eks-node-", "Deep Learning ")):
         site.remark(name, f"its image is {known}; the fleet takes the release of its software channel")
     else:
         made["image"] = image
