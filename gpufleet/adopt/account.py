@@ -14,7 +14,10 @@ Facts = Mapping[str, Any]
 
 
 class ClusterFacts(Struct, frozen=True):
-    """An EKS cluster with its node groups, add-ons, and administrators by ARN and access policy."""
+    """An EKS cluster with its node groups, add-ons, and administrators by ARN and access policy.
+
+    `access` is empty in authentication mode CONFIG_MAP.
+    """
 
     cluster: Facts
     node_groups: tuple[Facts, ...]
@@ -136,23 +139,35 @@ def _images(ec2: Any, ids: Sequence[str]) -> Iterator[Facts]:
 
 def _clusters(eks: Any) -> Iterator[ClusterFacts]:
     for name in pages(eks, "list_clusters", "clusters"):
+        cluster = read(eks, "describe_cluster", name=name)["cluster"]
         groups = pages(eks, "list_nodegroups", "nodegroups", clusterName=name)
-        access = []
-        for arn in pages(eks, "list_access_entries", "accessEntries", clusterName=name):
-            policies = pages(
-                eks,
-                "list_associated_access_policies",
-                "associatedAccessPolicies",
-                clusterName=name,
-                principalArn=arn,
-            )
-            access += [(str(arn), str(each["policyArn"]).rpartition("/")[2]) for each in policies]
         yield ClusterFacts(
-            cluster=read(eks, "describe_cluster", name=name)["cluster"],
+            cluster=cluster,
             node_groups=tuple(
                 read(eks, "describe_nodegroup", clusterName=name, nodegroupName=group)["nodegroup"]
                 for group in groups
             ),
             addons=tuple(pages(eks, "list_addons", "addons", clusterName=name)),
-            access=tuple(access),
+            access=tuple(_access(eks, name)) if has_access_entries(cluster) else (),
         )
+
+
+def has_access_entries(cluster: Facts) -> bool:
+    """Return whether the cluster has access entries: in authentication mode CONFIG_MAP, EKS refuses to list
+    them (EKS User Guide, "Set the authentication mode")."""
+    mode = (cluster.get("accessConfig") or {}).get("authenticationMode")
+    return mode != "CONFIG_MAP"
+
+
+def _access(eks: Any, cluster: str) -> Iterator[tuple[str, str]]:
+    """Yield principal and access policy of each entry."""
+    for arn in pages(eks, "list_access_entries", "accessEntries", clusterName=cluster):
+        policies = pages(
+            eks,
+            "list_associated_access_policies",
+            "associatedAccessPolicies",
+            clusterName=cluster,
+            principalArn=arn,
+        )
+        for each in policies:
+            yield str(arn), str(each["policyArn"]).rpartition("/")[2]

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import Any, get_args
 
-from gpufleet.adopt.account import ClusterFacts, Facts, RegionFacts, tags_of
+from gpufleet.adopt.account import ClusterFacts, Facts, RegionFacts, has_access_entries, tags_of
 from gpufleet.adopt.node_groups import eks_group, group_name, merged, scaling_group
 from gpufleet.adopt.remarks import AdoptedSite, Import, Remark
 from gpufleet.catalog import Catalog
@@ -123,6 +123,13 @@ class _Builder:
             arns = sorted({arn for arn, granted in facts.access if granted == policy})
             if arns:
                 settings[field] = arns
+        if not has_access_entries(cluster):
+            site.remark(
+                cluster["name"],
+                "its authentication mode is CONFIG_MAP: who may use it is in the ConfigMap aws-auth, which is"
+                " not read. The fleet makes access entries: write their roles and users as `admins` and"
+                " `viewers` of `kubernetes`",
+            )
         others = sorted({granted for _, granted in facts.access} - {_ADMIN, _VIEWER})
         if others:
             site.remark(

@@ -44,3 +44,20 @@ def test_deregistered_image_is_a_remark(group: Group, monkeypatch: pytest.Monkey
     assert gone.startswith(f"its image {GONE} is deregistered, or no longer shared with this account")
     found = [each.get("image") for each in site.fields["node_groups"]]
     assert found == [None, *own]
+
+
+@pytest.mark.parametrize("mode", ["CONFIG_MAP", "API_AND_CONFIG_MAP", "API"])
+def test_administrators_of_a_cluster_without_access_entries_are_a_remark(
+    subnets: list[str], mode: str
+) -> None:
+    client("eks").create_cluster(
+        name="old",
+        roleArn="arn:aws:iam::123456789012:role/cluster",
+        resourcesVpcConfig={"subnetIds": subnets},
+        accessConfig={"authenticationMode": mode},
+    )
+    site = adopted()
+    assert ("admins" in site.fields["kubernetes"]) is (mode != "CONFIG_MAP")
+    asked = [each for each in remarks_on(site, "old") if "authentication mode is CONFIG_MAP" in each]
+    assert len(asked) == (mode == "CONFIG_MAP")
+    assert all("write their roles and users as `admins` and `viewers`" in each for each in asked)

@@ -34,10 +34,7 @@ POLICIES = (
 def create_access_entry(call: Call) -> Params:
     """Add an IAM principal to a cluster whose authentication mode supports access entries."""
     given, cluster = call.params, eks.cluster_of(call)
-    mode = (vars(cluster).get("access_config") or {}).get("authenticationMode", "API_AND_CONFIG_MAP")
-    if mode == "CONFIG_MAP":
-        message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]."
-        raise AwsError("InvalidRequestException", message)
+    _check_mode(cluster)
     principal = given["principalArn"]
     if principal in eks.part(cluster, "access_entries"):
         message = "The specified access entry resource is already in use on this cluster."
@@ -55,6 +52,14 @@ def create_access_entry(call: Call) -> Params:
         entry["kubernetesGroups"] = groups
         entry["username"] = given.get("username") or entry["username"]
     return {"accessEntry": entry}
+
+
+def _check_mode(cluster: Any) -> None:
+    """Refuse as EKS does for a cluster in authentication mode CONFIG_MAP, which has no access entries."""
+    mode = (vars(cluster).get("access_config") or {}).get("authenticationMode", "API_AND_CONFIG_MAP")
+    if mode == "CONFIG_MAP":
+        message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP]"
+        raise AwsError("InvalidRequestException", f"{message} to perform this operation.")
 
 
 def admit(call: Call, cluster: Any, principal: str, kind: str, policy: str | None = None) -> Any:
@@ -93,8 +98,9 @@ def describe_access_entry(call: Call) -> Params:
 @operation("eks", "ListAccessEntries")
 def list_access_entries(call: Call) -> Params:
     """Return the principals of a cluster, or those with one policy."""
-    policy = call.params.get("associatedPolicyArn")
-    entries = eks.part(eks.cluster_of(call), "access_entries")
+    policy, cluster = call.params.get("associatedPolicyArn"), eks.cluster_of(call)
+    _check_mode(cluster)
+    entries = eks.part(cluster, "access_entries")
     kept = sorted(p for p, one in entries.items() if policy is None or policy in one["policies"])
     items, token = eks.page(call, kept)
     return {"accessEntries": items, "nextToken": token}

@@ -35,6 +35,10 @@ def _addons(clients: Clients) -> Found:
 def _access_entries(clients: Clients) -> Found:
     eks = clients("eks")
     for cluster in pages(eks, "list_clusters", "clusters"):
+        access = eks.describe_cluster(name=cluster)["cluster"].get("accessConfig") or {}
+        if access.get("authenticationMode") == "CONFIG_MAP":
+            # It has no entries, and EKS refuses to list them.
+            continue
         for principal in pages(eks, "list_access_entries", "accessEntries", clusterName=cluster):
             entry = eks.describe_access_entry(clusterName=cluster, principalArn=principal)["accessEntry"]
             yield f"{cluster}/{principal}", entry.get("tags") or {}

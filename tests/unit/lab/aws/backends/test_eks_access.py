@@ -131,7 +131,8 @@ def test_config_map_cluster_refuses_access_entries_and_others_admit_the_creator(
     with refused("InvalidRequestException"):
         eks.create_access_entry(clusterName="old", principalArn=role)
     creator = "arn:aws:iam::123456789012:user/moto"
-    assert eks.list_access_entries(clusterName="old")["accessEntries"] == []
+    with refused("InvalidRequestException"):
+        eks.list_access_entries(clusterName="old")
     assert eks.list_access_entries(clusterName="new")["accessEntries"] == [creator]
     groups = {eks.describe_cluster(name=n)["cluster"]["identity"]["oidc"]["issuer"] for n in ("old", "new")}
     assert len(groups) == 2, "each cluster has an issuer of its own"
