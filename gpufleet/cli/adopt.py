@@ -125,7 +125,9 @@ def adopt(
 def _cloud(
     regions: list[str], profile: str | None, catalog: Catalog, fleet: str, environment: str
 ) -> tuple[list[AdoptedSite], list[Remark]]:
-    from gpufleet.account.reading import NotCheckedError
+    from botocore.exceptions import ClientError
+
+    from gpufleet.account.reading import NotCheckedError, error_code
     from gpufleet.adopt.account import read_region
     from gpufleet.adopt.cloud import cloud_sites
 
@@ -141,6 +143,13 @@ def _cloud(
             raise CloudError(
                 f"{region} cannot be read: {error}",
                 remedy="use credentials that may read (policy ReadOnlyAccess); nothing was written",
+            ) from None
+        except ClientError as error:
+            text = error.response.get("Error", {}).get("Message", "")
+            raise CloudError(
+                f"{region} cannot be read: {error.operation_name} answers {error_code(error)}: {text}",
+                remedy=f"correct or delete what AWS names, or leave out --region {region};"
+                " nothing was written",
             ) from None
         sites += found
         others += more

@@ -188,3 +188,27 @@ def test_refused_call_writes_nothing(
     answer = gpufleet("adopt", "found", "--region", "us-east-1")
     assert answer.code == 4 and "EKS: ListClusters is refused" in answer.err
     assert not (workplace / "stacks" / "found").exists()
+
+
+@pytest.mark.usefixtures("account")
+def test_answer_of_aws_that_stops_the_reading_is_reported(gpufleet: Gpufleet, workplace: Path) -> None:
+    """Here: a group whose launch template is deleted."""
+    ec2 = boto3.client("ec2", region_name="us-east-1")
+    network = ec2.create_vpc(CidrBlock="10.40.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=network, CidrBlock="10.40.9.0/24")["Subnet"]["SubnetId"]
+    ec2.create_launch_template(LaunchTemplateName="gone", LaunchTemplateData={"InstanceType": "g6.xlarge"})
+    boto3.client("autoscaling", region_name="us-east-1").create_auto_scaling_group(
+        AutoScalingGroupName="gone",
+        MinSize=0,
+        MaxSize=2,
+        VPCZoneIdentifier=subnet,
+        LaunchTemplate={"LaunchTemplateName": "gone", "Version": "$Latest"},
+    )
+    ec2.delete_launch_template(LaunchTemplateName="gone")
+    answer = gpufleet("adopt", "found", "--region", "us-east-1")
+    assert answer.code == 4
+    assert (
+        "us-east-1 cannot be read: DescribeLaunchTemplateVersions answers InvalidLaunchTemplate" in answer.err
+    )
+    assert "leave out --region us-east-1; nothing was written" in answer.err
+    assert not (workplace / "stacks" / "found").exists()
