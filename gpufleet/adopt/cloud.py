@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any, get_args
 
 from gpufleet.adopt.account import ClusterFacts, Facts, RegionFacts, has_access_entries, tags_of
-from gpufleet.adopt.node_groups import eks_group, group_name, merged, scaling_group
+from gpufleet.adopt.node_groups import eks_group, eks_types, group_name, merged, scaling_group
 from gpufleet.adopt.remarks import AdoptedSite, Import, Remark
 from gpufleet.catalog import Catalog
 from gpufleet.kinds import EKS_ADDONS, LustreDeployment
@@ -153,7 +153,7 @@ class _Builder:
         gpus: dict[str, int] = defaultdict(int)
         for group in self._site.fields["node_groups"]:
             if "team" in group:
-                item = self._catalog.instances.get(group["instance_types"][0])
+                item = self._catalog.instances.get(next(iter(group["instance_types"]), ""))
                 gpus[group["team"]] += (item.gpu_count if item else 0) * _most_nodes(group["capacity"])
         if gpus:
             settings["teams"] = [{"name": name, "gpus": count} for name, count in sorted(gpus.items())]
@@ -169,20 +169,17 @@ class _Builder:
         scaling = first["scalingConfig"]
         for other in found[1:]:
             self._site.remark(other["nodegroupName"], "nodes without GPUs: a cluster has one system group")
-        types = first.get("instanceTypes") or [
-            self._region.template(first.get("launchTemplate")).get("InstanceType", "")
-        ]
+        types = eks_types(first, self._region)
         sizes = {"min": max(1, scaling["minSize"]), "max": scaling["maxSize"]}
-        return {"system_nodes": {"instance_types": list(types), **sizes}}
+        # Without types, the fleet has its own.
+        return {"system_nodes": {**({"instance_types": types} if types else {}), **sizes}}
 
     def _is_system(self, group: Facts) -> bool:
         """Return whether a group carries the cluster's own services: by its tag, else without GPUs."""
         tagged = tags_of(group).get(f"{TAG_PREFIX}node-group")
         if tagged:
             return tagged == SYSTEM
-        types = group.get("instanceTypes") or [
-            self._region.template(group.get("launchTemplate")).get("InstanceType", "")
-        ]
+        types = eks_types(group, self._region)
         known = [self._catalog.instances[each] for each in types if each in self._catalog.instances]
         return not any(each.accelerator for each in known)
 

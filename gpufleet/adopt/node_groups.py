@@ -23,14 +23,13 @@ _DEFAULT_TAINTS = ("nvidia.com/gpu", "aws.amazon.com/neuron")
 def eks_group(group: Facts, region: RegionFacts, catalog: Catalog, site: AdoptedSite) -> dict[str, Any]:
     """Return the fleet file's form of an EKS node group; what it cannot say becomes a remark."""
     template = region.template(group.get("launchTemplate"))
-    types = list(group.get("instanceTypes") or ()) or [template.get("InstanceType", "")]
+    types = eks_types(group, region)
     scaling = group["scalingConfig"]
     sizes = {"min": scaling["minSize"], "max": scaling["maxSize"], "desired": scaling["desiredSize"]}
     name = group_name(group["nodegroupName"], tags_of(group), group["clusterName"])
+    _remark_missing_types(name, types, template, (), site)
     made = _common(name, types, group.get("subnets") or (), template, tags_of(group), region, catalog, site)
-    made["capacity"] = _capacity(
-        name, group.get("capacityType") == "SPOT", sizes, template, region, site, types[0]
-    )
+    made["capacity"] = _capacity(name, group.get("capacityType") == "SPOT", sizes, template, region, site)
     labels = {
         key: value
         for key, value in (group.get("labels") or {}).items()
@@ -60,15 +59,49 @@ def scaling_group(group: Facts, region: RegionFacts, catalog: Catalog, site: Ado
     policy = group.get("MixedInstancesPolicy") or {}
     overrides = (policy.get("LaunchTemplate") or {}).get("Overrides") or ()
     types = [each["InstanceType"] for each in overrides if each.get("InstanceType")]
-    types = types or [template.get("InstanceType", "")]
+    types = types or _template_types(template)
     distribution = policy.get("InstancesDistribution") or {}
     spot = bool(policy) and distribution.get("OnDemandPercentageAboveBaseCapacity", 100) == 0
     sizes = {"min": group["MinSize"], "max": group["MaxSize"], "desired": group["DesiredCapacity"]}
     name = group_name(group["AutoScalingGroupName"], tags_of(group), "")
     subnets = [each for each in (group.get("VPCZoneIdentifier") or "").split(",") if each]
+    configuration = group.get("LaunchConfigurationName")
+    if configuration:
+        site.remark(
+            name,
+            f"its launch configuration {configuration} is not read: write its instance type as"
+            " `instance_types` of the group, and its image and root volume if they are not the fleet's",
+        )
+    else:
+        _remark_missing_types(name, types, template, overrides, site)
     made = _common(name, types, subnets, template, tags_of(group), region, catalog, site)
-    made["capacity"] = _capacity(name, spot, sizes, template, region, site, types[0])
+    made["capacity"] = _capacity(name, spot, sizes, template, region, site)
     return made
+
+
+def eks_types(group: Facts, region: RegionFacts) -> list[str]:
+    """Return the instance types of an EKS node group, of its own or of its launch template."""
+    return list(group.get("instanceTypes") or ()) or _template_types(
+        region.template(group.get("launchTemplate"))
+    )
+
+
+def _template_types(template: Facts) -> list[str]:
+    return [template["InstanceType"]] if template.get("InstanceType") else []
+
+
+def _remark_missing_types(
+    name: str, types: list[str], template: Facts, overrides: Iterable[Facts], site: AdoptedSite
+) -> None:
+    """Add a remark to a group whose instance types AWS chooses by attributes, or that names none."""
+    if types:
+        return
+    by_attributes = any(each.get("InstanceRequirements") for each in (template, *overrides))
+    what = "AWS chooses its instance types by attributes" if by_attributes else "it names no instance type"
+    site.remark(
+        name,
+        f"{what}: write those that it may start as `instance_types` of the group, the preferred one first",
+    )
 
 
 def merged(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -112,7 +145,7 @@ def _common(
     efa = [each for each in interfaces if each.get("InterfaceType") in ("efa", "efa-only")]
     if efa:
         made["network"] = "efa"
-        item = catalog.instances.get(types[0])
+        item = catalog.instances.get(types[0]) if types else None
         planned = len(efa_layout(item)) if item is not None and item.efa else 0
         if planned and len(interfaces) != planned:
             site.remark(
@@ -184,7 +217,6 @@ def _capacity(
     template: Facts,
     region: RegionFacts,
     site: AdoptedSite,
-    instance_type: str,
 ) -> dict[str, Any]:
     target = (template.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
     group = target.get("CapacityReservationResourceGroupArn")
@@ -206,7 +238,7 @@ def _capacity(
     made: dict[str, Any] = {
         "nodes": nodes,
         "id": held["CapacityReservationId"],
-        "instance_type": held.get("InstanceType", instance_type),
+        "instance_type": held["InstanceType"],
         "zone": held["AvailabilityZone"],
         "instances": nodes,
     }
