@@ -52,6 +52,8 @@ USAGES: Mapping[str, Usage] = {
     "ebs-gp3-throughput": Usage("AmazonEC2", "EBS:VolumeP-Throughput.gp3", "MBps-month"),
     "ebs-io2": Usage("AmazonEC2", "EBS:VolumeUsage.io2", "GB-month"),
     "ebs-io2-iops": Usage("AmazonEC2", "EBS:VolumeP-IOPS.io2", "IOPS-month"),
+    "ebs-io2-iops-tier2": Usage("AmazonEC2", "EBS:VolumeP-IOPS.io2.tier2", "IOPS-month"),
+    "ebs-io2-iops-tier3": Usage("AmazonEC2", "EBS:VolumeP-IOPS.io2.tier3", "IOPS-month"),
     "vpc-endpoint-interface-hour": Usage("AmazonVPC", "VpcEndpoint-Hours", "hour"),
     "public-ipv4-hour": Usage("AmazonVPC", "PublicIPv4:InUseAddress", "hour"),
     "vpn-connection-hour": Usage("AmazonVPC", "VPN-Usage-Hours:ipsec.1", "hour"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpufleet.kinds import GP3_IOPS, GP3_MB_S
 from gpufleet.pricing.cost import ONE, Cost, Sizes
 from gpufleet.pricing.rates import MONTH, Prices, Rate, UnpricedError, number, pricing_of, settle
+
+IO2_TIERS = (("ebs-io2-iops", 0), ("ebs-io2-iops-tier2", 32_000), ("ebs-io2-iops-tier3", 64_000))
+"""Price keys of the IOPS of an io2 volume, and the IOPS below each tier (Amazon EBS User Guide, "Understand
+codes for Amazon EBS in billing and usage reports": up to 32,000, to 64,000, and above)."""
 
 
 class Disk(Struct, frozen=True):
@@ -67,11 +72,20 @@ def _parts(prices: Prices, disks: Sequence[Disk]) -> list[tuple[int, str, Rate]]
     A "GB-month" of EBS is 2^30 bytes, so GiB are used unchanged.
     """
     return [
-        (amount, unit, prices.service(key))
-        for disk in disks
-        for key, amount, unit in _charges(disk)
-        if amount
+        (amount, unit, _rate(prices, key)) for disk in disks for key, amount, unit in _charges(disk) if amount
     ]
+
+
+def _rate(prices: Prices, key: str) -> Rate:
+    """Return the rate of a charge. IOPS of a higher tier of io2 cost at most those of the first."""
+    rate, (first_key, _) = prices.service(key), IO2_TIERS[0]
+    if not rate.estimated or key == first_key or key not in dict(IO2_TIERS):
+        return rate
+    first = prices.service(first_key)
+    if first.estimated:
+        return rate
+    note = f"{rate.note}, and at most {number(first.high)} USD, the price of the first 32,000"
+    return replace(rate.capped(first.high), note=note)
 
 
 def _charges(disk: Disk) -> Sequence[tuple[str, int, str]]:
@@ -84,5 +98,12 @@ def _charges(disk: Disk) -> Sequence[tuple[str, int, str]]:
     if disk.kind == "io2":
         if not disk.iops:
             raise UnpricedError("the IOPS of an io2 volume are not set")
-        return (("ebs-io2", disk.size, "GB-month"), ("ebs-io2-iops", disk.iops, "IOPS-month"))
+        return (("ebs-io2", disk.size, "GB-month"), *_io2_iops(disk.iops))
     raise UnpricedError(f"no price is known for EBS {disk.kind} volumes")
+
+
+def _io2_iops(iops: int) -> Iterator[tuple[str, int, str]]:
+    """Yield the IOPS of a volume by tier."""
+    ends = [start for _, start in IO2_TIERS[1:]] + [iops]
+    for (key, start), end in zip(IO2_TIERS, ends, strict=True):
+        yield key, max(0, min(iops, end) - start), "IOPS-month"
