@@ -95,14 +95,10 @@ def test_first_tier_counts_and_a_price_of_0_is_unknown() -> None:
 
 
 def test_addresses_of_dns_endpoints_have_their_own_usage_type() -> None:
-    """The amounts are made up: no public one is in the catalog."""
-    ordinary = usage_document("AmazonRoute53", "EU-ResolverNetworkInterface", "7", "Hrs")
+    """The amount of the other usage type is made up."""
+    ordinary = usage_document("AmazonRoute53", "EU-ResolverNetworkInterface", "0.125", "Hrs")
     other = usage_document("AmazonRoute53", "EU-ResolverNetworkInterface-SecurityEnabled", "8", "Hrs")
-    assert read(ordinary, other) == {"resolver-endpoint-hour": Decimal(7)}
-
-
-# AWS's price list has them; no source of the catalog does yet.
-UNPRICED = {"resolver-endpoint-hour"}
+    assert read(ordinary, other) == {"resolver-endpoint-hour": Decimal("0.125")}
 
 
 def test_every_usage_has_a_price_in_the_catalog_and_its_unit() -> None:
@@ -110,6 +106,5 @@ def test_every_usage_has_a_price_in_the_catalog_and_its_unit() -> None:
     tiers = {tier.price_key: tier.prices for tier in catalog.lustre_tiers}
     for key, usage in USAGES.items():
         prices = tiers[key] if key in tiers else catalog.services[key].prices
-        assert bool(prices) is (key not in UNPRICED), key
+        assert prices, key
         assert {price.unit for price in prices.values()} <= {usage.unit}, key
-    assert {catalog.services[key].unit for key in UNPRICED} == {USAGES[key].unit for key in UNPRICED}

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gpufleet.catalog import Price
 from gpufleet.environments import Choices, draft_environment
 from gpufleet.plan import build_plan
 from gpufleet.plan.models import FleetPlan
@@ -195,27 +194,27 @@ def test_plan_and_stack_leave_out_what_direct_connect_costs_by_use(owner: str | 
 
 
 @pytest.mark.parametrize("preview", [True, False], ids=["before it exists", "once it exists"])
-def test_plan_and_stack_have_no_price_of_dns_endpoints(preview: bool) -> None:
-    """No source has one yet: it is unknown, and `gpufleet catalog refresh` reads AWS's."""
+def test_plan_and_stack_price_each_address_of_dns_endpoints(preview: bool) -> None:
+    """0.125 USD per address and hour (Route 53 pricing, "Resolver endpoints")."""
     dns = {"forward": [{"domain": "corp.example", "servers": ["10.60.0.53"]}], "inbound": True}
     vpn = {"gateway": "203.0.113.7", "networks": ["10.60.0.0/22"]}
     fleet = spec(cloud=[cloud_site(network={"cidr": "10.40.0.0/16", "vpn": vpn, "dns": dns})])
     cost = price_plan(build_plan(fleet, CATALOG), CATALOG)
-    assert [(each.type, each.name) for each in cost.unknown] == [
-        (RESOLVER_ENDPOINT, f"atlas-test-use1-dns-{each}") for each in ("inbound", "outbound")
-    ]
-    assert {each.what for each in cost.unknown} == {"Route 53 Resolver endpoint with 2 addresses"}
+    assert not cost.unknown
+    lines = [each for each in cost.lines if each.type == RESOLVER_ENDPOINT]
+    assert {each.name for each in lines} == {
+        f"atlas-test-use1-dns-{each}" for each in ("inbound", "outbound")
+    }
+    assert {each.what for each in lines} == {"Route 53 Resolver endpoint with 2 addresses"}
+    assert {each.expected for each in lines} == {Decimal("182.5")}
+    assert not any(each.estimated for each in lines)
     assert_one_price(fleet, preview=preview)
 
 
-def test_price_of_dns_endpoints_counts_each_address() -> None:
-    price = Price(amount=Decimal("0.2"), unit="hour", source="test")
-    services = dict(CATALOG.services)
-    key = "resolver-endpoint-hour"
-    services[key] = services[key].model_copy(update={"prices": {"us-east-1": price}})
-    catalog = replace(CATALOG, services=services)
-    line = price_resolver_endpoint(Prices(catalog, "us-east-1"), 2)
-    assert (line.minimum, line.expected, line.maximum) == (Decimal(292),) * 3
+@pytest.mark.parametrize("region", sorted(CATALOG.regions))
+def test_price_of_dns_endpoints_is_the_same_in_all_regions(region: str) -> None:
+    line = price_resolver_endpoint(Prices(CATALOG, region), 4)
+    assert (line.minimum, line.expected, line.maximum) == (Decimal(365),) * 3
     assert line.left_out == (by_use.DNS,)
 
 

@@ -77,7 +77,6 @@ def test_line_of_an_endpoint_says_in_how_many_zones_it_is(zones: int, what: str)
         (one(NAT, availabilityMode="regional"), "regional"),
         (one(VPN, enableAcceleration=True), "accelerated VPN"),
         (one(VPN, region="us-gov-west-1"), "VPN connection in us-gov-west-1"),
-        (one(RESOLVER, ipAddresses=[{}, {}]), "no price"),
         (one(RESOLVER, ipAddresses=UNKNOWN), "ipAddresses"),
         (one(ENDPOINT, vpcEndpointType="Interface", subnetIds=UNKNOWN), "subnetIds"),
         (one(ENDPOINT, vpcEndpointType="Interface"), "number of its zones is not known"),
