@@ -162,6 +162,29 @@ def test_on_demand_price_of_a_region_is_that_of_two_sources(
     assert catalog.on_demand(name, region).amount == Decimal(usd)
 
 
+@pytest.mark.parametrize(
+    ("key", "region", "usd"),
+    [
+        ("ebs-gp3", "ap-southeast-1", "0.096"),
+        ("ebs-gp3", "us-west-2", "0.08"),
+        ("ebs-gp3-iops", "ap-northeast-1", "0.006"),
+        ("ebs-gp3-iops", "us-west-2", "0.005"),
+        ("ebs-gp3-throughput", "ap-northeast-1", "0.048"),
+        ("ebs-gp3-throughput", "eu-west-1", "0.044"),
+        ("ebs-io2", "ap-northeast-1", "0.142"),
+        ("s3-standard-ia", "ap-southeast-1", "0.0138"),
+        ("vpc-endpoint-interface-hour", "ap-southeast-1", "0.013"),
+        ("vpc-endpoint-interface-hour", "us-west-2", "0.01"),
+    ],
+)
+def test_price_of_a_service_is_that_of_the_price_list(
+    catalog: Catalog, key: str, region: str, usd: str
+) -> None:
+    rate = Prices(catalog, region).service(key)
+    assert (rate.low, rate.expected, rate.high) == (Decimal(usd),) * 3 and not rate.estimated
+    assert rate.date is not None and rate.date >= "2026-08-12"
+
+
 def test_p5e_is_sold_in_capacity_blocks_without_an_on_demand_price(catalog: Catalog) -> None:
     assert "us-east-1" not in catalog.instance("p5e.48xlarge").regions
     for region in ("us-east-1", "us-west-2"):
