@@ -18,7 +18,7 @@ import yaml
 
 from gpufleet.lab.aws.credentials import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.rack.cloud_hosts import API, PORT, REGION, Instances
-from tests.rack.lab import Lab, fleet_text, plan_fleet
+from tests.rack.lab import BOOTED, Lab, fleet_text, plan_fleet
 from tests.rack.roles.proof import prove
 from tests.rack.roles.test_slurm import BOOK, FAST, Cluster, made_secrets, prepare, wait_for
 
@@ -43,9 +43,6 @@ CHECKPOINT_S = 20
 ENDPOINT = f"http://{API}:{PORT}"
 # A container is up in seconds; the program looks every ten.
 LIMIT_S = 300
-# A container has the uptime of this machine, and slurmctld ignores a node that has not booted since it was
-# launched: `-b` reports a boot at the start of slurmd.
-BOOTED = "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s -b $SLURMD_OPTIONS\n"
 SCRIPT = "/usr/local/share/cloud-job.sh"
 JOB = """\
 #!/bin/bash
@@ -151,6 +148,7 @@ def cloud_cluster(folder: Path, account: Path) -> Iterator[Burst]:
         credentials = profile()
         for host in ADDRESSES.values():
             lab.sh(host, f"cat >/etc/gpufleet/cloud-node.json <<'END'\n{json.dumps(settings)}\nEND")
+            # slurmctld ignores a node that has not booted since it was launched.
             lab.sh(host, f"cat >/etc/systemd/system/slurmd.service.d/rack.conf <<'END'\n{BOOTED}END")
             lab.sh(host, f"mkdir /root/.aws; cat >/root/.aws/config <<'END'\n{credentials}END")
         cloud = _cloud(instances, lab)

@@ -28,6 +28,9 @@ CACHE = user_cache("rack")
 FLEET = ROOT / "gpufleet" / "lab" / "rack" / "fleet.yaml"
 VENDOR_URL = "http://packages.rack/vendor"
 KEY = "/usr/share/keyrings/rack.gpg"
+# A container has the uptime of this machine, so slurmctld does not see that it has booted: `-b` reports a
+# boot at the start of slurmd.
+BOOTED = "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s -b $SLURMD_OPTIONS\n"
 
 
 def fleet_text(*, gpu_nodes: int = 4, controllers: int = 2, login: bool = True, more: str = "") -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
 from pathlib import Path
+
+# The reasons of slurmctld for a node that it sets DOWN. It keeps a reason that is there
+# (src/slurmctld/node_mgr.c).
+REASONS_OF_SLURM = ("", "Not responding", "Node unexpectedly rebooted")
+REASON = re.compile(r"(.*?) \[[^\]\s]*@[^\]]*\]")
 
 
 class SlurmError(Exception):
@@ -46,6 +52,18 @@ class SlurmNode:
     def drained_by_us(self) -> bool:
         """Whether it is drained with the reason of the caller."""
         return self.drained() and self.field("Reason").startswith(self.reason)
+
+    def down_by_others(self) -> bool:
+        """Whether it is DOWN with a reason of somebody else, who has to return it."""
+        reason = self.field("Reason")
+        found = REASON.match(reason)
+        text = (found[1] if found else reason).strip()
+        return (
+            self.known
+            and self.field("State").startswith("DOWN")
+            and not text.startswith(self.reason)
+            and text not in REASONS_OF_SLURM
+        )
 
     def jobs(self) -> list[str]:
         """Running jobs, or processes of job steps if no controller answers."""

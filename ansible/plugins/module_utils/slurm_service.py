@@ -31,8 +31,14 @@ class SlurmService:
                 f"Slurm does not say what {self.name} is: {node.output}. See that a controller answers "
                 "(scontrol ping) and that slurm.conf has the node."
             )
-        self.taken, self.ours = node.drained(), node.drained_by_us()
-        self.ready = node.known and not [word for word in AWAY if word in node.field("State")]
+        self.taken, self.ours = node.drained() or node.down_by_others(), node.drained_by_us()
+        state = node.field("State")
+        if self.ours:
+            # slurmctld sets a node DOWN that does not answer for SlurmdTimeout, and up to 23.02 each node
+            # that has booted. It stays DOWN when it answers again, since its reason is not "Not responding"
+            # (ReturnToService in slurm.conf(5)). State=RESUME ends both.
+            state = state.removeprefix("DOWN")
+        self.ready = node.known and not [word for word in AWAY if word in state]
 
     def status(self) -> str:
         """State and reason in one line."""

@@ -10,9 +10,11 @@ description:
   - C(drained) drains the node with a reason that names the operation and its user, and waits until no
     job runs on it. If jobs do not end in time, a node that was in service is resumed, and the task fails with
     the jobs.
-  - C(ready) waits until slurmd answers the controller.
-  - C(returned) resumes the node only if it is drained for this operation. Drains by administrators, other
-    operations or the health check are kept.
+  - C(ready) waits until slurmd answers the controller. A node that is drained for this operation may be DOWN,
+    since Slurm keeps that state after a reboot.
+  - C(returned) resumes the node only if it is drained for this operation, also if Slurm has set it DOWN
+    meanwhile. Drains by administrators, other operations or the health check are kept, and so is a node that
+    an administrator has set DOWN.
   - The reason in Slurm is the only state, so the next run completes a killed one,
     by any user.
   - Runs on any host with Slurm commands and a responding controller.

@@ -101,6 +101,16 @@ def controllers(hosts: list[str], version: str) -> list[str]:
     return missing
 
 
+def answers(state: str) -> bool:
+    """Whether slurmd answers.
+
+    A drained node that did not answer for SlurmdTimeout stays DOWN when it answers again.
+    """
+    if "+DRAIN" in state:
+        state = state.removeprefix("DOWN")
+    return not any(word in state for word in ("DOWN", "UNKNOWN", "NOT_RESPONDING", "*"))
+
+
 def nodes(names: list[str], version: str) -> list[str]:
     """Nodes that do not answer, or have another version."""
     output = ask("scontrol", "-o", "show", "node", ",".join(names))
@@ -113,7 +123,7 @@ def nodes(names: list[str], version: str) -> list[str]:
         runs = re.search(r"\bVersion=(\S+)", line)
         if state is None:
             missing.append(f"Slurm does not know {name}")
-        elif any(word in state[1] for word in ("DOWN", "UNKNOWN", "NOT_RESPONDING", "*")):
+        elif not answers(state[1]):
             missing.append(f"{name} is {state[1]}")
         elif version and (runs is None or runs[1] != version):
             missing.append(

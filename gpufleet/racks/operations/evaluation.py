@@ -55,7 +55,16 @@ def verdict(
 
 
 def without_own_drain(text: str, operation: str) -> str:
-    """Return `scontrol -o show node` without the drain of this operation."""
+    """Return `scontrol -o show node` without the drain of this operation.
+
+    DOWN is removed too if the node answers: slurmctld keeps it after a reboot, and State=RESUME ends both.
+    """
     if not operation or f" Reason={REASON}{operation} " not in f"{text} ":
         return text
-    return re.sub(r"(\bState=\S*?)\+DRAIN\b", r"\1", text)
+    return re.sub(r"\bState=(\S+)", _resumed, text, count=1)
+
+
+def _resumed(state: re.Match[str]) -> str:
+    base, *flags = state[1].split("+")
+    answers = base == "DOWN" and "NOT_RESPONDING" not in flags
+    return "State=" + "+".join(["IDLE" if answers else base, *(flag for flag in flags if flag != "DRAIN")])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 import yaml
 
 from gpufleet.racks.configure.known_hosts import known_name
 from gpufleet.racks.configure.targets import ssh_connections
+from tests.rack.lab import BOOTED
 from tests.rack.operations.operating import began, lose_power, wait_on, wait_until, why
 from tests.rack.site import Site
 
@@ -164,6 +166,19 @@ def test_hosts_reboot_without_disturbing_jobs_and_members_of_a_quorum_one_by_one
     assert upgraded["states"] == {"dgx02": "done"}
     assert {host.name: host.boots for host in lab.rack.status()} == now
     assert drains(site) == {}
+
+
+@pytest.mark.breaks("dgx01")
+def test_node_that_slurm_sets_down_at_its_reboot_is_returned(site_to_break: Site) -> None:
+    """slurmctld 22.05 and 23.02 set a node DOWN that has booted since its last answer, also a drained one."""
+    site = site_to_break
+    folder = "/etc/systemd/system/slurmd.service.d"
+    site.lab.sh("dgx01", f"mkdir -p {folder}; cat >{folder}/booted.conf <<'END'\n{BOOTED}END")
+    done = site.configure("reboot", "--limit", "dgx01", "-o", "ready=60", verb="operate")
+    assert done["states"] == {"dgx01": "done"}
+    site.lab.sh("ctl01", "journalctl -q -u slurmctld | grep 'Node dgx01 unexpectedly rebooted'")
+    assert drains(site) == {}
+    site.wait_for_nodes()
 
 
 def test_node_is_decommissioned_added_again_and_replaced(site_to_break: Site) -> None:

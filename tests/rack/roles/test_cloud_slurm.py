@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.rack.cloud_cluster import BOOTED, ENDPOINT, GROUP, IMAGE, PARAMETER, TAGS, profile
+from tests.rack.cloud_cluster import ENDPOINT, GROUP, IMAGE, PARAMETER, TAGS, profile
 from tests.rack.cloud_hosts import API, REGION, Instances
 from tests.rack.image_build import build_image
-from tests.rack.lab import Lab, plan_fleet
+from tests.rack.lab import BOOTED, Lab, plan_fleet
 from tests.rack.roles.proof import prove
 from tests.rack.roles.test_slurm import BOOK, FAST, wait_for
 

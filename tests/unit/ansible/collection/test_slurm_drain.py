@@ -133,6 +133,53 @@ def test_unreachable_node_is_waited_for_and_then_reported(module: ModuleType, ru
     assert run(module, state="ready", wait_s=0, **GIVEN)["ours"] is True
 
 
+@pytest.mark.parametrize("reason", [OURS, OURS.replace(" [root", " : Not responding [slurm")])
+def test_node_that_slurm_set_down_for_its_reboot_is_ready_and_resumed(
+    module: ModuleType, run: Run, slurm: Slurm, reason: str
+) -> None:
+    slurm.set("DOWN+DRAIN", reason)
+    assert run(module, state="ready", wait_s=0, **GIVEN)["ours"] is True
+    assert run(module, state="returned", **GIVEN)["changed"] is True
+    assert slurm.updates == ["scontrol update NodeName=dgx01 State=RESUME"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("DOWN*+DRAIN", OURS),
+        ("DOWN+DRAIN+NOT_RESPONDING", OURS),
+        ("IDLE+DRAIN+POWERING_DOWN", OURS),
+        ("DOWN+DRAIN", "disk is being replaced [ada@now]"),
+        ("DOWN", "Not responding [slurm@now]"),
+        ("DOWN", ""),
+    ],
+)
+def test_other_node_that_is_down_is_not_ready(
+    module: ModuleType, run: Run, slurm: Slurm, state: str, reason: str
+) -> None:
+    slurm.set(state, reason)
+    assert f": {state}" in run(module, state="ready", wait_s=0, **GIVEN)["msg"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "ours"),
+    [
+        ("power supply is broken [ada@now]", False),
+        ("gpufleet operate: decommission by ada [root@now]", False),
+        ("Not responding [slurm@now]", True),
+        ("Node unexpectedly rebooted [slurm@now]", True),
+        ("", True),
+    ],
+)
+def test_node_that_an_administrator_set_down_keeps_its_reason(
+    module: ModuleType, run: Run, slurm: Slurm, reason: str, ours: bool
+) -> None:
+    slurm.set("DOWN", reason)
+    answer = run(module, state="drained", **GIVEN)
+    assert answer["ours"] is answer["changed"] is ours
+    assert bool(slurm.updates) is ours
+
+
 def test_unreachable_controller_is_an_error_and_not_a_drained_node(
     module: ModuleType, run: Run, programs: Programs
 ) -> None:

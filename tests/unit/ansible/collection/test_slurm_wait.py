@@ -17,7 +17,11 @@ case "$*" in
   "show config") echo 'SLURM_VERSION           = 23.02.8';;
   *"show node"*) echo 'NodeName=dgx01 Arch=x86_64 Version=23.02.8 State=IDLE+DRAIN '
      echo 'NodeName=dgx02 Arch=x86_64 Version=22.05.8 State=IDLE '
-     echo 'NodeName=dgx03 Version=23.02.8 State=DOWN+NOT_RESPONDING ';;
+     echo 'NodeName=dgx03 Version=23.02.8 State=DOWN+NOT_RESPONDING '
+     echo 'NodeName=dgx04 Version=23.02.8 State=DOWN+DRAIN '
+     echo 'NodeName=dgx05 Version=23.02.8 State=DOWN*+DRAIN '
+     echo 'NodeName=dgx06 Version=23.02.8 State=DOWN '
+     echo 'NodeName=dgx07 Version=23.02.8 State=DOWN+DRAIN+NOT_RESPONDING ';;
 esac
 """
 
@@ -39,7 +43,7 @@ def module(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         {"cluster": "lab"},
         {"controllers": ["ctl01"], "version": "23.02.8"},
         {"nodes": ["dgx01"], "version": "23.02.8"},
-        {"nodes": ["dgx01", "dgx02"]},
+        {"nodes": ["dgx01", "dgx02", "dgx04"]},
         {"jobs": [3, 4, 5]},
     ],
 )
@@ -55,6 +59,9 @@ def test_responding_daemons_pass(module: ModuleType, run: Run, wanted: dict[str,
         ({"controllers": ["ctl01"], "version": "23.11.1"}, "slurmctld is 23.02.8 and has to be 23.11.1"),
         ({"nodes": ["dgx02"], "version": "23.02.8"}, "slurmd of dgx02 is 22.05.8 and has to be 23.02.8"),
         ({"nodes": ["dgx03"]}, "dgx03 is DOWN+NOT_RESPONDING"),
+        ({"nodes": ["dgx05"]}, "dgx05 is DOWN*+DRAIN"),
+        ({"nodes": ["dgx06"]}, "dgx06 is DOWN"),
+        ({"nodes": ["dgx07"]}, "dgx07 is DOWN+DRAIN+NOT_RESPONDING"),
         ({"nodes": ["dgx09"]}, "Slurm does not know dgx09"),
         ({"jobs": [5, 6]}, "job 6 is neither in the queue nor in accounting"),
     ],

@@ -33,12 +33,19 @@ def test_node_drained_for_this_operation_passes() -> None:
     assert judged(answers(OURS)) == []
 
 
+@pytest.mark.parametrize("reason", ["by ada", "by ada : Not responding"])
+def test_node_that_slurm_has_set_down_for_its_reboot_passes(reason: str) -> None:
+    assert judged(answers(OURS.replace("IDLE+DRAIN", "DOWN+DRAIN").replace("by ada", reason))) == []
+
+
 @pytest.mark.parametrize(
     "state",
     [
         OURS.replace("upgrade_driver", "decommission"),
         OURS.replace("gpufleet operate: upgrade_driver", "disk is being replaced"),
-        OURS.replace("IDLE+DRAIN", "DOWN+DRAIN"),
+        OURS.replace("upgrade_driver", "decommission").replace("IDLE+DRAIN", "DOWN+DRAIN"),
+        OURS.replace("IDLE+DRAIN", "DOWN*+DRAIN"),
+        OURS.replace("IDLE+DRAIN", "DOWN+DRAIN+NOT_RESPONDING"),
         OURS.replace("IDLE+DRAIN", "IDLE*+DRAIN"),
     ],
 )
