@@ -60,7 +60,7 @@ def words_of(text: str) -> list[str]:
 
 
 def read(cluster: str) -> State:
-    """Accounting: QOS by name, accounts by name, and (account, user) pairs."""
+    """Accounting: QOS and accounts by name, (account, user) pairs, and the default account by user."""
     if [cluster] not in [list(row.values()) for row in table("cluster", "Cluster")]:
         raise SilentError(f"cluster {cluster} is not known to accounting yet")
     if not any(row == {"Type": "gres", "Name": "gpu"} for row in table("tres", "Type,Name")):
@@ -84,4 +84,9 @@ def read(cluster: str) -> State:
                 "default": row["DefaultQOS"],
                 "qos": words_of(row["QOS"]),
             }
-    return {"qos": qos, "accounts": accounts, "users": users}
+    # With their associations: the default account of a user is another one in each cluster.
+    of_cluster = ("withassoc", f"cluster={cluster}")
+    defaults = {
+        row["User"]: row["DefaultAccount"] for row in table("user", "User,DefaultAccount", *of_cluster)
+    }
+    return {"qos": qos, "accounts": accounts, "users": users, "defaults": defaults}

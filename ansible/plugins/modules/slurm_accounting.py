@@ -156,11 +156,19 @@ def account_commands(cluster: str, has: State, wants: State) -> list[Command]:
 
 def removals(cluster: str, has: State, wants: State, made: State) -> list[Command]:
     """Managed objects that are no longer listed. An account with other users stays."""
-    commands = [
-        ["delete", "user", "where", f"name={user}", f"account={account}", f"cluster={cluster}"]
-        for account, user in sorted((made["users"] - wants["users"]) & has["users"])
-    ]
-    left = has["users"] - (made["users"] - wants["users"])
+    commands = []
+    gone = (made["users"] - wants["users"]) & has["users"]
+    left = has["users"] - gone
+    for account, user in sorted(gone):
+        where = [f"name={user}", f"cluster={cluster}"]
+        others = sorted(wants["users"]) + sorted(left)
+        kept = [other for other, member in others if member == user]
+        if kept and has["defaults"].get(user) == account:
+            # Slurm 23.11 and later do not remove the default account of a user who has others
+            # (_check_is_def_acct_before_remove in accounting_storage_mysql.c). Earlier ones leave the user
+            # without one.
+            commands.append(["modify", "user", "where", *where, "set", f"DefaultAccount={kept[0]}"])
+        commands.append(["delete", "user", "where", where[0], f"account={account}", where[1]])
     for name in sorted((made["accounts"] - wants["accounts"].keys()) & has["accounts"].keys()):
         if not any(account == name for account, _ in left):
             commands.append(["delete", "account", "where", f"name={name}", f"cluster={cluster}"])
@@ -243,7 +251,7 @@ def ensure(params: dict[str, Any], check: bool) -> list[Command]:
     try:
         has = read(cluster) if check else read_when_ready(cluster, params["timeout_s"])
     except SilentError:
-        has = {"qos": {}, "accounts": {}, "users": set()}
+        has = {"qos": {}, "accounts": {}, "users": set(), "defaults": {}}
     commands = [
         *qos_commands(has, wants),
         *account_commands(cluster, has, wants),

@@ -244,9 +244,12 @@ def test_accounts_follow_the_fleet_file_and_manual_accounts_stay(cluster: Cluste
         "vision||gres/gpu=8|low",
     ]
     assert {"guests|root||", "guests|||"} <= set(found)
+    default = "sacctmgr -nP show user ada format=DefaultAccount"
+    assert cluster.lab.sh("ctl01", default) == "vision\n"
     assert not cluster.run(hosts="ctl01", tags=tags, variables=wanted).changed
     cluster.run(hosts="ctl01", tags=tags)
     assert "vision" not in cluster.lab.sh("ctl01", shown)
+    assert cluster.lab.sh("ctl01", default) == "research\n"
     assert "guests|root" in cluster.lab.sh("ctl01", shown)
 
 

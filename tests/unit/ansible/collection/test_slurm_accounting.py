@@ -14,9 +14,21 @@ from ansible_collections.gpufleet.rack.plugins.module_utils import sacctmgr
 from tests.unit.ansible.collection.conftest import Programs, load
 
 Run = Callable[..., dict[str, Any]]
-# Prints the requested table; changing commands are only logged.
+# Prints the requested table; changing commands are logged, and only accounts of users change a table.
+# As in Slurm 23.11 and later, the default account of a user who has others is not removed.
 SACCTMGR = """\
 case "$*" in
+  "-i add user "*) echo "${5#account=}|$4||normal|normal" >>{folder}/assoc;;
+  "-i modify user where "*DefaultAccount=*)
+    sed -i "s/^${5#name=}|.*/${5#name=}|${8#DefaultAccount=}/" {folder}/user;;
+  "-i delete user where "*)
+    if grep -qx "${5#name=}|${6#account=}" {folder}/user && [ $(grep -c "|${5#name=}|" {folder}/assoc) -gt 1 ]
+    then
+      echo " You must change the default account of these users" >&2
+      echo " Changes Discarded" >&2
+      exit 1
+    fi
+    sed -i "/^${6#account=}|${5#name=}|/d" {folder}/assoc;;
   *" show "*) for word in "$@"; do [ "$last" = show ] && cat {folder}/$word; last=$word; done;;
 esac
 exit 0
@@ -43,6 +55,7 @@ TABLES = {
         "root||||normal\nroot|root|||normal\nresearch||gres/gpu=16|normal|low,normal\n"
         "research|ada||normal|low,normal"
     ),
+    "user": "root|root\nada|research",
 }
 
 
@@ -140,6 +153,49 @@ def test_managed_associations_are_removed_and_manual_ones_stay(
     # `shared` has another user: it stays, and stays managed.
     assert json.loads(module.RECORD.read_text()) == {"qos": [], "accounts": ["shared"], "users": []}
     assert module.RECORD.stat().st_mode & 0o777 == 0o600
+
+
+def test_default_account_of_a_moved_user_changes_before_the_removal(
+    module: ModuleType, accounting: Accounting, run: Run
+) -> None:
+    """Upstream: src/plugins/accounting_storage/mysql/accounting_storage_mysql.c of Slurm 23.11.4."""
+    module.remember(
+        module.RECORD,
+        {"qos": set(), "accounts": set(), "users": {("old", "ada"), ("old", "eve"), ("old", "bob")}},
+    )
+    accounting.shows(
+        assoc=TABLES["assoc"] + "\nold||||normal\nold|ada||normal|normal\nold|eve||normal|normal"
+        "\nold|bob||normal|normal\nguests||||normal\nguests|bob|||normal",
+        user="root|root\nada|old\neve|old\nbob|guests",
+    )
+    done = run(module, **WANTED)
+    # eve has no other account, and the default account of bob stays.
+    assert done["commands"] == accounting.asked()
+    assert done["commands"] == [
+        "modify user where name=ada cluster=dc1 set DefaultAccount=research",
+        "delete user where name=ada account=old cluster=dc1",
+        "delete user where name=bob account=old cluster=dc1",
+        "delete user where name=eve account=old cluster=dc1",
+    ]
+
+
+@pytest.mark.parametrize("default", ["old", "vision"])
+def test_default_account_becomes_a_listed_one_also_if_it_is_new(
+    module: ModuleType, accounting: Accounting, run: Run, default: str
+) -> None:
+    module.remember(module.RECORD, {"qos": set(), "accounts": {"vision"}, "users": {("vision", "ada")}})
+    accounting.shows(
+        assoc=TABLES["assoc"].replace("research|ada", "vision|ada") + "\nvision||||normal",
+        user=f"ada|{default}",
+    )
+    commands = run(module, **WANTED)["commands"]
+    changed = ["modify user where name=ada cluster=dc1 set DefaultAccount=research"]
+    assert commands == [
+        "add user ada account=research cluster=dc1",
+        *(changed if default == "vision" else []),
+        "delete user where name=ada account=vision cluster=dc1",
+        "delete account where name=vision cluster=dc1",
+    ]
 
 
 def test_created_associations_are_recorded_as_managed(
