@@ -7,8 +7,8 @@ DOCUMENTATION = r"""
 module: os_upgrade
 short_description: Upgrades packages and kernel
 description:
-  - Runs C(apt-get upgrade --with-new-pkgs), which removes nothing and leaves held packages such as drivers
-    and schedulers. Packages in C(kernel) are unheld for it and held again.
+  - Runs C(apt-get upgrade --with-new-pkgs), which removes nothing and leaves the packages that roles hold,
+    as those of drivers, Slurm, munge and Kubernetes. Packages in C(kernel) are unheld for it and held again.
   - For a new kernel it installs the headers and has DKMS build its modules. It fails if one is missing, so
     that the host does not start without its GPU driver.
   - Does not reboot.

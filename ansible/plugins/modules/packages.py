@@ -65,6 +65,10 @@ after:
   description: The same packages after the changes, also in check mode.
   type: list
   returned: always
+moved:
+  description: Whether packages were installed, upgraded, removed or configured, and not only held.
+  type: bool
+  returned: always
 """
 
 import fnmatch
@@ -245,6 +249,7 @@ def ensure(params: dict[str, Any], check: bool) -> dict[str, Any]:
     texts = ["".join(f"{line}\n" for line in lines) for lines in (lines_before, lines_after + extra)]
     return {
         "changed": bool(change),
+        "moved": moves or change.repair,
         "before": lines_before,
         "after": lines_after + extra,
         "diff": [*taken.diff, difference("packages", *texts)],

@@ -100,6 +100,13 @@ def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
     assert refused["changed"] == 0
     offer(lab, renumbered(lab, tmp_path))
 
+    # An upgrade of the operating system leaves Slurm as it is, with the other version in the repositories.
+    system = operate(site, "upgrade_os", "--limit", "dgx02,login01")
+    assert set(system["states"].values()) == {"done"}
+    assert versions(lab) == {OLD}
+    held = lab.sh("dgx02", "apt-mark showhold").split()
+    assert {"slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge", "libmunge2"} <= set(held)
+
     waits = "until test -e /tmp/end; do sleep 0.3; done"
     script = f"cd /tmp; su ada -c \"sbatch --parsable -w dgx01 -A research --wrap '{waits}'\""
     job = int(lab.sh("login01", script))
@@ -137,6 +144,7 @@ def test_upgrade_keeps_running_jobs_and_refuses_before_any_change(
     assert complete_job(site) > job
     again = operate(site, "upgrade_slurm", "-o", f"version={NEW}")
     assert again["changed"] == 0
+    assert set(held) <= set(lab.sh("dgx02", "apt-mark showhold").split())
 
 
 def first_changes(result: dict[str, object]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import warnings
 from collections.abc import Iterator
@@ -370,6 +371,59 @@ def test_site_playbook_runs_all_parts_in_order() -> None:
         ),
         *("return_nodes.yml", "slurm.yml", "storage.yml"),
     ]
+
+
+HELD = {
+    *("slurmd", "slurmctld", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"),
+    *("libslurm38", "libpam-slurm-adopt", "libpmi0", "libpmi2-0", "slurm-smd", "slurm-smd-libnss-slurm"),
+}
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role.startswith("slurm_") or role == "munge"])
+def test_upgrade_of_the_system_leaves_slurm_and_munge_as_they_are(role: str) -> None:
+    """`apt-get upgrade` leaves held packages; the order is that of SchedMD's doc/html/upgrades.shtml."""
+    variables = load(ANSIBLE / "roles" / role / "vars" / "main.yml")
+    (task,) = [
+        task for task in load(ANSIBLE / "roles" / role / "tasks" / "install.yml") if "names" in str(task)
+    ]
+    assert task["gpufleet.rack.packages"]["hold"] == f"{{{{ {role}__held }}}}"
+    patterns = variables[f"{role}__held"]
+
+    def held(name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    ours = {name for name in {"munge", "libmunge2"} if role in ("munge", "slurm_cloud_node")}
+    ours |= HELD if role != "munge" else set()
+    assert {name for name in ours if not held(name)} == set()
+    # A name without a pattern would be held also where it is not installed.
+    assert all("*" in pattern for pattern in patterns)
+    others = ("mariadb-server", "libpmix2", "libpmix2t64", "nfs-common", "python3-boto3", "libc6")
+    assert not any(held(name) for name in others)
+    if role != "munge":
+        (play, *_) = load(ANSIBLE / "playbooks" / "upgrade_slurm.yml")
+        assert [each for each in patterns if "munge" not in each] == play["vars"]["upgrade_held"]
+
+
+def test_upgrade_of_the_system_holds_slurm_first_on_hosts_that_were_configured_before() -> None:
+    tasks = load(ANSIBLE / "roles" / "base" / "tasks" / "upgrade.yml")
+    used = [next(name for name in task if name.startswith("gpufleet.")) for task in tasks]
+    assert used.index("gpufleet.rack.packages") < used.index("gpufleet.rack.os_upgrade")
+    held = load(ANSIBLE / "roles" / "base" / "vars" / "main.yml")["base__schedulers"]
+    image = load(ANSIBLE / "roles" / "slurm_cloud_node" / "vars" / "main.yml")["slurm_cloud_node__held"]
+    assert held == image
+
+
+def test_hold_of_packages_restarts_nothing() -> None:
+    """Hosts that were configured before get the hold while jobs run."""
+    for role in ("munge", "slurm_controller", "slurm_database", "slurm_exporter", "slurm_node"):
+        text = (ANSIBLE / "roles" / role / "tasks" / "run.yml").read_text(encoding="utf-8")
+        assert f"{role}__packages.moved" in text
+        assert "packages is changed" not in text
+
+
+def test_upgrade_of_slurm_holds_its_packages_again() -> None:
+    text = (ANSIBLE / "playbooks" / "upgrade_slurm.yml").read_text(encoding="utf-8")
+    assert text.count("gpufleet.rack.packages:") == text.count('hold: "{{ upgrade_held }}"') == 4
 
 
 def test_roles_guard_what_stops_work_and_the_last_play_returns_drained_nodes() -> None:

@@ -61,8 +61,18 @@ def test_installed_packages_are_unchanged_and_apt_is_not_called(
     packages: ModuleType, host: Programs, run: Run
 ) -> None:
     answer = run(packages, names=["munge", "munge=0.5.*"])
-    assert answer["changed"] is False
+    assert answer["changed"] is answer["moved"] is False
     assert host.called("apt") == []
+
+
+def test_installed_packages_are_held_without_a_transaction(
+    packages: ModuleType, host: Programs, run: Run, tmp_path: Path
+) -> None:
+    predicted = run(packages, check=True, names=["munge"], hold=["munge*"])
+    answer = run(packages, names=["munge"], hold=["munge*"])
+    assert predicted["changed"] is answer["changed"] is True
+    assert predicted["moved"] is answer["moved"] is False
+    assert host.called("apt") == ["apt-mark hold munge"]
 
 
 def test_newest_matching_version_is_installed_and_held(
@@ -73,6 +83,7 @@ def test_newest_matching_version_is_installed_and_held(
     host.log.unlink()
     answer = run(packages, names=["nvidia-open=580.159.03-*"], hold=["nvidia-open"])
     assert predicted["changed"] is answer["changed"] is True
+    assert predicted["moved"] is answer["moved"] is True
     assert host.called("apt-get install")[0].endswith(" nvidia-open=580.159.03-1")
     assert host.called("apt-mark") == ["apt-mark hold nvidia-open"]
     assert answer["after"][0] == "nvidia-open 580.159.03-1 held"
