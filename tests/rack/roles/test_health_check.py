@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.rack.lab import Lab, fleet_text
+from tests.rack.lab import BOOTED, Lab, fleet_text
 from tests.rack.roles.proof import RoleRuns, prove
 
 DRIVER = "580.159.03"
@@ -22,6 +22,7 @@ PARTS = (
 )
 APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq update; apt-get -qq install -y --allow-downgrades"
 NODE, OTHER = "dgx01", "dgx02"
+DROPINS = "/etc/systemd/system/slurmd.service.d"
 SLURM_CONF = """\
 ClusterName=lab
 SlurmctldHost=ctl01
@@ -213,10 +214,14 @@ def test_xid_79_drains_the_node_until_it_reboots(rack: Lab) -> None:
     check(rack)
     assert slurm_node(rack) == (True, "gpufleet: GPU 5 Xid 79 (GPU has fallen off the bus): REBOOT")
 
+    # slurmctld 22.05 and 23.02 set a node DOWN that has booted since its last answer, also a drained one.
+    rack.sh(NODE, f"mkdir -p {DROPINS}; cat >{DROPINS}/booted.conf <<'END'\n{BOOTED}END")
     rack.rack.stop(NODE)
     rack.rack.start(NODE)
-    rack.sh(NODE, "systemctl start nvidia-fabricmanager")
+    wait_for(lambda: "State=DOWN+DRAIN " in rack.sh("ctl01", f"scontrol -o show node {NODE}"))
+    rack.sh(NODE, f"rm {DROPINS}/booted.conf; systemctl daemon-reload; systemctl start nvidia-fabricmanager")
     recover(rack)
+    wait_for(lambda: rack.sh("ctl01", "sinfo -h -t idle -o %D").strip() == "2")
 
 
 def test_fatal_sxid_of_an_nvswitch_drains_the_node_until_it_is_forgotten(rack: Lab) -> None:

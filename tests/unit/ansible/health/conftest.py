@@ -56,7 +56,7 @@ printf '%s\\n' "$*" >>{here}/orders
 grep -qx 0 {here}/update.code || exit 1
 case "$3" in
   State=DRAIN) echo "NodeName=dgx01 State=IDLE+DRAIN X=1 $4 [root@2026-01-01T00:00:00]" >{here}/node ;;
-  State=UNDRAIN) echo "NodeName=dgx01 State=IDLE X=1" >{here}/node ;;
+  State=RESUME) echo "NodeName=dgx01 State=IDLE X=1" >{here}/node ;;
 esac
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from health import draining, slurm
 from health.config import Config
 from health.finding import Finding
@@ -36,9 +37,45 @@ def test_node_is_drained_once_and_resumed_after_two_good_runs(node: Node) -> Non
     node.run()
     assert node.orders == []
     node.run()
-    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+    assert node.orders == ["update NodeName=dgx01 State=RESUME"]
     node.slurm("IDLE")
     node.run()
+    assert node.orders == []
+
+
+@pytest.mark.parametrize("added", ["", " : Not responding"])
+def test_node_that_slurm_sets_down_at_its_reboot_is_resumed(node: Node, added: str) -> None:
+    """slurmctld 22.05 keeps the reason of a node that does not answer; from 23.02 on it appends to it."""
+    drained_by_us(node)
+    node.slurm("DOWN+DRAIN", f"{REASON}{added}")
+    node.run()
+    assert node.orders == []
+    repaired(node)
+    node.run()
+    node.run()
+    assert node.orders == ["update NodeName=dgx01 State=RESUME"]
+
+
+@pytest.mark.parametrize("state", ["DOWN", "DOWN+DRAIN"])
+def test_node_that_an_administrator_sets_down_is_theirs(node: Node, state: str) -> None:
+    for begin in (broken, drained_by_us):
+        node.slurm("IDLE")
+        begin(node)
+        node.slurm(state, "power supply is broken")
+        node.run()
+        assert node.orders == []
+        assert "power supply is broken" in (node.bin / "node").read_text()
+        repaired(node)
+        for _ in range(4):
+            node.run()
+        assert node.orders == []
+
+
+def test_unexpected_reboot_is_left_to_an_administrator(node: Node) -> None:
+    """With ReturnToService=1 Slurm does not return such a node either."""
+    node.slurm("DOWN", "Node unexpectedly rebooted")
+    broken(node)
+    assert node.run("epilog") == 0
     assert node.orders == []
 
 
@@ -49,7 +86,7 @@ def test_fault_between_good_runs_restarts_the_count(node: Node) -> None:
         node.run()
         assert node.orders == []
     node.run()
-    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+    assert node.orders == ["update NodeName=dgx01 State=RESUME"]
 
 
 def test_reason_follows_the_current_faults(node: Node) -> None:
@@ -94,7 +131,7 @@ def test_mark_in_the_reason_decides_if_the_record_is_lost(node: Node) -> None:
     (node.root / "var/lib/gpufleet/health/state.json").write_text("{broken")
     node.run()
     node.run()
-    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+    assert node.orders == ["update NodeName=dgx01 State=RESUME"]
 
 
 def test_failed_resume_is_retried(node: Node) -> None:
@@ -106,7 +143,7 @@ def test_failed_resume_is_retried(node: Node) -> None:
     assert len(node.orders) == 1
     node.answer("update.code", "0")
     node.run()
-    assert node.orders == ["update NodeName=dgx01 State=UNDRAIN"]
+    assert node.orders == ["update NodeName=dgx01 State=RESUME"]
 
 
 def test_prolog_drains_and_fails_and_never_resumes(node: Node) -> None:
@@ -177,6 +214,11 @@ def test_node_state_and_reason_are_parsed_with_any_content() -> None:
         "CfgTRES=cpu=224,gres/gpu=8 Reason=see [12] in State=X [root@2026-11-21T17:35:39] Comment=(null)"
     )
     assert slurm.parse(text) == slurm.SlurmNode("MIXED+DRAIN", "see [12] in State=X")
+    added = text.replace(" [root@", " : Not responding [slurm@")
+    assert slurm.parse(added) == slurm.parse(text)
+    assert slurm.parse("State=DOWN* Reason=Not responding [slurm@now] ") == slurm.SlurmNode(
+        "DOWN*", "Not responding"
+    )
     assert slurm.parse("State=IDLE ThreadsPerCore=1") == slurm.SlurmNode("IDLE", "")
     assert slurm.parse("Node dgx01 not found") is None
 
@@ -192,8 +234,11 @@ def test_reason_is_one_short_line_of_ascii() -> None:
 def test_drain_depends_on_state_and_not_only_on_reason() -> None:
     config = Config(node="dgx01", gpus=8, recovery_runs=1)
     fault = [Finding("disk", "/", "is full")]
-    for state in ("IDLE", "ALLOCATED", "DOWN*", "MIXED+PLANNED"):
+    for state in ("IDLE", "ALLOCATED", "MIXED+PLANNED"):
         assert draining.decide(slurm.SlurmNode(state, "old words"), fault, config, "", 0).do == "drain"
+    # Slurm returns such a node when it answers again.
+    silent = slurm.SlurmNode("DOWN*", "Not responding")
+    assert draining.decide(silent, fault, config, "", 0).do == "drain"
     ours = slurm.SlurmNode("ALLOCATED+DRAIN", "gpufleet: / is full")
     assert draining.decide(ours, fault, config, ours.reason, 0) == draining.Order()
     assert draining.decide(ours, [], config, ours.reason, 1).do == "undrain"

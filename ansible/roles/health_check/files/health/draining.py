@@ -24,7 +24,7 @@ class Node(Protocol):
 
     @property
     def drained(self) -> bool:
-        """Whether it is drained, by anyone."""
+        """Whether it gets no new work until someone returns it, drained by anyone."""
 
     @property
     def stale(self) -> bool:

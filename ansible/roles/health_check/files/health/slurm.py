@@ -12,6 +12,9 @@ from health.draining import Order
 NAME = "slurmctld"
 STATE = re.compile(r"\bState=(\S+)")
 REASON = re.compile(r"\bReason=(.*?) \[[^\]\s]*@[^\]]*\]")
+# slurmctld sets a node DOWN that does not answer for SlurmdTimeout, and returns it if this is its reason.
+# From 23.02 on it appends this to another reason (set_node_reason in src/slurmctld/node_mgr.c).
+SILENT = "Not responding"
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,12 @@ class SlurmNode:
 
     @property
     def drained(self) -> bool:
-        """Whether it is drained, by anyone."""
-        return "DRAIN" in self.state.upper()
+        """Whether it gets no jobs until someone resumes it: drained by anyone, or DOWN for a reason.
+
+        A drain would replace the reason of others, and this program would later resume their node.
+        """
+        state = self.state.upper()
+        return "DRAIN" in state or (state.startswith("DOWN") and self.reason not in ("", SILENT))
 
 
 def question(config: Config) -> list[str]:
@@ -39,7 +46,7 @@ def parse(text: str) -> SlurmNode | None:
     if state is None:
         return None
     reason = REASON.search(text)
-    return SlurmNode(state[1], reason[1].strip() if reason else "")
+    return SlurmNode(state[1], reason[1].strip().removesuffix(f" : {SILENT}") if reason else "")
 
 
 def drain_by_hand(config: Config) -> str:
@@ -48,8 +55,12 @@ def drain_by_hand(config: Config) -> str:
 
 
 def carry_out(order: Order, config: Config, limit_s: float) -> CommandResult:
-    """Send the order to slurmctld."""
-    change = ["State=DRAIN", f"Reason={order.reason}"] if order.do == "drain" else ["State=UNDRAIN"]
+    """Send the order to slurmctld.
+
+    RESUME also ends the state DOWN, in which Slurm keeps a drained node after a reboot; UNDRAIN does not
+    (scontrol(1)). A node that others have set DOWN has their reason: scontrol refuses State=DOWN without one.
+    """
+    change = ["State=DRAIN", f"Reason={order.reason}"] if order.do == "drain" else ["State=RESUME"]
     return run(["scontrol", "update", f"NodeName={config.node}", *change], limit_s)
 
 
