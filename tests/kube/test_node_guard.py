@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def node(
         json.dumps(api_server.config({"client-certificate": certificate.name, "client-key": key.name}))
     )
     monkeypatch.setattr(node_guard, "KUBELET", config)
-    monkeypatch.setattr(node_guard.workloads, "device_processes", lambda *_, **__: [])
+    # Processes of a folder, not of this machine.
+    found = node_guard.workloads.device_processes
+    monkeypatch.setattr(node_guard.workloads, "device_processes", partial(found, root=tmp_path))
     programs = programs_of_a_host(tmp_path, monkeypatch)
     for name in ("scontrol", "docker", "loginctl", "systemctl"):
         programs.add(name, "echo not found; exit 1")
@@ -51,11 +54,14 @@ def pods(rest: Rest) -> set[str]:
     return {item["metadata"]["name"] for item in found if item["spec"].get("nodeName") == NODE}
 
 
-def run_pod(rest: Rest, name: str, owner: str, **limits: str) -> None:
-    """A pod on the node, which ends at once when it is deleted: no kubelet confirms it here."""
+def run_pod(rest: Rest, name: str, owner: str, **limits: str) -> str:
+    """Start a pod on the node, and return its UID.
+
+    It ends at once when it is deleted: no kubelet confirms it here.
+    """
     reference = {"apiVersion": "apps/v1", "kind": owner, "name": name, "uid": f"uid-{name}"}
     container: dict[str, Any] = {"name": "main", "image": "x", "resources": {"limits": limits}}
-    rest.call(
+    made = rest.call(
         "POST",
         PODS,
         {
@@ -65,14 +71,27 @@ def run_pod(rest: Rest, name: str, owner: str, **limits: str) -> None:
             "spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 0, "containers": [container]},
         },
     )
+    return str(made["metadata"]["uid"])
+
+
+def open_gpu(root: Path, number: int, name: str, pod: str) -> None:
+    """A process of a pod, as containerd starts it under systemd, with a GPU open."""
+    folder = root / "proc" / str(number)
+    (folder / "fd").mkdir(parents=True)
+    (folder / "comm").write_text(f"{name}\n")
+    within = f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{pod.replace('-', '_')}.slice"
+    (folder / "cgroup").write_text(f"0::/{within}/cri-containerd-0c1d.scope\n")
+    (folder / "fd" / "3").symlink_to("/dev/nvidiactl")
 
 
 def test_pod_with_gpus_stops_the_change_and_other_pods_are_evicted_before_a_reboot(
-    node: str, rest: Rest
+    node: str, rest: Rest, tmp_path: Path
 ) -> None:
     run_pod(rest, "train", "Job", **{"nvidia.com/gpu": "8"})
     run_pod(rest, "web", "ReplicaSet")
-    run_pod(rest, "plugin", "DaemonSet")
+    plugin = run_pod(rest, "plugin", "DaemonSet")
+    # NVIDIA's device plugin waits for events of its GPUs as long as it runs.
+    open_gpu(tmp_path, 11, "nvidia-device-p", plugin)
     with pytest.raises(node_guard.RefusalError, match=r"in use by pod default/train \(nvidia.com/gpu: 8\)"):
         node_guard.take_out_of_service("the host reboots", stops="host", name=node)
     held = rest.call("GET", f"{NODES}/{node}")
@@ -89,6 +108,14 @@ def test_pod_with_gpus_stops_the_change_and_other_pods_are_evicted_before_a_rebo
     again = rest.call("GET", f"{NODES}/{node}")
     assert not again["spec"].get("unschedulable")
     assert "gpufleet.io/operation" not in again["metadata"].get("annotations", {})
+
+
+def test_process_of_a_normal_pod_stops_the_change(node: str, rest: Rest, tmp_path: Path) -> None:
+    open_gpu(tmp_path, 11, "nvidia-device-p", run_pod(rest, "plugin", "DaemonSet"))
+    # Without a limit: a pod with NVIDIA_VISIBLE_DEVICES=all and the runtime class nvidia.
+    open_gpu(tmp_path, 12, "python3", run_pod(rest, "notebook", "ReplicaSet"))
+    with pytest.raises(node_guard.RefusalError, match=r"in use by process python3 \(12\) of \w+\. "):
+        node_guard.take_out_of_service("the driver changes", name=node)
 
 
 def test_host_that_is_no_node_yet_passes(node: str, rest: Rest) -> None:

@@ -1,4 +1,4 @@
-"""Pods of a node, with the rights of its kubelet: which use devices, and eviction of the others."""
+"""Pods of a node, with the rights of its kubelet: which belong to it, which use devices, and eviction."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ Kubectl = Callable[..., "tuple[int, str, str]"]
 _ENDED = ("Succeeded", "Failed")
 # They belong to the node: it starts them again, drained or not.
 _OF_NODE = {"DaemonSet", "Node"}
+# A static pod has another UID on its node than its mirror pod in the API; the mirror pod's annotation has it
+# (Kubernetes, pkg/kubelet/types/pod_update.go, ConfigHashAnnotationKey; pkg/kubelet/config/common.go).
+_STATIC_UID = "kubernetes.io/config.hash"
 POLL_S = 2
 
 
-def pods_of(node: str, kubectl: Kubectl) -> list[dict[str, Any]]:
-    """Pods that run on the node, without those of daemon sets and static pods."""
+def running(node: str, kubectl: Kubectl) -> list[dict[str, Any]]:
+    """All pods that run on the node."""
     # A kubelet may list only pods of its own node.
     code, out, err = kubectl(
         "get", "pods", "--all-namespaces", "--field-selector", f"spec.nodeName={node}", "-o", "json"
@@ -26,11 +29,23 @@ def pods_of(node: str, kubectl: Kubectl) -> list[dict[str, Any]]:
         raise RefusalError(
             f"Kubernetes does not say which pods run on {node}: {err}. Run again when the API server answers."
         )
-    return [
-        pod
-        for pod in json.loads(out)["items"]
-        if pod.get("status", {}).get("phase") not in _ENDED and not _owners(pod) & _OF_NODE
-    ]
+    return [pod for pod in json.loads(out)["items"] if pod.get("status", {}).get("phase") not in _ENDED]
+
+
+def movable(pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Pods that can run elsewhere: without those of daemon sets and static pods."""
+    return [pod for pod in pods if not _owners(pod) & _OF_NODE]
+
+
+def uids_of_node(pods: list[dict[str, Any]]) -> frozenset[str]:
+    """UIDs, as in the names of cgroups, of the pods of daemon sets and static pods."""
+    found = [pod["metadata"] for pod in pods if _owners(pod) & _OF_NODE]
+    return frozenset(
+        uid
+        for about in found
+        for uid in (about.get("uid"), (about.get("annotations") or {}).get(_STATIC_UID))
+        if uid
+    )
 
 
 def holding(pods: list[dict[str, Any]], *, evicted: bool) -> list[str]:
@@ -54,7 +69,7 @@ def evict(node: str, kubectl: Kubectl, wait_s: float) -> str:
     Disruption budgets count: an eviction that they refuse is tried again until then.
     """
     deadline = time.monotonic() + wait_s
-    while pods := pods_of(node, kubectl):
+    while pods := movable(running(node, kubectl)):
         refused = {}
         for pod in pods:
             about = pod["metadata"]

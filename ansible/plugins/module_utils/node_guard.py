@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.rack.plugins.module_utils import workloads
-from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes_pods import evict, holding, pods_of
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes_pods import (
+    evict,
+    holding,
+    movable,
+    running,
+    uids_of_node,
+)
 from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes_service import KubernetesService
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import difference
 from ansible_collections.gpufleet.rack.plugins.module_utils.refusal import RefusalError
@@ -84,15 +90,19 @@ def holders(name: str, found: list[Node], stops: Stops) -> list[str]:
     jobs = slurm.jobs()
     held = [f"job {each}" for each in describe(jobs).split("; ")] if jobs and slurm.known else []
     held += [] if slurm.known else [f"job step of process {each}" for each in jobs]
+    # Device plugins have GPUs open as long as they run, and are started again on a drained node as well.
+    of_node: frozenset[str] = frozenset()
     for each in found:
         if isinstance(each, KubernetesService):
-            held += holding(pods_of(name, each.kubectl), evicted=stops in EVICTS)
+            pods = running(name, each.kubectl)
+            held += holding(movable(pods), evicted=stops in EVICTS)
+            of_node |= uids_of_node(pods)
     if stops == "pods":
         return held
     if stops != "containers" or not workloads.live_restore():
         held += workloads.containers(with_gpus=stops == "gpus")
     if stops != "containers":
-        held += workloads.processes()
+        held += workloads.processes(of_node)
     if stops == "host":
         held += workloads.logins()
     return held

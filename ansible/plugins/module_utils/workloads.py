@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.rack.plugins.module_utils.device_processes import (
@@ -75,9 +76,12 @@ def live_restore() -> bool:
     return run("docker", "info", "--format", "{{.LiveRestoreEnabled}}").out.strip() == "true"
 
 
-def processes() -> list[str]:
-    """Processes that use GPUs or RDMA adapters, except those that only show the state of GPUs."""
-    return [f"process {each}" for each in device_processes(GPU, RDMA, ignored=MONITORS)]
+def processes(pods: Collection[str] = ()) -> list[str]:
+    """Processes that use GPUs or RDMA adapters.
+
+    Those that only show the state of GPUs are left out, and those of `pods` (UIDs), which belong to the node.
+    """
+    return [f"process {each}" for each in device_processes(GPU, RDMA, ignored=MONITORS, pods=pods)]
 
 
 def logins() -> list[str]:

@@ -181,7 +181,7 @@ def test_check_mode_reports_the_layout_before_a_driver_exists(host: Path, run: R
 def test_instances_stay_while_work_runs_on_the_node(
     host: Path, run: Run, programs: Programs, monkeypatch: pytest.MonkeyPatch, ask: bool
 ) -> None:
-    monkeypatch.setattr(workloads, "processes", lambda: ["process python3 (4711) of ada"])
+    monkeypatch.setattr(workloads, "processes", lambda *_: ["process python3 (4711) of ada"])
     reported = run(module, **arguments(), ask=ask)["msg"]
     assert reported.startswith("GPUs 0 get other MIG instances, and ")
     assert "process python3 (4711) of ada" in reported and reported.endswith("Nothing was changed.")

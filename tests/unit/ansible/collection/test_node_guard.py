@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,57 @@ def test_processes_are_found_by_their_device_files(tmp_path: Path) -> None:
     ]
     found = device_processes.device_processes("/dev/nvidia", root=tmp_path, ignored=device_processes.MONITORS)
     assert len(found) == 1 and found[0].startswith("python3 (1) of ")
+
+
+# Names by the kubelet with the driver systemd (twice), with cgroupfs, and within a container.
+CGROUPS = (
+    "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{slice}.slice/cri-containerd-0c1d.scope",
+    "0::/kubepods.slice/kubepods-pod{slice}.slice/cri-containerd-0c1d.scope/init.scope",
+    "12:devices:/kubepods/burstable/pod{uid}/0c1d\n1:name=systemd:/kubepods/burstable/pod{uid}/0c1d",
+    "0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{slice}.slice/cri-containerd-0c1d.scope",
+)
+UID, OTHER = "7f0ac2be-1d3c-4bb5-9f6e-3b1f0a5d2c11", "7f0ac2be-1d3c-4bb5-9f6e-3b1f0a5d2c12"
+
+
+def open_device(root: Path, number: int, name: str, cgroup: str, opens: str = "/dev/nvidia0") -> None:
+    """A process with a device file open."""
+    folder = root / "proc" / str(number)
+    (folder / "fd").mkdir(parents=True)
+    (folder / "comm").write_text(f"{name[:15]}\n")
+    (folder / "cgroup").write_text(f"{cgroup}\n")
+    (folder / "fd" / "3").symlink_to(opens)
+
+
+@pytest.mark.parametrize("form", CGROUPS)
+def test_pod_of_a_process_is_found_by_its_cgroup(tmp_path: Path, form: str) -> None:
+    cgroup = form.format(uid=UID, slice=UID.replace("-", "_"))
+    open_device(tmp_path, 1, "nvidia-device-plugin", cgroup)
+    assert device_processes.device_processes("/dev/nvidia", root=tmp_path, pods={UID}) == []
+    (found,) = device_processes.device_processes("/dev/nvidia", root=tmp_path, pods={OTHER, UID[:-1]})
+    assert found.startswith("nvidia-device-p (1)")
+
+
+def test_processes_of_daemon_sets_and_static_pods_belong_to_the_node(
+    kubernetes: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A static pod has another UID on its node than in the API, without hyphens."""
+    real = device_processes.device_processes
+    monkeypatch.setattr(workloads, "device_processes", functools.partial(real, root=kubernetes))
+    config = "e3b0c44298fc1c149afbf4c8996fb924"
+    static = {
+        "uid": OTHER,
+        "annotations": {"kubernetes.io/config.hash": config},
+        "ownerReferences": [{"kind": "Node"}],
+    }
+    web = {"uid": "web-1", **MANAGED}
+    write_pods(kubernetes, plugin=({"uid": UID, **DAEMON}, PLAIN), static=(static, PLAIN), web=(web, PLAIN))
+    open_device(kubernetes, 11, "nvidia-device-plugin", CGROUPS[0].format(slice=UID.replace("-", "_")))
+    open_device(kubernetes, 12, "monitor", CGROUPS[1].format(slice=config))
+    for stops in ("gpus", "host"):
+        assert drained(run, check=True, stops=stops)["drained"] is True
+    open_device(kubernetes, 13, "python3", CGROUPS[0].format(slice="web_1"))
+    reported = drained(run, stops="host")["msg"]
+    assert "dgx01 is in use by process python3 (13)" in reported and "(11)" not in reported
 
 
 INSPECTED = [
