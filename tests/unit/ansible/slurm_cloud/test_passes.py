@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cloud_nodes.aws import NODE_TAG
+from cloud_nodes.decide import Launch
 from cloud_nodes.passes import Passes
 from cloud_nodes.settings import Settings
 from cloud_nodes.slurm import Slurm
@@ -286,6 +288,112 @@ def test_throttled_launch_is_tried_again_and_no_node_is_set_down(
     assert not cluster.account.instances() and not cluster.down()
     cluster.live(40)
     assert len(cluster.account.instances()) == 2
+
+
+class LateNames:
+    """EC2's CreateTags, which refuses the first calls with `errors`, every other instance with `refused`."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.errors: list[str] = []
+        self.refused = ""
+        self.calls: list[str] = []
+        self._known: list[str] = []
+        self._real = cluster.ec2._ec2.create_tags
+        monkeypatch.setattr(cluster.ec2._ec2, "create_tags", self.create_tags)
+        monkeypatch.setattr("cloud_nodes.aws.PAUSES_S", (0.0,) * 4)
+
+    def create_tags(self, **given: Any) -> None:
+        (instance,) = given["Resources"]
+        self.calls.append(instance)
+        if instance not in self._known:
+            self._known.append(instance)
+        code = self.errors.pop(0) if self.errors else ""
+        if self.refused and self._known.index(instance) % 2:
+            code = self.refused
+        if code:
+            raise ClientError({"Error": {"Code": code, "Message": "refused"}}, "CreateTags")
+        self._real(**given)
+
+
+@pytest.fixture
+def names(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> LateNames:
+    return LateNames(cluster, monkeypatch)
+
+
+def test_new_instance_that_ec2_does_not_find_yet_is_named_later(cluster: Cluster, names: LateNames) -> None:
+    names.errors = ["InvalidInstanceID.NotFound", "RequestLimitExceeded", "InvalidInstanceID.NotFound"]
+    cluster.slurm.submit(1, nodes=2, seconds=600)
+    cluster.slurm.tick(10)
+    cluster.call_resume_programs()
+    assert len(names.calls) == 5
+    assert [len(cluster.account.of_node(name)) for name in cluster.slurm.on(1)] == [1, 1]
+    cluster.live(60)
+    tidy(cluster)
+
+
+def test_job_whose_instances_cannot_all_be_named_gets_none_and_is_tried_again(
+    cluster: Cluster, names: LateNames
+) -> None:
+    names.refused = "InvalidInstanceID.NotFound"
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.slurm.tick(10)
+    cluster.call_resume_programs()
+    assert len(set(names.calls)) == 2
+    # No instance is left for EC2 to charge, and no node has one without the others.
+    assert not cluster.account.instances() and not cluster.down()
+    names.refused = ""
+    cluster.live(60)
+    assert len({each.placement.zone for each in cluster.account.instances()}) == 1
+    tidy(cluster)
+    cluster.live(200)
+    assert cluster.slurm.ended == {1}
+
+
+def test_nodes_without_a_common_job_keep_the_instances_that_could_be_named(
+    cluster: Cluster, names: LateNames
+) -> None:
+    names.refused = "InvalidInstanceID.NotFound"
+    cluster.slurm.submit(1, nodes=1, seconds=600)
+    cluster.slurm.submit(2, nodes=1, seconds=600)
+    cluster.slurm.tick(10)
+    asked = [name for each in cluster.slurm.resumes for name in each]
+    result = cluster.ec2.launch(Launch(cluster.settings.sites[0].groups[0], asked, False))
+    assert (len(result.instances), result.code) == (1, "")
+    assert [each.id for each in cluster.account.instances()] == list(result.instances.values())
+
+
+def test_missing_right_to_name_instances_sets_nodes_down_until_the_next_try(
+    cluster: Cluster, names: LateNames
+) -> None:
+    """Without a pause, each pass would launch instances again."""
+    names.refused = "UnauthorizedOperation"
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.live(20)
+    assert not cluster.account.instances()
+    assert {numbers(cluster.slurm.nodes[name].reason) for name in cluster.down()} == {
+        "gpufleet cloud: UnauthorizedOperation, again after TIME"
+    }
+
+
+def test_instances_that_ec2_does_not_find_yet_are_terminated_later(
+    cluster: Cluster, names: LateNames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names.refused = "InvalidInstanceID.NotFound"
+    real, refused = cluster.ec2._ec2.terminate_instances, []
+
+    def terminate(**given: Any) -> Any:
+        if len(refused) < 2:
+            refused.append(given)
+            raise ClientError(
+                {"Error": {"Code": names.refused, "Message": "not found"}}, "TerminateInstances"
+            )
+        return real(**given)
+
+    monkeypatch.setattr(cluster.ec2._ec2, "terminate_instances", terminate)
+    cluster.slurm.submit(1, nodes=2, seconds=60)
+    cluster.slurm.tick(10)
+    cluster.call_resume_programs()
+    assert len(refused) == 2 and not cluster.account.instances()
 
 
 def test_site_whose_aws_does_not_answer_is_left_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from cloud_nodes.decide import Instance, Launch
+from cloud_nodes.journal import log
 from cloud_nodes.settings import Group, Site
 
 NODE_TAG = "gpufleet:slurm-node"
@@ -28,6 +30,14 @@ THROTTLED = frozenset(
     {"RequestLimitExceeded", "Throttling", "ThrottlingException", "InternalError", "Unavailable"}
 )
 """Errors that say nothing about the launch: it is tried again in the next pass."""
+
+NOT_FOUND = "InvalidInstanceID.NotFound"
+"""Error of calls that name an instance that is gone, or that was launched moments ago (EC2 Developer Guide,
+"Eventual consistency in the Amazon EC2 API")."""
+
+PAUSES_S = (0.6, 1.2, 2.4, 4.8)
+"""Pauses between attempts on new instances: those of aws-parallelcluster-node (fleet_manager.py,
+_get_instances_info)."""
 
 IDS_OF_A_CALL = 500
 PARAMETERS_OF_A_CALL = 10
@@ -112,14 +122,17 @@ class Ec2:
             try:
                 self._ec2.terminate_instances(InstanceIds=list(part))
             except ClientError as error:
-                if _code(error) != "InvalidInstanceID.NotFound":
+                if _code(error) != NOT_FOUND:
                     raise
                 if len(part) > 1:
                     for each in part:
                         self.terminate([each])
 
     def launch(self, launch: Launch) -> LaunchResult:
-        """Launch instances and name them after the nodes. If a job needs them all, keep all or none."""
+        """Launch instances and name them after the nodes. If a job needs them all, keep all or none.
+
+        Instances that cannot be named are terminated: without a name they belong to no node.
+        """
         code = ""
         nodes = list(launch.nodes)
         named: dict[str, str] = {}
@@ -127,17 +140,62 @@ class Ec2:
             found, error = self._fleet(launch, purchase, len(nodes))
             if launch.all_or_nothing and len(found) < len(nodes):
                 # EC2 launches none then. A part of them would cost money for no work.
-                self.terminate(found)
+                self._terminate_new(found)
                 found = []
             given, nodes = nodes[: len(found)], nodes[len(found) :]
-            named |= dict(zip(given, found, strict=True))
-            for node, instance in zip(given, found, strict=True):
-                self._ec2.create_tags(Resources=[instance], Tags=[{"Key": NODE_TAG, "Value": node}])
+            made = dict(zip(given, found, strict=True))
+            unnamed, code = self._name(made)
+            if unnamed:
+                lost = made if launch.all_or_nothing else unnamed
+                self._terminate_new(list(lost.values()))
+                named |= {node: made[node] for node in made.keys() - lost.keys()}
+                return LaunchResult(named, code)
+            named |= made
             if not nodes or error in THROTTLED:
                 code = ""
                 break
             code = error or "no capacity"
         return LaunchResult(named, code)
+
+    def _name(self, instances: Mapping[str, str]) -> tuple[dict[str, str], str]:
+        """Tag instances (node -> id) with their nodes; return those without a tag, and EC2's code.
+
+        The code is empty if a later launch may succeed.
+        """
+        left = dict(instances)
+        for pause in (0.0, *PAUSES_S):
+            time.sleep(pause)
+            for node, instance in list(left.items()):
+                try:
+                    self._ec2.create_tags(Resources=[instance], Tags=[{"Key": NODE_TAG, "Value": node}])
+                except CloudErrors as error:
+                    failed = error
+                    code = _code(error) if isinstance(error, ClientError) else ""
+                    if code and code != NOT_FOUND and code not in THROTTLED:
+                        log("not named", site=self._site.site, error=str(error)[:300])
+                        return left, code
+                    if not code:  # no answer
+                        break
+                else:
+                    del left[node]
+            if not left:
+                return {}, ""
+        log("not named", site=self._site.site, instances=left, error=str(failed)[:300])
+        return left, ""
+
+    def _terminate_new(self, ids: Sequence[str]) -> None:
+        """Terminate instances that were just launched: EC2 may not find them at first."""
+        for pause in PAUSES_S if ids else ():
+            try:
+                for part in _parts(ids):
+                    self._ec2.terminate_instances(InstanceIds=list(part))
+            except ClientError as error:
+                if _code(error) != NOT_FOUND:
+                    raise
+                time.sleep(pause)
+            else:
+                return
+        self.terminate(ids)
 
     def addresses(self, instances: Mapping[str, str]) -> dict[str, str]:
         """Return node -> address of launched instances (node -> id) that EC2 lists already."""
