@@ -57,6 +57,8 @@ class StandInSlurm:
         """Whether the main scheduler does not run, as after a failover before Slurm 23.02.4."""
         self.dies_before = ""
         """The command before which the program is killed."""
+        self.appends_reasons = False
+        """Whether its own reasons follow older ones, as from Slurm 23.02 on (set_node_reason)."""
 
     def submit(self, job: int, nodes: int, seconds: float) -> None:
         self.jobs[job] = (nodes, seconds)
@@ -76,7 +78,8 @@ class StandInSlurm:
                     node.flags.discard("powering_up")
                     node.since, node.up = self.now, True
                 elif self.now - node.since > RESUME_S:
-                    self._down(node, "ResumeTimeout reached")
+                    older = f"{node.reason} : " if self.appends_reasons and node.reason != "none" else ""
+                    self._down(node, f"{older}ResumeTimeout reached")
                     node.flags.discard("powering_up")
                     node.flags |= {"powered_down", "not_responding"}
             elif "powering_down" in node.flags:

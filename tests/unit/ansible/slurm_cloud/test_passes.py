@@ -82,9 +82,15 @@ def test_spot_falls_back_to_on_demand(account: Account) -> None:
     assert [each.lifecycle for each in account.instances() if each.lifecycle] == ["spot"]
 
 
-def test_node_that_never_registers_is_terminated_and_tried_again_later(cluster: Cluster) -> None:
+@pytest.mark.parametrize("older", ["", "gpufleet cloud: its instance is gone"])
+def test_node_that_never_registers_is_terminated_and_tried_again_later(cluster: Cluster, older: str) -> None:
+    """From Slurm 23.02 on, Slurm's reason follows one that the service has not removed yet."""
     cluster.slurm.submit(1, nodes=1, seconds=60)
+    if older:
+        cluster.slurm.appends_reasons = True
     cluster.slurm.tick(10)
+    for name in cluster.slurm.on(1) if older else ():
+        cluster.slurm.nodes[name].reason = older
     cluster.call_resume_programs()
     (first,) = cluster.account.instances()
     cluster.account.times[first.id] = cluster.slurm.now + 10_000  # it never boots

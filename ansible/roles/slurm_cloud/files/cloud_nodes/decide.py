@@ -21,8 +21,9 @@ REASON = "gpufleet cloud: "
 FREE = f"{REASON}powered down"
 """The reason of a node that was freed. Slurm 22.05 removes it at once (clusteracct_storage_g_node_up)."""
 
-NOT_REGISTERED = "ResumeTimeout"
-"""How Slurm's own reason starts for a node that does not register in time."""
+NOT_REGISTERED = "ResumeTimeout reached"
+"""Slurm's own reason for a node that does not register in time. Slurm 22.05 writes it in place of an older
+reason; from 23.02 on it follows that, after a colon (slurmctld/node_mgr.c, set_node_reason)."""
 
 UNCLAIMED_S = 30.0
 """A node that powers up and has had no instance for this long gets one, although its ResumeProgram was killed
@@ -169,7 +170,7 @@ def _decide(
 ) -> bool:
     """Add what one node needs; return whether it needs an instance."""
     states = node.states
-    if "down" in states and node.reason.startswith(NOT_REGISTERED):
+    if "down" in states and NOT_REGISTERED in node.reason:
         # Slurm counts the node as powered down then, without a call of SuspendProgram.
         _terminate(actions, mine, "its node did not register in time")
         actions.down[node.name] = failure("did not register in time", settings, now)
