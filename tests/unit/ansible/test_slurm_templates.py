@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from gpufleet.plan.rack_slurm import PRIORITIES
 from tests.loading import load_source
 from tests.programs import find_program
+from tests.unit.ansible.gpu_roles import Role
 
 ANSIBLE = Path(__file__).resolve().parents[3] / "ansible"
 PLUGINS = ANSIBLE / "plugins"
@@ -102,6 +103,7 @@ SETTINGS: dict[str, Any] = {
     "slurm_controller__node_names": "dgx001,dgx002,dgx003",
     "slurm_controller__confined": True,
     "slurm_controller__mpi": "pmix",
+    "slurm_controller__excludes_states": False,
     "slurm_controller__facts": [DGX, DGX, DGX],
     "slurm_database_cluster": "dc1",
     "slurm_database_host": "ctl01",
@@ -408,9 +410,41 @@ def test_cloud_nodes_are_launched_for_their_partition_and_never_share_a_switch_w
     ]
 
 
+def test_drained_cloud_nodes_keep_their_instance_where_slurm_can() -> None:
+    """SuspendExcStates is new in 23.02 (SchedMD/slurm, CHANGELOG/slurm-23.02.md)."""
+    new = render("slurm.conf", **VARIANTS["cloud"], slurm_controller__excludes_states=True)
+    # Not DOWN: instances that hang would be paid for without end.
+    assert "SuspendExcStates=DRAIN" in lines(new)
+    assert "SuspendExcStates" not in render("slurm.conf", **VARIANTS["cloud"])
+
+
+@pytest.mark.parametrize(
+    ("systems", "excluded"),
+    [
+        (("ubuntu_24_04", "dgx_os_6"), True),
+        (("ubuntu_24_04", "debian_12"), False),
+        # Hosts that no run has reached yet.
+        ((None, "dgx_os_7"), True),
+        ((None, None), False),
+    ],
+)
+def test_no_host_of_the_cluster_has_a_slurm_that_refuses_excluded_states(
+    systems: tuple[str | None, str | None], excluded: bool
+) -> None:
+    known = [{"gpufleet_system": each} if each else {} for each in systems]
+    role = Role(
+        "slurm_controller",
+        slurm_controller_hosts=[{"name": "ctl01"}],
+        slurm_controller_nodes=[{"name": "dgx01"}],
+        slurm_controller_login_hosts=[],
+        hostvars={"ctl01": {"ansible_facts": known[0]}, "dgx01": {"ansible_facts": known[1]}},
+    )
+    assert role.value("slurm_controller__excludes_states") is excluded
+
+
 def test_cluster_without_cloud_nodes_has_no_settings_for_them() -> None:
-    text = render("slurm.conf")
-    for word in ("ResumeProgram", "SuspendProgram", "PrivateData", "TreeWidth", "nss_slurm", "cloud"):
+    text = render("slurm.conf", slurm_controller__excludes_states=True)
+    for word in ("ResumeProgram", "Suspend", "PrivateData", "TreeWidth", "nss_slurm", "cloud"):
         assert word not in text
 
 
