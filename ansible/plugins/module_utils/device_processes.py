@@ -11,6 +11,9 @@ GPU = "/dev/nvidia"
 RDMA = "/dev/infiniband/uverbs"
 # Services that use the driver without jobs.
 SERVICES = ("nvidia-dcgm-exporter", "nvidia-dcgm", "nvidia-fabricmanager", "nvidia-persistenced")
+# DGX OS' monitor, which stops its other services with the first (NVIDIA/mig-parted,
+# deployments/container/nvidia-mig-manager-example.yaml, lists them among the users of GPUs).
+NVSM = ("nvsm", "nvsm-core", "nvsm-mqtt", "nvsm-api-gateway", "nvsm-notifier")
 # Their processes, with names truncated by the kernel.
 _DAEMONS = frozenset({"dcgm-exporter", "nv-hostengine", "nv-fabricmanager"[:15], "nvidia-persistenced"[:15]})
 # Programs that only show the state of GPUs.
@@ -29,8 +32,8 @@ def device_processes(
 ) -> list[str]:
     """Processes with an open device file whose path starts with one of `devices`, as `python3 (4711) of ada`.
 
-    The driver's own daemons are left out, processes whose names are `ignored`, and those of `pods`, which
-    are UIDs.
+    Left out are the driver's own daemons, NVSM, processes whose names are `ignored`, and those of `pods`,
+    which are UIDs.
     """
     found = []
     for folder in root.glob("proc/[0-9]*"):
@@ -39,7 +42,7 @@ def device_processes(
             continue
         cgroup = text(folder / "cgroup")
         # A stand-in or wrapper is recognized by its unit.
-        if any(f"{service}.service" in cgroup for service in SERVICES) or _pods(cgroup) & set(pods):
+        if any(f"{service}.service" in cgroup for service in SERVICES + NVSM) or _pods(cgroup) & set(pods):
             continue
         found.append(f"{name} ({folder.name}){_owner(folder)}")
     return sorted(found)

@@ -10,6 +10,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.rack.plugins.module_utils.device_processes import (
     GPU,
+    NVSM,
     SERVICES,
     device_processes,
     text,
@@ -98,6 +99,7 @@ reason:
 BLACKLIST = "/etc/modprobe.d/gpufleet-nouveau.conf"
 # Dependent modules first: the order for unloading.
 MODULES = ("nvidia_fs", "gdrdrv", "nvidia_peermem", "nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia")
+MONITOR = f"{NVSM[0]}.service"
 GPU_CLASSES = ("0x0300", "0x0302")
 
 
@@ -222,9 +224,15 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
             why = f"the driver {loaded[0]} is loaded and in use by {', '.join(holders[:5])}"
             return answer | {"reboot_required": True, "reason": why}
         if not check:
+            # Roles start the driver's own services again; no role has this one.
+            monitored = run("systemctl", "is-active", "--quiet", MONITOR)[0] == 0
             why = unload(host)
             if why:
                 return answer | {"reboot_required": True, "reason": why}
+            insert(host)
+            if monitored:
+                run("systemctl", "start", MONITOR)
+            return answer
     if not check:
         insert(host)
     return answer
@@ -232,8 +240,8 @@ def load(host, wanted, expected_gpus, blacklisted, check, warn):
 
 def unload(host):
     """Unload the driver; the reason on failure."""
-    for service in SERVICES:
-        run("systemctl", "stop", f"{service}.service")
+    for unit in (MONITOR, *(f"{service}.service" for service in SERVICES)):
+        run("systemctl", "stop", unit)
     for module in MODULES:
         if host.loaded(module)[0]:
             code, output = run("modprobe", "-r", module)

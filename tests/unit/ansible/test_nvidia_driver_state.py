@@ -120,6 +120,28 @@ def test_unused_old_driver_is_replaced_without_a_reboot(
     assert stopped.index("nvidia-fabricmanager.service") < stopped.index("nvidia-persistenced.service")
 
 
+def test_monitor_of_dgx_os_is_stopped_for_the_new_driver_and_started_again(
+    module: ModuleType, kernel: Kernel, host: Any
+) -> None:
+    kernel.load("nvidia", "nvidia_uvm", version=OLD)
+    kernel.process(7, "nvsm_core", "/dev/nvidiactl", unit="nvsm-core.service")
+    assert load(module, host)["reboot_required"] is False
+    calls = kernel.changes()
+    stopped, started = (("systemctl", word, "nvsm.service") for word in ("stop", "start"))
+    assert calls.index(stopped) < calls.index(("modprobe", "-r", "nvidia"))
+    assert calls.index(("modprobe", "nvidia")) < calls.index(started)
+
+
+def test_monitor_that_does_not_run_is_not_started(
+    module: ModuleType, kernel: Kernel, host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.load("nvidia", "nvidia_uvm", version=OLD)
+    real = kernel.run
+    monkeypatch.setattr(module, "run", lambda *words: (3, "") if "is-active" in words else real(*words))
+    assert load(module, host)["changed"] is True
+    assert not [call for call in kernel.changes() if call[:2] == ("systemctl", "start")]
+
+
 def test_old_driver_in_use_needs_a_reboot_and_nothing_is_stopped(
     module: ModuleType, kernel: Kernel, host: Any
 ) -> None:

@@ -181,6 +181,8 @@ def test_processes_are_found_by_their_device_files(tmp_path: Path) -> None:
         (5, "python3", "/dev/nvidia0", "nvidia-dcgm-exporter.service"),
         (6, "nvidia-smi", "/dev/nvidiactl", "ssh.service"),
         (7, "bash", "/dev/null", "ssh.service"),
+        (8, "nvsm_core", "/dev/nvidiactl", "nvsm-core.service"),
+        (9, "nvsm_api", "/dev/nvidiactl", "nvsm.service"),
     ):
         folder = tmp_path / "proc" / str(number)
         (folder / "fd").mkdir(parents=True)
