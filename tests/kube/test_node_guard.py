@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tests.kube.cluster import ApiServerProcess
 from tests.unit.ansible.collection.conftest import load, programs_of_a_host
 
 node_guard = load("node_guard").node_guard
+gpu_operator = load("mig").gpu_operator
 pytestmark = pytest.mark.xdist_group("kube")
 
 NODE = "dgx-guard"
@@ -54,7 +57,7 @@ def pods(rest: Rest) -> set[str]:
     return {item["metadata"]["name"] for item in found if item["spec"].get("nodeName") == NODE}
 
 
-def run_pod(rest: Rest, name: str, owner: str, **limits: str) -> str:
+def run_pod(rest: Rest, name: str, owner: str, selector: str = "", **limits: str) -> str:
     """Start a pod on the node, and return its UID.
 
     It ends at once when it is deleted: no kubelet confirms it here.
@@ -68,7 +71,12 @@ def run_pod(rest: Rest, name: str, owner: str, **limits: str) -> str:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "ownerReferences": [reference]},
-            "spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 0, "containers": [container]},
+            "spec": {
+                "nodeName": NODE,
+                "nodeSelector": {selector: "true"} if selector else {},
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container],
+            },
         },
     )
     return str(made["metadata"]["uid"])
@@ -116,6 +124,31 @@ def test_process_of_a_normal_pod_stops_the_change(node: str, rest: Rest, tmp_pat
     open_gpu(tmp_path, 12, "python3", run_pod(rest, "notebook", "ReplicaSet"))
     with pytest.raises(node_guard.RefusalError, match=r"in use by process python3 \(12\) of \w+\. "):
         node_guard.take_out_of_service("the driver changes", name=node)
+
+
+def test_kubelet_pauses_and_resumes_the_pods_of_the_gpu_operator(
+    node: str, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, discovery, *_ = gpu_operator.LABELS
+    found = rest.call("GET", f"{NODES}/{node}")
+    found["metadata"].setdefault("labels", {}).update({plugin: "true", discovery: "false"})
+    rest.call("PUT", f"{NODES}/{node}", found)
+    run_pod(rest, "plugin", "DaemonSet", plugin)
+    run_pod(rest, "discovery", "DaemonSet", discovery)
+    # The DaemonSet controller, which does not run here, deletes the pods of a node without the label.
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: rest.call("DELETE", f"{PODS}/plugin"))
+    monkeypatch.setattr(gpu_operator, "time", clock)
+
+    def labels() -> tuple[str, str]:
+        now = rest.call("GET", f"{NODES}/{node}")["metadata"]["labels"]
+        return now[plugin], now[discovery]
+
+    service = node_guard.services(node)[0]
+    gpu_operator.pause(service)
+    assert labels() == ("paused-for-mig-change", "false")
+    assert pods(rest) == {"discovery"}
+    gpu_operator.resume(service)
+    assert labels() == ("true", "false")
 
 
 def test_host_that_is_no_node_yet_passes(node: str, rest: Rest) -> None:

@@ -34,6 +34,14 @@ class KubernetesService:
         """Schedulability and annotation in one line."""
         return f"{'cordoned' if self.taken else 'schedulable'} {self._note}".strip()
 
+    def labels(self) -> dict[str, str]:
+        """The node's labels now."""
+        code, out, err = self.kubectl("get", "node", self.name, "-o", "json")
+        if code:
+            raise RefusalError(f"Kubernetes does not say which labels {self.name} has: {err}.")
+        found: dict[str, str] = json.loads(out).get("metadata", {}).get("labels", {})
+        return found
+
     def note(self) -> str:
         """The annotation of this operation."""
         return f"cordoned {self._params['operation']} by {self._params['by']}"

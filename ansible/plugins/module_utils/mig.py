@@ -227,7 +227,8 @@ def set_mode(index: str, on: bool) -> None:
     if gpu["enabled"] != on:
         raise MigError(
             f"GPU {index} does not take MIG mode {'on' if on else 'off'} while something has it open: "
-            f"{' '.join(output.split())} Stop what monitors GPUs (nvidia-dcgm, nvsm), or reboot the node."
+            f"{' '.join(output.split())} Stop what monitors GPUs (nvidia-dcgm, nvsm, a device plugin of "
+            "Kubernetes), or reboot the node."
         )
 
 

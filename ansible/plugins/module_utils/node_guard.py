@@ -84,6 +84,15 @@ def services(name: str) -> list[Node]:
     return found
 
 
+def kubernetes_node() -> KubernetesService | None:
+    """This host as a node of Kubernetes. Raises RefusalError if a running scheduler does not answer."""
+    try:
+        found = services(node_name()) if KUBELET.exists() else []
+    except SlurmError as error:
+        raise RefusalError(str(error)) from error
+    return next((each for each in found if isinstance(each, KubernetesService)), None)
+
+
 def holders(name: str, found: list[Node], stops: Stops) -> list[str]:
     """What runs on the host and would be stopped."""
     slurm = SlurmNode("", name)

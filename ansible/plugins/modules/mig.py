@@ -10,6 +10,8 @@ description:
   - Compares the instances of GPUs with the layout, and recreates those that differ. Others are
     not touched.
   - Before any change it drains the node, and fails while work runs on it (see M(gpufleet.rack.node_guard)).
+  - On nodes of Kubernetes it pauses the pods of NVIDIA's GPU Operator that have GPUs open while instances
+    change. Pods that a killed run left paused are started again.
 options:
   layout:
     description: GPU index to profile to number of instances. Other GPUs are whole.
@@ -53,8 +55,13 @@ ansible_facts:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.rack.plugins.module_utils import mig
-from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import GuardResult, take_out_of_service
+from ansible_collections.gpufleet.rack.plugins.module_utils import gpu_operator, mig
+from ansible_collections.gpufleet.rack.plugins.module_utils.kubernetes_service import KubernetesService
+from ansible_collections.gpufleet.rack.plugins.module_utils.node_guard import (
+    GuardResult,
+    kubernetes_node,
+    take_out_of_service,
+)
 from ansible_collections.gpufleet.rack.plugins.module_utils.outcome import RefusalError, difference, finish
 from ansible_collections.gpufleet.rack.plugins.module_utils.workloads import active, run
 
@@ -88,6 +95,10 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         raise RefusalError(str(error)) from None
     change = f"GPUs {', '.join(wrong)} get other MIG instances"
     taken = take_out_of_service(change, check=check) if wrong else GuardResult()
+    node = None if params["ask"] else kubernetes_node() if wrong else node_with_paused_pods()
+    if node and not wrong:
+        left = ", ".join(gpu_operator.paused(node))
+        changes.append(difference("pods", f"paused: {left}\n", "running\n"))
     result: dict[str, Any] = {
         "changed": bool(changes or taken.diff),
         "gpus": wrong,
@@ -97,7 +108,9 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
         return result
     try:
         if wrong:
-            divide(layout, params)
+            divide(layout, params, node)
+        elif node:
+            gpu_operator.resume(node)
         entries = mig.described(mig.gpus(), mig.state())
         if entries != mig.read_state():
             mig.write_state(entries)
@@ -106,19 +119,36 @@ def work(params: dict[str, Any], check: bool) -> dict[str, Any]:
     return result | {"ansible_facts": {"gpufleet_mig": entries}}
 
 
-def divide(layout: mig.Layout, params: dict[str, Any]) -> None:
-    """Change the GPUs while no unit uses them."""
-    paused = [unit for unit in params["pause"] if active(unit)]
-    if paused:
-        run("systemctl", "stop", *paused)
+def node_with_paused_pods() -> KubernetesService | None:
+    """This host as a node of Kubernetes, if a killed run left pods paused."""
     try:
-        mig.apply(layout)
-    finally:
+        node = kubernetes_node()
+        return node if node and gpu_operator.paused(node) else None
+    except RefusalError:
+        # No GPU changes. The next run with an API server that answers starts them.
+        return None
+
+
+def divide(layout: mig.Layout, params: dict[str, Any], node: KubernetesService | None) -> None:
+    """Change the GPUs while no unit and no pod of the node uses them."""
+    paused = [unit for unit in params["pause"] if active(unit)]
+    try:
+        if node:
+            gpu_operator.pause(node)
         if paused:
-            run("systemctl", "start", *reversed(paused))
-    for unit in params["refresh"]:
-        if run("systemctl", "cat", unit)[0] == 0:
-            run("systemctl", "restart", unit)
+            run("systemctl", "stop", *paused)
+        try:
+            mig.apply(layout)
+        finally:
+            if paused:
+                run("systemctl", "start", *reversed(paused))
+        for unit in params["refresh"]:
+            if run("systemctl", "cat", unit)[0] == 0:
+                run("systemctl", "restart", unit)
+    finally:
+        # Last: the device plugin lists the new instances when it starts.
+        if node:
+            gpu_operator.resume(node)
 
 
 def names(profiles: dict[str, Any]) -> list[str]:

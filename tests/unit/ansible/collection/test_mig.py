@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.rack.plugins.module_utils import mig, workloads
+from ansible_collections.gpufleet.rack.plugins.module_utils import gpu_operator, mig, node_guard, workloads
 
 from tests.unit.ansible.collection.conftest import PLUGINS, Programs, load
 
@@ -168,6 +168,95 @@ def test_units_that_use_gpus_are_always_started_again(host: Path, run: Run, prog
     run(module, **arguments(pause=["a.service", "b.service"]))
     calls = [call for call in programs.called("systemctl") if "is-active" not in call]
     assert calls == ["systemctl stop a.service b.service", "systemctl start b.service a.service"]
+
+
+# A node with labels and pods in files. The DaemonSet's pods leave when a label says that it is paused.
+KUBECTL = """\
+case "$3 $4" in
+'get node') cat {folder}/node;;
+'get pods') cat {folder}/pods;;
+'label node')
+  for word in "$@"; do case "$word" in nvidia.com/*)
+    sed -i "s|\\"${word%=*}\\": \\"[a-z-]*\\"|\\"${word%=*}\\": \\"${word#*=}\\"|" {folder}/node;; esac; done
+  case "$*" in *=paused*) [ -e {folder}/stuck ] || echo '{"items": []}' >{folder}/pods;; esac;;
+esac
+"""
+DEPLOY = "nvidia.com/gpu.deploy."
+
+
+@pytest.fixture
+def kubernetes(host: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The host as a node of Kubernetes with NVIDIA's device plugin; feature discovery is turned off."""
+    (host / "kubelet.conf").touch()
+    monkeypatch.setattr(node_guard, "KUBELET", host / "kubelet.conf")
+    monkeypatch.setattr(node_guard, "node_name", lambda: "dgx01")
+    monkeypatch.setattr(gpu_operator, "POLL_S", 0)
+    set_labels(host, "true")
+    pod = {
+        "metadata": {
+            "namespace": "gpu-operator",
+            "name": "plugin-1",
+            "ownerReferences": [{"kind": "DaemonSet"}],
+        },
+        "spec": {"containers": [], "nodeSelector": {f"{DEPLOY}device-plugin": "true"}},
+    }
+    (host / "pods").write_text(json.dumps({"items": [pod]}))
+    programs.add("kubectl", KUBECTL.replace("{folder}", str(host)))
+    return host
+
+
+def set_labels(host: Path, plugin: str) -> None:
+    labels = {f"{DEPLOY}device-plugin": plugin, f"{DEPLOY}gpu-feature-discovery": "false"}
+    (host / "node").write_text(json.dumps({"metadata": {"labels": labels}, "spec": {}, "status": {}}))
+
+
+def labels_set(programs: Programs) -> list[str]:
+    return [line.partition("--overwrite ")[2] for line in programs.called("kubectl") if " label " in line]
+
+
+def test_device_plugin_of_kubernetes_is_paused_while_instances_change(
+    kubernetes: Path, run: Run, programs: Programs
+) -> None:
+    (kubernetes / "apps").write_text("")
+    assert run(module, check=True, **arguments())["gpus"] == ["0"]
+    assert labels_set(programs) == []
+    assert run(module, **arguments(refresh=[]))["changed"]
+    assert labels_set(programs) == [
+        f"{DEPLOY}device-plugin=paused-for-mig-change",
+        f"{DEPLOY}device-plugin=true",
+    ]
+    calls = [line for line in programs.called() if " label " in line or "-dci" in line or "-cgi" in line]
+    assert [("label" in line) for line in calls] == [True, False, False, True]
+
+
+def test_device_plugin_starts_again_after_a_failure(kubernetes: Path, run: Run, programs: Programs) -> None:
+    (kubernetes / "apps").write_text("GPU-aaaa, 4711, python3\n")
+    assert "processes use them: 4711 python3" in run(module, **arguments())["msg"]
+    assert labels_set(programs)[-1] == f"{DEPLOY}device-plugin=true"
+
+
+def test_instances_stay_if_the_device_plugin_does_not_leave(
+    kubernetes: Path, run: Run, programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kubernetes / "stuck").touch()
+    monkeypatch.setattr(gpu_operator, "PAUSE_S", 0)
+    assert "did not leave dgx01 within 0 s: gpu-operator/plugin-1." in run(module, **arguments())["msg"]
+    assert not [line for line in programs.called("nvidia-smi") if "-dci" in line]
+    assert labels_set(programs)[-1] == f"{DEPLOY}device-plugin=true"
+
+
+def test_device_plugin_that_a_killed_run_left_paused_starts_again(
+    kubernetes: Path, run: Run, programs: Programs
+) -> None:
+    (kubernetes / "instances").write_text(INSTANCES)
+    (kubernetes / "compute").write_text((kubernetes / "made-compute").read_text())
+    set_labels(kubernetes, gpu_operator.PAUSED)
+    assert not run(module, ask=True, **arguments())["changed"]
+    checked = run(module, check=True, **arguments())
+    assert checked["changed"] and labels_set(programs) == []
+    assert run(module, **arguments())["diff"] == checked["diff"]
+    assert labels_set(programs) == [f"{DEPLOY}device-plugin=true"]
+    assert not run(module, **arguments())["changed"]
 
 
 def test_check_mode_reports_the_layout_before_a_driver_exists(host: Path, run: Run) -> None:
