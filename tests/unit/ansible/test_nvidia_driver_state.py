@@ -154,6 +154,17 @@ def test_old_driver_in_use_needs_a_reboot_and_nothing_is_stopped(
         assert kernel.changes() == []
 
 
+def test_device_plugin_of_kubernetes_has_the_old_driver_in_use(
+    module: ModuleType, kernel: Kernel, host: Any
+) -> None:
+    """It stays on a drained node, so the guard lets it pass; only a reboot unloads the driver below it."""
+    kernel.load("nvidia", "nvidia_uvm", version=OLD)
+    kernel.process(11, "nvidia-device-p", "/dev/nvidiactl", unit="kubepods-pod1234.slice/cri-1.scope")
+    result = load(module, host)
+    assert result["reboot_required"] and "in use by nvidia-device-p (11)" in result["reason"]
+    assert kernel.changes() == []
+
+
 def test_module_that_cannot_be_unloaded_needs_a_reboot(module: ModuleType, kernel: Kernel, host: Any) -> None:
     kernel.load("nvidia", "nvidia_uvm", version=OLD)
     kernel.stuck = "nvidia_uvm"
