@@ -34,7 +34,11 @@ def _preview(checkout: Checkout, state: str) -> dict[str, set[str]]:
 
 
 def test_state_of_this_version_is_unchanged(checkout: Checkout) -> None:
-    assert _preview(checkout, "2026-11-30") == {}
+    assert _preview(checkout, "2026-12-01") == {}
+
+
+def test_state_of_before_budgets_named_a_metric_keeps_every_resource(checkout: Checkout) -> None:
+    assert _preview(checkout, "2026-11-30") == {"update": {"aws:budgets/budget:Budget"}}
 
 
 def test_state_of_before_images_were_locked_keeps_every_resource_but_node_groups(checkout: Checkout) -> None:
