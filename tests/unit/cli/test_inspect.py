@@ -133,12 +133,18 @@ def test_plan_shows_sites_costs_and_what_is_not_counted(gpufleet: Gpufleet) -> N
     assert "unknown cost" not in out
     home = next(line for line in out.splitlines() if "PERSISTENT_1 50 MB" in line)
     assert "2026-07-14 (" in home
-    iops = next(line for line in out.splitlines() if "metadata IOPS" in line)
-    assert iops.rstrip().endswith("estimate")
     assert "not counted, because it depends on usage or is already paid:" in out
     electricity = next(line for line in out.splitlines() if "electricity" in line)
     assert electricity.rstrip().endswith("fleet file")
     assert "…" not in out
+
+
+def test_plan_marks_an_estimated_cost(gpufleet: Gpufleet, workplace: Path) -> None:
+    file = workplace / "stacks" / "sandbox" / "fleet.yaml"
+    file.write_text(file.read_text().replace("metadata_iops: 12000", "metadata_iops: 24000"))
+    out = gpufleet("plan", "sandbox").out
+    iops = next(line for line in out.splitlines() if "12,000 metadata IOPS above those included" in line)
+    assert iops.rstrip().endswith("estimate")
 
 
 @pytest.mark.parametrize("command", ["plan dev", "plan dev --json", "validate dev", "inventory dev"])
