@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from gpufleet.catalog.lustre import included_metadata_iops
 from gpufleet.pricing.cost import Cost, steady
 from gpufleet.pricing.rates import Prices, UnpricedError, number, pricing_of
 
@@ -23,6 +24,11 @@ def price_lustre(prices: Prices, deployment: str, gib: int, throughput: int | No
         rate = prices.lustre(deployment, throughput)
     basis = f"{gib} GB-month x {number(rate.expected)} USD"
     return steady(what, "storage", Decimal(gib), basis, rate)
+
+
+def paid_metadata_iops(iops: int, gib: int) -> int:
+    """Return how many provisioned metadata IOPS are above those that the capacity includes."""
+    return max(0, iops - included_metadata_iops(gib))
 
 
 def price_metadata_iops(prices: Prices, paid: int) -> Cost:

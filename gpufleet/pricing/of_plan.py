@@ -15,7 +15,6 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from gpufleet.catalog import Catalog
-from gpufleet.catalog.lustre import included_metadata_iops
 from gpufleet.kinds import ALWAYS_SUFFIX, DNS_ADDRESSES, EXTENSION_SUFFIX, RUNNING_COSTS
 from gpufleet.plan.capacity_models import (
     CapacityBlockPlan,
@@ -60,7 +59,7 @@ from gpufleet.pricing.book import CostBook, Owner, PricedResource
 from gpufleet.pricing.capacity import price_block, price_reservation
 from gpufleet.pricing.cost import ONE, Sizes
 from gpufleet.pricing.disks import Disk, price_root_volumes
-from gpufleet.pricing.lustre import BACKUPS, price_lustre, price_metadata_iops
+from gpufleet.pricing.lustre import BACKUPS, paid_metadata_iops, price_lustre, price_metadata_iops
 from gpufleet.pricing.models import FleetCost
 from gpufleet.pricing.nodes import (
     IN_RESERVATION,
@@ -231,8 +230,7 @@ class _Site:
             thing,
             lambda: price_lustre(self._prices, system.deployment, system.capacity_gib, system.throughput),
         )
-        paid = (system.metadata_iops or 0) - included_metadata_iops(system.capacity_gib)
-        if paid > 0:
+        if paid := paid_metadata_iops(system.metadata_iops or 0, system.capacity_gib):
             self._book.price(thing, lambda: price_metadata_iops(self._prices, paid))
         if system.backup_days:
             self._book.leave_out(BACKUPS)

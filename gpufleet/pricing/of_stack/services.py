@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.catalog import Catalog
-from gpufleet.catalog.lustre import included_metadata_iops
 from gpufleet.plan.names import CONTROL_PLANE, NETWORK
 from gpufleet.pricing import lustre, services
 from gpufleet.pricing.of_stack.context import Pricing
@@ -129,9 +128,9 @@ def price_lustre(pricing: Pricing, resource: Resource) -> None:
     throughput = count(resource, "perUnitStorageThroughput", default=0) or None
     pricing.price(resource, lambda: lustre.price_lustre(prices, deployment, gib, throughput), owner)
     path = "metadataConfiguration.iops"
-    if declared(resource, path) is not None and text(resource, "metadataConfiguration.mode") != "AUTOMATIC":
-        paid = count(resource, path) - included_metadata_iops(gib)
-        if paid > 0:
-            pricing.price(resource, lambda: lustre.price_metadata_iops(prices, paid), owner)
+    chosen = text(resource, "metadataConfiguration.mode") != "AUTOMATIC"
+    iops = count(resource, path) if chosen and declared(resource, path) is not None else 0
+    if paid := lustre.paid_metadata_iops(iops, gib):
+        pricing.price(resource, lambda: lustre.price_metadata_iops(prices, paid), owner)
     if declared(resource, "automaticBackupRetentionDays") not in (None, 0):
         pricing.book.leave_out(lustre.BACKUPS)
