@@ -10,7 +10,7 @@ So the fees of an instance type and region, less refunds, are spread evenly over
 of this type and region, over all files that are read. Limits:
 
 - Blocks of one type and region have one average price per hour, also those of several accounts.
-- Hours of a block that nobody used have no share, unless the report has them (`UnusedBox`).
+- Hours of a block without an instance have no share, unless the report has them (`UnusedBox`).
 - A block that continues after the report has its whole fee in the hours of the report, and the next report
   has hours without a fee. Read the files of all months of a block together.
 

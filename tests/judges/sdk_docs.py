@@ -1,7 +1,7 @@
 """What the documentation of the AWS SDK of Pulumi says of inputs that go together, or do not.
 
-Providers enforce some of it, AWS some, and some nobody: a budget with a filter and without a metric is
-created, and never alerts.
+Providers enforce some of it, AWS some, and some neither: a budget with a filter and without a metric is
+created, and AWS cannot compute its cost.
 """
 
 from __future__ import annotations

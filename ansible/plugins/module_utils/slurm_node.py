@@ -54,7 +54,7 @@ class SlurmNode:
         return self.drained() and self.field("Reason").startswith(self.reason)
 
     def down_by_others(self) -> bool:
-        """Whether it is DOWN with a reason of somebody else, who has to return it."""
+        """Whether it is DOWN with a reason of another person or program, who has to return it."""
         reason = self.field("Reason")
         found = REASON.match(reason)
         text = (found[1] if found else reason).strip()

@@ -56,7 +56,7 @@ class Budget(Handler):
         found = []
         for one, other in (("filterExpression", "metrics"), ("metrics", "filterExpression")):
             if inputs.get(one) and not inputs.get(other):
-                found.append(Problem(one, f"set {other}, too: AWS refuses to chart one without the other"))
+                found.append(Problem(one, f"set {other}, too: AWS cannot compute the cost without it"))
         for one, other in (("filterExpression", "costFilters"), ("metrics", "costTypes")):
             if inputs.get(one) and inputs.get(other):
                 found.append(Problem(one, f"conflicts with {other}: remove one of them"))
