@@ -7,13 +7,12 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from gpufleet.adopt.account import RegionFacts, read_region
 from gpufleet.adopt.cloud import cloud_sites
 from gpufleet.adopt.remarks import AdoptedSite
 from gpufleet.catalog import load_catalog
-from gpufleet.lab.aws.backends import install
+from tests.unit.stacks.moto_mocks import emulated_aws
 
 REGION = "us-east-1"
 Group = Callable[..., None]
@@ -39,11 +38,8 @@ def remarks_on(site: AdoptedSite, subject: str) -> list[str]:
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
-        install()
+def account() -> Iterator[None]:
+    with emulated_aws():
         yield
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from gpufleet.account.reading import NotCheckedError
-from gpufleet.lab.aws.backends import install
 from tests.unit.cli.conftest import Gpufleet
+from tests.unit.stacks.moto_mocks import emulated_aws
 
 TAGS = ("--tag", "team=ml", "--tag", "cost-center=cc-1", "--tag", "project=atlas")
 CONF = """\
@@ -32,11 +31,8 @@ def slurm(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
-        install()
+def account() -> Iterator[None]:
+    with emulated_aws():
         yield
 
 
